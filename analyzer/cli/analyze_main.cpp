@@ -13,20 +13,20 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/cli/terminal_progress.h"
 #include "analyzer/engine/engine.h"
-#include "analyzer/util/interrupt.h"
-#include "analyzer/load/load.h"
-#include "analyzer/util/large_pages.h"
-#include "analyzer/util/output_file.h"
 #include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/evidence/redact.h"
-#include "analyzer/report/report.h"
-#include "analyzer/report/before.h"
-#include "analyzer/report/start.h"
-#include "analyzer/settings/merge.h"
-#include "analyzer/cli/terminal_progress.h"
+#include "analyzer/load/load.h"
 #include "analyzer/model/topology.h"
+#include "analyzer/report/before.h"
+#include "analyzer/report/report.h"
+#include "analyzer/report/start.h"
 #include "analyzer/report/words.h"
+#include "analyzer/settings/merge.h"
+#include "analyzer/util/interrupt.h"
+#include "analyzer/util/large_pages.h"
+#include "analyzer/util/output_file.h"
 
 #ifndef LOCKSTEP_VERSION
 #define LOCKSTEP_VERSION "0.1.0"
@@ -48,10 +48,12 @@ constexpr char kHelp[] =
     "  --output FILE         write the report to FILE instead of standard output\n"
     "  --late-after SECONDS  an operation younger than this is no sign of a stall (default 5)\n"
     "  --topology FILE       where hosts stand: lines HOST RACK SWITCH, or Slurm's topology.conf\n"
-    "      --redact LEVEL    take names out first: no, paths (folders become hashes) or stacks (also names of files, functions\n"
+    "      --redact LEVEL    take names out first: no, paths (folders become hashes) or stacks (also names of files, "
+    "functions\n"
     "                        and threads that are not public) (LOCKSTEP_REDACT; default no)\n"
     "      --start           after the text, where the start of the job went: the making of communicators\n"
-    "      --archive URL     say of the culprits whether they were culprits before, as the archive of lockstep archive\n"
+    "      --archive URL     say of the culprits whether they were culprits before, as the archive of lockstep "
+    "archive\n"
     "                        knows it: http://HOST:PORT/DATABASE (LOCKSTEP_ARCHIVE; asked for 1.5 s at most)\n"
     "  -h, --help            show this and exit\n"
     "      --version         show the version and exit\n"
@@ -89,7 +91,8 @@ std::string Parse(int argc, char** argv, Options* options) {
     } else {
       const size_t equals = argument.find('=');
       const std::string_view name = argument.substr(0, equals);
-      if (name != "--format" && name != "--output" && name != "--topology" && name != "--late-after" && name != "--archive" && name != "--redact")
+      if (name != "--format" && name != "--output" && name != "--topology" && name != "--late-after" &&
+          name != "--archive" && name != "--redact")
         return absl::StrCat("unknown option ", Printable(name, 100));
       std::string value;
       if (equals != std::string_view::npos) {
@@ -176,7 +179,8 @@ int Run(int argc, char** argv) {
     if (!redactor.ok()) return complain(redactor.status(), kUsage);
     redactor->Redact(&*bundle);
     if (!options.topology.empty()) {
-      if (const absl::Status added = AddTopology(options.topology, &*bundle); !added.ok()) return complain(added, kUsage);
+      if (const absl::Status added = AddTopology(options.topology, &*bundle); !added.ok())
+        return complain(added, kUsage);
     }
     progress.Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
     const Verdict verdict = Analyze(*bundle, options.analyze);
@@ -188,7 +192,8 @@ int Run(int argc, char** argv) {
     status = ExitStatus(verdict);
     MergedStacks stacks;
     std::string why;
-    if (options.format == "html" && options.paths.size() == 1 && !ReadStacks(options.paths[0] + "/stacks.json", &stacks, &why)) {
+    if (options.format == "html" && options.paths.size() == 1 &&
+        !ReadStacks(options.paths[0] + "/stacks.json", &stacks, &why)) {
       stacks.refused = {why};
     }
     for (MergedStack& stack : stacks.stacks) {
@@ -205,7 +210,8 @@ int Run(int argc, char** argv) {
   struct stat info;
   const bool is_file = !options.output.empty() && (stat(options.output.c_str(), &info) != 0 || S_ISREG(info.st_mode));
   if (interrupts != nullptr && is_file) whole = std::unique_lock(interrupts->writing());
-  if (const absl::Status written = Write(options.output, report); !written.ok()) return Complain(std::string(written.message()), kFailed);
+  if (const absl::Status written = Write(options.output, report); !written.ok())
+    return Complain(std::string(written.message()), kFailed);
   return status;
 }
 

@@ -15,15 +15,15 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/cli/terminal_progress.h"
 #include "analyzer/engine/engine.h"
-#include "analyzer/export/export.h"
-#include "analyzer/util/interrupt.h"
-#include "analyzer/load/load.h"
-#include "analyzer/util/output_file.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/export/export.h"
+#include "analyzer/load/load.h"
 #include "analyzer/report/words.h"
 #include "analyzer/settings/merge.h"
-#include "analyzer/cli/terminal_progress.h"
+#include "analyzer/util/interrupt.h"
+#include "analyzer/util/output_file.h"
 
 #ifndef LOCKSTEP_VERSION
 #define LOCKSTEP_VERSION "0.1.0"
@@ -92,7 +92,8 @@ std::string Parse(int argc, char** argv, Options* options) {
     if (equals == std::string_view::npos && ++i >= argc) return absl::StrCat("option ", name, " needs a value");
     const std::string value(equals == std::string_view::npos ? std::string_view(argv[i]) : argument.substr(equals + 1));
     if (name == "--ranks") {
-      if (!ParseRankRanges(value, &options->select.ranks)) return absl::StrCat("--ranks ", Printable(value, 100), " is no list like 0-7,16");
+      if (!ParseRankRanges(value, &options->select.ranks))
+        return absl::StrCat("--ranks ", Printable(value, 100), " is no list like 0-7,16");
     } else if (name == "--redact") {
       const absl::StatusOr<RedactLevel> level = ParseRedactLevel(value);
       if (!level.ok()) return std::string(level.status().message());
@@ -109,8 +110,10 @@ std::string Parse(int argc, char** argv, Options* options) {
   }
   if (options->help || options->version) return "";
   if (options->paths.empty()) return "no PATH given";
-  if (options->perfetto.empty() && options->chrome.empty() && options->csv.empty()) return "none of --perfetto, --chrome, --csv given";
-  if ((options->perfetto == "-") + (options->chrome == "-") + (options->csv == "-") > 1) return "only one of them can go to standard output";
+  if (options->perfetto.empty() && options->chrome.empty() && options->csv.empty())
+    return "none of --perfetto, --chrome, --csv given";
+  if ((options->perfetto == "-") + (options->chrome == "-") + (options->csv == "-") > 1)
+    return "only one of them can go to standard output";
   return "";
 }
 
@@ -119,16 +122,19 @@ int Complain(const std::string& text, int status) {
   return status;
 }
 
-using Exporter = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&, const ExportWriter&);
+using Exporter = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&,
+                                                  const ExportWriter&);
 
 // Empty: written. Else what is wrong.
-std::string Write(const std::string& path, Exporter exporter, const Bundle& bundle, const Verdict& verdict, const ExportOptions& select,
-                  InterruptWatch* interrupts, TerminalProgress* progress) {
+std::string Write(const std::string& path, Exporter exporter, const Bundle& bundle, const Verdict& verdict,
+                  const ExportOptions& select, InterruptWatch* interrupts, TerminalProgress* progress) {
   OutputFile file = path == "-" ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "export");
   struct stat info;
   // Of a pipe's reader nobody knows when it comes: an interrupt does not wait for it.
   const bool is_file = path != "-" && (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode));
-  const auto locked = [&] { return is_file ? std::unique_lock(interrupts->writing()) : std::unique_lock<std::mutex>(); };
+  const auto locked = [&] {
+    return is_file ? std::unique_lock(interrupts->writing()) : std::unique_lock<std::mutex>();
+  };
   progress->Doing(absl::StrCat("writing ", path == "-" ? "standard output" : Printable(path)));
   {
     const std::unique_lock<std::mutex> lock = locked();
@@ -145,8 +151,8 @@ std::string Write(const std::string& path, Exporter exporter, const Bundle& bund
     if (is_file) interrupts->Unfinished(file.temporary());
   }
   if (!status.ok()) return std::string(status.message());
-  std::string text = absl::StrCat(path == "-" ? "standard output" : path, ": ", counts->operations, " operations of ", counts->ranks,
-                                  counts->ranks == 1 ? " rank" : " ranks");
+  std::string text = absl::StrCat(path == "-" ? "standard output" : path, ": ", counts->operations, " operations of ",
+                                  counts->ranks, counts->ranks == 1 ? " rank" : " ranks");
   if (counts->without_time > 0) absl::StrAppend(&text, "; ", counts->without_time, " carry no time");
   if (counts->left_out > 0) absl::StrAppend(&text, "; ", counts->left_out, " left out, too many at once on one row");
   const auto quiet = progress->EndLine();
@@ -164,7 +170,8 @@ int Run(int argc, char** argv) {
   if (const std::string wrong = Parse(arguments.argc(), arguments.argv(), &options); !wrong.empty())
     return Complain(absl::StrCat(merged->Explain(wrong), "; try 'lockstep export --help'"), kUsage);
   if (options.help || options.version) {
-    const bool printed = fputs(options.help ? kHelp : "lockstep " LOCKSTEP_VERSION "\n", stdout) >= 0 && fflush(stdout) == 0;
+    const bool printed =
+        fputs(options.help ? kHelp : "lockstep " LOCKSTEP_VERSION "\n", stdout) >= 0 && fflush(stdout) == 0;
     return printed ? 0 : Complain(absl::StrCat("cannot write standard output: ", strerror(errno)), kFailed);
   }
   InterruptWatch& interrupts = *new InterruptWatch;  // for as long as the program runs
@@ -183,7 +190,8 @@ int Run(int argc, char** argv) {
   {
     const auto quiet = progress.EndLine();
     for (const Problem& problem : bundle->problems) {
-      if (problem.note && problem.path.empty()) fprintf(stderr, "lockstep export: %s\n", Printable(problem.text).c_str());
+      if (problem.note && problem.path.empty())
+        fprintf(stderr, "lockstep export: %s\n", Printable(problem.text).c_str());
     }
   }
   progress.Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
@@ -192,7 +200,9 @@ int Run(int argc, char** argv) {
       {&options.perfetto, ExportPerfetto}, {&options.chrome, ExportChrome}, {&options.csv, ExportCsv}};
   for (const auto& [path, exporter] : all) {
     if (path->empty()) continue;
-    if (const std::string wrong = Write(*path, exporter, *bundle, verdict, options.select, &interrupts, &progress); !wrong.empty()) return fail(wrong);
+    if (const std::string wrong = Write(*path, exporter, *bundle, verdict, options.select, &interrupts, &progress);
+        !wrong.empty())
+      return fail(wrong);
   }
   return 0;
 }

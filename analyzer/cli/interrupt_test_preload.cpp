@@ -1,5 +1,6 @@
-// For tests, to be preloaded: files in the folder LOCKSTEP_SLOW_FOLDER open for reading only after LOCKSTEP_SLOW_READ_MS, and each piece
-// written to one there takes LOCKSTEP_SLOW_WRITE_MS. So a program is found in the middle of what is over in no time else.
+// For tests, to be preloaded: files in the folder LOCKSTEP_SLOW_FOLDER open for reading only after
+// LOCKSTEP_SLOW_READ_MS, and each piece written to one there takes LOCKSTEP_SLOW_WRITE_MS. So a program is found in the
+// middle of what is over in no time else.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <time.h>
@@ -37,7 +38,9 @@ int OpenSlowly(const char* name, const char* path, int flags, mode_t mode) {
   return Real<Open>(name)(path, flags, mode);
 }
 
-mode_t ModeOf(int flags, va_list arguments) { return (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0; }
+mode_t ModeOf(int flags, va_list arguments) {
+  return (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
+}
 
 }  // namespace
 

@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-TerminalProgress::TerminalProgress(std::string program, const LoadProgress& load) : program_(std::move(program)), load_(load) {
+TerminalProgress::TerminalProgress(std::string program, const LoadProgress& load)
+    : program_(std::move(program)), load_(load) {
   if (isatty(STDERR_FILENO) != 0) thread_ = std::thread([this] { Show(); });
 }
 

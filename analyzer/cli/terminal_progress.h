@@ -11,11 +11,12 @@
 
 namespace lockstep {
 
-// One line on standard error, written anew once a second and ended when this is destroyed; nothing in the first second, and nothing at all
-// where standard error is no terminal. A thread of its own does it.
+// One line on standard error, written anew once a second and ended when this is destroyed; nothing in the first second,
+// and nothing at all where standard error is no terminal. A thread of its own does it.
 class TerminalProgress {
  public:
-  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must stay as long as this.
+  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must stay as long as
+  // this.
   TerminalProgress(std::string program, const LoadProgress& load);
   TerminalProgress(const TerminalProgress&) = delete;
   TerminalProgress& operator=(const TerminalProgress&) = delete;

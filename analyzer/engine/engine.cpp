@@ -9,20 +9,20 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/engine/rules/causes.h"
-#include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/clock.h"
 #include "analyzer/engine/facts/exits.h"
 #include "analyzer/engine/facts/factor.h"
+#include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/model.h"
-#include "analyzer/engine/rules/one_sided.h"
 #include "analyzer/engine/facts/program.h"
 #include "analyzer/engine/facts/startup.h"
-#include "analyzer/engine/slow/slow.h"
 #include "analyzer/engine/facts/timing.h"
-#include "analyzer/engine/rules/unseen_end.h"
-#include "analyzer/engine/view.h"
 #include "analyzer/engine/facts/waits.h"
+#include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/one_sided.h"
+#include "analyzer/engine/rules/unseen_end.h"
+#include "analyzer/engine/slow/slow.h"
+#include "analyzer/engine/view.h"
 #include "analyzer/util/parallel.h"
 
 namespace lockstep {
@@ -31,30 +31,46 @@ namespace {
 // Which of several independent causes is told first: what is certain and needs hands before what is inferred.
 int Order(FindingKind kind) {
   switch (kind) {
-    case RANK_DEAD: return 0;
-    case HOST_STALL: return 1;
-    case GROUP_LEFT_OPEN: return 2;
-    case GPU_STALL: return 3;
-    case RANK_AHEAD: return 4;
-    case RANK_NOT_ARRIVED: return 5;
-    case INIT_INCOMPLETE: return 6;
-    case ORDER_INVERSION: return 8;
-    case DEADLOCK_CYCLE: return 9;
-    case COLLECTIVE_STUCK: return 10;
-    case RANK_NO_DATA: return 11;  // what data shows comes before what its lack leaves open
-    case SILENT_DESYNC: return 12;
-    case ASYNC_ERROR: return 13;
+    case RANK_DEAD:
+      return 0;
+    case HOST_STALL:
+      return 1;
+    case GROUP_LEFT_OPEN:
+      return 2;
+    case GPU_STALL:
+      return 3;
+    case RANK_AHEAD:
+      return 4;
+    case RANK_NOT_ARRIVED:
+      return 5;
+    case INIT_INCOMPLETE:
+      return 6;
+    case ORDER_INVERSION:
+      return 8;
+    case DEADLOCK_CYCLE:
+      return 9;
+    case COLLECTIVE_STUCK:
+      return 10;
+    case RANK_NO_DATA:
+      return 11;  // what data shows comes before what its lack leaves open
+    case SILENT_DESYNC:
+      return 12;
+    case ASYNC_ERROR:
+      return 13;
     case SLOW_HOST:
     case STRAGGLER:
-    case SLOW_LINK: return 14;
-    default: return 7;  // mismatches
+    case SLOW_LINK:
+      return 14;
+    default:
+      return 7;  // mismatches
   }
 }
 
 VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bool live) {
   if (causes.empty()) return VERDICT_HEALTHY;
   switch (causes[0].kind) {
-    case RANK_DEAD: return VERDICT_CRASHED;
+    case RANK_DEAD:
+      return VERDICT_CRASHED;
     case RANK_AHEAD:
     case ORDER_INVERSION:
     case SPLIT_MISMATCH:
@@ -66,7 +82,8 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
     case MISMATCH_ROOT:
     case MISMATCH_SPLITS:
       return VERDICT_DESYNC;
-    case RANK_NO_DATA: return VERDICT_INCOMPLETE_DATA;
+    case RANK_NO_DATA:
+      return VERDICT_INCOMPLETE_DATA;
     case STRAGGLER:
     case SLOW_LINK:
     case SLOW_HOST:
@@ -81,8 +98,9 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
   if (causes.empty()) return;
   const FindingKind kind = causes[0].kind;
   const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
-    return c.kind == COLLECTIVE_STUCK || std::any_of(c.alternatives.begin(), c.alternatives.end(),
-                                                     [](const std::string& text) { return absl::StrContains(text, "the network"); });
+    return c.kind == COLLECTIVE_STUCK ||
+           std::any_of(c.alternatives.begin(), c.alternatives.end(),
+                       [](const std::string& text) { return absl::StrContains(text, "the network"); });
   });
   if (model.stalled && !stuck_inside) {
     verdict->add_not_the_cause("NOT network: no operation that stands still has all its members inside");
@@ -94,10 +112,12 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
   }
 }
 
-// For how long the members have been in a cause's collective; -1: nothing tells. A damaged file may lack when it was taken, so whoever
-// tells is asked.
+// For how long the members have been in a cause's collective; -1: nothing tells. A damaged file may lack when it was
+// taken, so whoever tells is asked.
 int64_t AgeOf(const Model& model, const Cause& c) {
-  const auto tells = [](const Rank& rank, const Op& op) { return !rank.damaged && rank.captured_ns > 0 && op.enter_ns > 0 && op.enter_ns <= rank.captured_ns; };
+  const auto tells = [](const Rank& rank, const Op& op) {
+    return !rank.damaged && rank.captured_ns > 0 && op.enter_ns > 0 && op.enter_ns <= rank.captured_ns;
+  };
   const Rank& first = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
   if (tells(first, *c.op)) return first.captured_ns - c.op->enter_ns;
   for (const Member& m : model.comms[c.comm].members) {
@@ -109,9 +129,9 @@ int64_t AgeOf(const Model& model, const Cause& c) {
   return first.captured_ns > 0 ? first.captured_ns - c.op->enter_ns : -1;
 }
 
-// The first operation of a communicator connects its members, which may take its time: all are in it, and while the job is looked at
-// for the first time that is late at most. So is an operation that no GPU has come to, behind computation. Takes such causes out and
-// says them in a sentence each.
+// The first operation of a communicator connects its members, which may take its time: all are in it, and while the job
+// is looked at for the first time that is late at most. So is an operation that no GPU has come to, behind computation.
+// Takes such causes out and says them in a sentence each.
 std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cause>* causes) {
   constexpr int64_t kMayConnect = 120'000'000'000, kMayCompute = 120'000'000'000;
   std::vector<std::string> legal;
@@ -123,27 +143,31 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
       int64_t newest = 0;
       for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
       if (rank.captured_ns <= 0 || rank.captured_ns - newest > kMayConnect) return false;
-      legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in the first operation of ",
-                                   CommText(model.bundle.comms[c.first_lost]),
+      legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "",
+                                   " are in the first operation of ", CommText(model.bundle.comms[c.first_lost]),
                                    ", whose record is gone; look again in a minute"));
       return true;
     }
     if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
     // The operation may be as another member recorded it, where the waiting rank's own record is lost.
-    const auto m = std::find_if(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) { return ms.comm == c.comm; });
+    const auto m = std::find_if(rank.memberships.begin(), rank.memberships.end(),
+                                [&](const Membership& ms) { return ms.comm == c.comm; });
     if (m == rank.memberships.end()) return false;
     const int64_t age = AgeOf(model, c);
     if (c.not_begun) {
       if (age > kMayCompute) return false;
       legal.push_back(absl::StrCat("NOT a hang yet: no GPU has begun ", OpText(model.bundle, rank, *c.op), " on ",
-                                   CommText(model.bundle.comms[c.comm]), ", work that is not NCCL's is ahead of it; look again in a minute"));
+                                   CommText(model.bundle.comms[c.comm]),
+                                   ", work that is not NCCL's is ahead of it; look again in a minute"));
       return true;
     }
     // Who left no data may as well be in it.
-    if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m->first_seq || age < 0 || age > kMayConnect) return false;
-    legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in ", OpText(model.bundle, rank, *c.op), " on ",
-                                 CommText(model.bundle.comms[c.comm]), ", the first operation of its communicator; look again in a minute"));
+    if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m->first_seq || age < 0 || age > kMayConnect)
+      return false;
+    legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in ",
+                                 OpText(model.bundle, rank, *c.op), " on ", CommText(model.bundle.comms[c.comm]),
+                                 ", the first operation of its communicator; look again in a minute"));
     return true;
   });
   return legal;
@@ -154,7 +178,8 @@ constexpr double kAnyone = 0.5;  // below it a set holds whom nothing clears
 
 // A host that waits for a GPU of which nothing is recorded is most likely a victim, once calls are known that disagree.
 void DropDoubtful(std::vector<Cause>* causes) {
-  const bool proven = std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful && c.confidence >= kProven; });
+  const bool proven = std::any_of(causes->begin(), causes->end(),
+                                  [](const Cause& c) { return !c.doubtful && c.confidence >= kProven; });
   if (proven) std::erase_if(*causes, [](const Cause& c) { return c.doubtful; });
 }
 
@@ -163,7 +188,8 @@ void JoinStorage(std::vector<Cause>* causes) {
   const auto files = [](const Cause& c) {
     return c.kind == HOST_STALL && c.missing.empty() && (c.stall == Stall::kCheckpoint || c.stall == Stall::kStorage);
   };
-  const auto first = std::find_if(causes->begin(), causes->end(), [&](const Cause& c) { return files(c) && !c.beside; });
+  const auto first =
+      std::find_if(causes->begin(), causes->end(), [&](const Cause& c) { return files(c) && !c.beside; });
   if (first == causes->end()) return;
   for (Cause& c : *causes) {
     if (!files(c) || !c.beside) continue;
@@ -191,45 +217,55 @@ void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
-// Where nobody is named: says what a job that stands still would look just like in this record, and does not call that healthy.
+// Where nobody is named: says what a job that stands still would look just like in this record, and does not call that
+// healthy.
 void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict) {
   const std::vector<Rank>& ranks = model.bundle.ranks;
   if (ranks.size() < 2) return;
-  const bool frameworks = std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });
+  const bool frameworks =
+      std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });
   const auto called = [](const Rank& r) {
-    return !r.ops.empty() || std::any_of(r.memberships.begin(), r.memberships.end(), [](const Membership& ms) { return ms.issued > 0; });
+    return !r.ops.empty() ||
+           std::any_of(r.memberships.begin(), r.memberships.end(), [](const Membership& ms) { return ms.issued > 0; });
   };
   if (frameworks && std::none_of(ranks.begin(), ranks.end(), called)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
-    verdict->add_blind("whether the job began: no dump holds a call. A rank that never comes to the making of the first communicator leaves this, too: "
-                       "look for one whose stack is not in init_process_group; Lockstep's own recorder would tell");
+    verdict->add_blind(
+        "whether the job began: no dump holds a call. A rank that never comes to the making of the first communicator "
+        "leaves this, too: "
+        "look for one whose stack is not in init_process_group; Lockstep's own recorder would tell");
     return;
   }
   if (frameworks && model.bundle.known_stalled) {
-    verdict->add_blind("communicators in the making: a framework's dump knows them once they are made, so a rank that never comes to one is not seen");
+    verdict->add_blind(
+        "communicators in the making: a framework's dump knows them once they are made, so a rank that never comes to "
+        "one is not seen");
   }
   // Without marks an operation that never ends and one that has ended are one record, but the hosts' waits are not.
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < ranks.size(); ++i) {
     const auto* thread = model.ranks[i].thread;
-    const bool waits = model.ranks[i].host == HostState::kInWait && thread != nullptr && thread->wait_since_ns > 0 && ranks[i].captured_ns > 0 &&
-                       ranks[i].gpu_marks == ring::GpuMarks::kOff;
+    const bool waits = model.ranks[i].host == HostState::kInWait && thread != nullptr && thread->wait_since_ns > 0 &&
+                       ranks[i].captured_ns > 0 && ranks[i].gpu_marks == ring::GpuMarks::kOff;
     if (!waits) return;
     least = std::min(least, ranks[i].captured_ns - thread->wait_since_ns);
   }
   if (least < late_after_ns) return;
   verdict->set_verdict(model.bundle.known_stalled ? VERDICT_HUNG : VERDICT_LATE);
-  verdict->add_blind(absl::StrFormat("what the GPUs are in: every host has waited for its own for %.0f s or more, and GPU marks are off. A GPU that stands still, "
-                                     "a network that does not deliver and a long computation look the same; marks would tell them apart",
-                                     static_cast<double>(least) / 1e9));
+  verdict->add_blind(absl::StrFormat(
+      "what the GPUs are in: every host has waited for its own for %.0f s or more, and GPU marks are off. A GPU that "
+      "stands still, "
+      "a network that does not deliver and a long computation look the same; marks would tell them apart",
+      static_cast<double>(least) / 1e9));
 }
 
-// A rank whose recording was stopped (a switch, its budget) or ended with a program it no longer runs: what it did since
-// is not known, so what its record lacks proves nothing. How its process ended is known without it.
+// A rank whose recording was stopped (a switch, its budget) or ended with a program it no longer runs: what it did
+// since is not known, so what its record lacks proves nothing. How its process ended is known without it.
 bool IsBlind(const Rank& rank) {
   const bool stopped =
       rank.recorder_state == ring::RecorderState::kStopped || rank.recorder_state == ring::RecorderState::kReplaced;
-  const bool died = rank.process.life == Life::kKilled || (rank.process.life == Life::kExited && rank.process.exit_code != 0);
+  const bool died =
+      rank.process.life == Life::kKilled || (rank.process.life == Life::kExited && rank.process.exit_code != 0);
   return stopped && !died;
 }
 
@@ -238,11 +274,13 @@ std::string StoppedText(const Rank& rank) {
   const time_t seconds = (rank.stopped_ns + rank.real_minus_mono_ns) / 1'000'000'000;
   tm utc{};
   char text[32];
-  if (rank.stopped_ns > 0 && gmtime_r(&seconds, &utc) != nullptr && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc) > 0) {
+  if (rank.stopped_ns > 0 && gmtime_r(&seconds, &utc) != nullptr &&
+      strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc) > 0) {
     at = absl::StrCat(" at ", text);
   }
-  return absl::StrCat("recording stopped", at, " because: ", rank.stop_reason.empty() ? "no reason is given" : rank.stop_reason,
-                      "; what rank ", rank.rank, " did since is not known");
+  return absl::StrCat("recording stopped", at,
+                      " because: ", rank.stop_reason.empty() ? "no reason is given" : rank.stop_reason, "; what rank ",
+                      rank.rank, " did since is not known");
 }
 
 // The bundle without them, and why.
@@ -261,8 +299,9 @@ class StillSide {
  public:
   StillSide(const Model& model, const AnalyzeOptions& options, bool incomplete) : mismatches(FindMismatches(model)) {
     const std::vector<Rank>& ranks = model.bundle.ranks;
-    const bool anyone_ended =
-        std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.process.life == Life::kExited || r.process.life == Life::kKilled; });
+    const bool anyone_ended = std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) {
+      return r.process.life == Life::kExited || r.process.life == Life::kKilled;
+    });
     const bool disturbed = model.stalled || !mismatches.empty() || anyone_ended;
     if (disturbed || incomplete) divergences_ = FindDivergences(model);
     if (model.stalled) graph.emplace(model, mismatches);
@@ -290,23 +329,29 @@ class StillSide {
   }
 
   const std::vector<Mismatch> mismatches;
-  std::optional<WaitGraph> graph;   // where something stands still
+  std::optional<WaitGraph> graph;  // where something stands still
   std::optional<Causes> finder;
   std::vector<Cause> causes;
 
  private:
   // An error that NCCL reported says more than waits of which nothing is known.
   void PreferReported() {
-    if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful || c.confidence >= kAnyone; })) return;
+    if (std::any_of(causes.begin(), causes.end(),
+                    [](const Cause& c) { return !c.doubtful || c.confidence >= kAnyone; }))
+      return;
     if (std::vector<Cause> reported = finder->FromAsyncErrors(); !reported.empty()) causes = std::move(reported);
   }
 
-  // Who is named only because the records of what they are in are gone need no naming beside one that is seen to stand still.
+  // Who is named only because the records of what they are in are gone need no naming beside one that is seen to stand
+  // still.
   void DropUnseenBesideSeen() {
-    if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.beside && !c.doubtful && c.confidence >= kProven; })) return;
+    if (std::none_of(causes.begin(), causes.end(),
+                     [](const Cause& c) { return c.beside && !c.doubtful && c.confidence >= kProven; }))
+      return;
     const size_t before = causes.size();
     std::erase_if(causes, [](const Cause& c) { return c.doubtful && c.confidence < kAnyone; });
-    if (causes.size() == before || std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.beside; })) return;
+    if (causes.size() == before || std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.beside; }))
+      return;
     for (Cause& c : causes) c.beside = false;
   }
 
@@ -315,7 +360,8 @@ class StillSide {
 
 // What makes the job slow. By times alone: it needs nothing of what stands still, and is found beside it.
 struct SlowSide {
-  explicit SlowSide(const Model& model) : timing(model), clocks(timing), slowness(timing, clocks), causes(slowness.Find()) {}
+  explicit SlowSide(const Model& model)
+      : timing(model), clocks(timing), slowness(timing, clocks), causes(slowness.Find()) {}
 
   const Timing timing;
   const Clocks clocks;
@@ -323,7 +369,8 @@ struct SlowSide {
   std::vector<Cause> causes;
 };
 
-Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const std::function<void(const AnalysisView&)>& look) {
+Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
+                    const std::function<void(const AnalysisView&)>& look) {
   Verdict verdict;
   verdict.set_job(bundle.job);
   verdict.set_stalled_ns(bundle.stalled_ns);
@@ -338,9 +385,12 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   }
 
   const Model model(bundle, options);
-  const bool incomplete = verdict.ranks_read() < verdict.ranks_expected() || std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
+  const bool incomplete =
+      verdict.ranks_read() < verdict.ranks_expected() ||
+      std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
   const bool live = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) {
-    return r.captured_ns > 0 && r.source != Source::kFlightRecorder && (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
+    return r.captured_ns > 0 && r.source != Source::kFlightRecorder &&
+           (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
   });
   // Beside each other: neither changes the model but for its tables of sends, which the first alone makes.
   std::optional<StillSide> still;
@@ -362,7 +412,8 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   FoldHostsOfFailedGpus(&causes);
   FoldByFactor(model, &causes);
   DoubtUnseenEnd(bundle, options.late_after_ns, &causes);
-  const std::vector<std::string> legal = bundle.known_stalled ? std::vector<std::string>() : TakeLegalOperations(model, &causes);
+  const std::vector<std::string> legal =
+      bundle.known_stalled ? std::vector<std::string>() : TakeLegalOperations(model, &causes);
   std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
     if (a.beside != b.beside) return b.beside;
     return a.doubtful != b.doubtful ? b.doubtful : Order(a.kind) < Order(b.kind);
@@ -378,7 +429,9 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   slow->slowness.Fill(&verdict);
   ExplainStartUp(bundle, &verdict);
   if (causes.empty() && !bundle.ranks.empty()) {
-    verdict.add_blind("whether all ranks computed the same values: nothing records checksums; compare gradient norms or parameter checksums per rank");
+    verdict.add_blind(
+        "whether all ranks computed the same values: nothing records checksums; compare gradient norms or parameter "
+        "checksums per rank");
   }
   if (causes.empty()) {
     const bool damaged = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
@@ -388,15 +441,20 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
     }
     SayWhatIsNotSeen(model, options.late_after_ns, &verdict);
   }
-  if (look) look({model, still->mismatches, still->graph ? &*still->graph : nullptr, slow->timing, slow->clocks, slow->slowness, verdict});
+  if (look)
+    look({model, still->mismatches, still->graph ? &*still->graph : nullptr, slow->timing, slow->clocks, slow->slowness,
+          verdict});
   return verdict;
 }
 
 }  // namespace
 
-Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) { return AnalyzeAndLook(bundle, options, {}); }
+Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
+  return AnalyzeAndLook(bundle, options, {});
+}
 
-Verdict AnalyzeAndLook(const Bundle& bundle, const AnalyzeOptions& options, const std::function<void(const AnalysisView&)>& look) {
+Verdict AnalyzeAndLook(const Bundle& bundle, const AnalyzeOptions& options,
+                       const std::function<void(const AnalysisView&)>& look) {
   if (std::none_of(bundle.ranks.begin(), bundle.ranks.end(), IsBlind)) return AnalyzeSeen(bundle, options, look);
   return AnalyzeSeen(WithoutBlindRanks(bundle), options, look);
 }

@@ -1,5 +1,5 @@
-// The words by which a stack, or the name of an open file, tells what a process is at. All of them are of public software, so what is taken
-// out of evidence (analyzer/evidence/redact.h) leaves them in.
+// The words by which a stack, or the name of an open file, tells what a process is at. All of them are of public
+// software, so what is taken out of evidence (analyzer/evidence/redact.h) leaves them in.
 #ifndef LOCKSTEP_ANALYZER_EVIDENCE_ACTIVITY_RULES_H_
 #define LOCKSTEP_ANALYZER_EVIDENCE_ACTIVITY_RULES_H_
 
@@ -29,9 +29,10 @@ struct Rule {
   Stall stall;
 };
 
-// Python frames, by the file they are in. Read from the sources of PyTorch 2.x, Megatron-LM, DeepSpeed, Triton, JAX and of
-// the loaders named. torch/_dynamo/eval_frame.py is missing on purpose: it is on the stack of every compiled model, compiling
-// or not; so are the frames that run what was compiled (_inductor/output_code.py, _functorch/_aot_autograd/runtime_wrappers.py).
+// Python frames, by the file they are in. Read from the sources of PyTorch 2.x, Megatron-LM, DeepSpeed, Triton, JAX and
+// of the loaders named. torch/_dynamo/eval_frame.py is missing on purpose: it is on the stack of every compiled model,
+// compiling or not; so are the frames that run what was compiled (_inductor/output_code.py,
+// _functorch/_aot_autograd/runtime_wrappers.py).
 inline constexpr Rule kPythonFiles[] = {
     {"torch/distributed/checkpoint/", Stall::kCheckpoint},
     {"torch/serialization.py", Stall::kCheckpoint},
@@ -72,14 +73,16 @@ inline constexpr Rule kPythonFiles[] = {
 
 // Python functions whose own name says it, in whichever file.
 inline constexpr Rule kPythonNames[] = {
-    {"save_checkpoint", Stall::kCheckpoint}, {"load_checkpoint", Stall::kCheckpoint}, {"gc.collect", Stall::kGarbageCollection},
+    {"save_checkpoint", Stall::kCheckpoint},
+    {"load_checkpoint", Stall::kCheckpoint},
+    {"gc.collect", Stall::kGarbageCollection},
     {"_store_based_barrier", Stall::kRendezvous},
 };
 
-// Native functions. CPython: the collector is gc_collect_main from 3.9 to 3.14 (collect before; gc_collect_internal without
-// the interpreter lock), in Modules/gcmodule.c and Python/gc.c; a thread that wants the lock is in take_gil of
-// Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch hands NCCL's unique ids around in a store of keys (TCPStore and its
-// like), JAX through its coordination service, programs on MPI by a broadcast.
+// Native functions. CPython: the collector is gc_collect_main from 3.9 to 3.14 (collect before; gc_collect_internal
+// without the interpreter lock), in Modules/gcmodule.c and Python/gc.c; a thread that wants the lock is in take_gil of
+// Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch hands NCCL's unique ids around in a store of
+// keys (TCPStore and its like), JAX through its coordination service, programs on MPI by a broadcast.
 inline constexpr Rule kNative[] = {
     {"gc_collect_main", Stall::kGarbageCollection},
     {"gc_collect_internal", Stall::kGarbageCollection},
@@ -114,11 +117,12 @@ inline constexpr Rule kNative[] = {
     {"PMIx_Get", Stall::kRendezvous},
 };
 
-inline constexpr absl::string_view kCheckpointPaths[] = {"checkpoint", "ckpt",         ".distcp",    ".safetensors", "global_step",
-                                                 "mp_rank_",   "model_states", "optim_states", ".pth"};
+inline constexpr absl::string_view kCheckpointPaths[] = {
+    "checkpoint", "ckpt", ".distcp", ".safetensors", "global_step", "mp_rank_", "model_states", "optim_states", ".pth"};
 
 // Writes, as a native stack shows them.
-inline constexpr absl::string_view kWrites[] = {"fsync", "fdatasync", "pwrite", "writev", "__write", "ksys_write", "vfs_write", "sync_file_range"};
+inline constexpr absl::string_view kWrites[] = {"fsync",   "fdatasync",  "pwrite",    "writev",
+                                                "__write", "ksys_write", "vfs_write", "sync_file_range"};
 
 }  // namespace lockstep::activity
 

@@ -50,8 +50,8 @@ bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* erro
     }
   }
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || json.value("format", nlohmann::json()) != 1 || !json.contains("nodes") || !json["nodes"].is_array() ||
-      json["nodes"].size() > kMostNodes) {
+  if (!json.is_object() || json.value("format", nlohmann::json()) != 1 || !json.contains("nodes") ||
+      !json["nodes"].is_array() || json["nodes"].size() > kMostNodes) {
     *error = path + " holds no stacks that this version knows";
     return false;
   }

@@ -28,30 +28,75 @@ constexpr size_t kLeastKey = 16, kMostKey = 4096;
 
 // Files whose code is no site's own, by the start of their name.
 constexpr absl::string_view kPublicModules[] = {
-    "ld-linux",   "ld-musl",   "libc.so",   "libc-",     "libpthread", "libm.so",    "libm-",      "libdl",      "librt",      "libstdc++", "libgcc_s",
-    "libgomp",    "libiomp",   "libnccl",   "librccl",   "libcuda",    "libcudart",  "libcublas",  "libcudnn",   "libcufft",   "libcurand", "libcusolver",
-    "libcusparse", "libcupti", "libnvrtc",  "libnvJitLink", "libnvidia", "libnvToolsExt", "libnvshmem", "libamdhip", "libhsa-",  "libtorch",  "libc10",
-    "libshm.so",  "libpython", "python2",   "python3",   "libibverbs", "libmlx",     "librdmacm",  "libucp",     "libuct",     "libucs",    "libmpi",
-    "libopen-",   "libpmi",    "libfabric", "libhwloc",  "libnuma",    "libmkl",     "libopenblas", "libjemalloc", "libtcmalloc", "libzmq",   "liblockstep",
-    "libcrypto",  "libssl",    "libz.so",   "libzstd",   "liblustreapi", "linux-vdso", "[vdso]",
+    "ld-linux",    "ld-musl",     "libc.so",     "libc-",        "libpthread",   "libm.so",     "libm-",
+    "libdl",       "librt",       "libstdc++",   "libgcc_s",     "libgomp",      "libiomp",     "libnccl",
+    "librccl",     "libcuda",     "libcudart",   "libcublas",    "libcudnn",     "libcufft",    "libcurand",
+    "libcusolver", "libcusparse", "libcupti",    "libnvrtc",     "libnvJitLink", "libnvidia",   "libnvToolsExt",
+    "libnvshmem",  "libamdhip",   "libhsa-",     "libtorch",     "libc10",       "libshm.so",   "libpython",
+    "python2",     "python3",     "libibverbs",  "libmlx",       "librdmacm",    "libucp",      "libuct",
+    "libucs",      "libmpi",      "libopen-",    "libpmi",       "libfabric",    "libhwloc",    "libnuma",
+    "libmkl",      "libopenblas", "libjemalloc", "libtcmalloc",  "libzmq",       "liblockstep", "libcrypto",
+    "libssl",      "libz.so",     "libzstd",     "liblustreapi", "linux-vdso",   "[vdso]",
 };
 // Python packages that anybody can have, where packages are installed.
 constexpr absl::string_view kPublicPackages[] = {
-    "torch", "torchvision", "torchaudio", "torchdata", "torchgen", "functorch", "triton", "numpy", "scipy", "pandas", "deepspeed", "megatron",
-    "transformers", "accelerate", "datasets", "tokenizers", "safetensors", "peft", "jax", "jaxlib", "flax", "optax", "orbax", "grain", "webdataset",
-    "streaming", "composer", "nvidia", "cupy", "mpi4py", "vllm", "ray", "lightning", "pytorch_lightning", "apex", "transformer_engine", "flash_attn",
-    "xformers", "fsspec", "pyarrow", "tensorflow", "horovod", "nvidia_resiliency_ext",
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "torchdata",
+    "torchgen",
+    "functorch",
+    "triton",
+    "numpy",
+    "scipy",
+    "pandas",
+    "deepspeed",
+    "megatron",
+    "transformers",
+    "accelerate",
+    "datasets",
+    "tokenizers",
+    "safetensors",
+    "peft",
+    "jax",
+    "jaxlib",
+    "flax",
+    "optax",
+    "orbax",
+    "grain",
+    "webdataset",
+    "streaming",
+    "composer",
+    "nvidia",
+    "cupy",
+    "mpi4py",
+    "vllm",
+    "ray",
+    "lightning",
+    "pytorch_lightning",
+    "apex",
+    "transformer_engine",
+    "flash_attn",
+    "xformers",
+    "fsspec",
+    "pyarrow",
+    "tensorflow",
+    "horovod",
+    "nvidia_resiliency_ext",
 };
 // Endings that say what kind of file it is and no more.
-constexpr absl::string_view kPublicEndings[] = {".py", ".so", ".pt", ".pth", ".bin", ".log", ".json", ".txt", ".cpp", ".cc", ".cu", ".c", ".h", ".hpp",
-                                                ".safetensors", ".distcp", ".npz", ".npy", ".tar", ".zip", ".tmp", ".lsd", ".ring"};
+constexpr absl::string_view kPublicEndings[] = {
+    ".py", ".so",  ".pt",          ".pth",    ".bin", ".log", ".json", ".txt", ".cpp", ".cc",  ".cu",  ".c",
+    ".h",  ".hpp", ".safetensors", ".distcp", ".npz", ".npy", ".tar",  ".zip", ".tmp", ".lsd", ".ring"};
 
 bool IsHex(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 bool StartsWithAny(std::string_view text, const auto& list) {
-  return std::any_of(std::begin(list), std::end(list), [&](absl::string_view part) { return absl::StartsWith({text.data(), text.size()}, part); });
+  return std::any_of(std::begin(list), std::end(list), [&](absl::string_view part) {
+    return absl::StartsWith({text.data(), text.size()}, part);
+  });
 }
 
 bool IsPublicModule(std::string_view path) {
@@ -69,7 +114,8 @@ bool IsPublicPackage(std::string_view path) {
   return std::find(std::begin(kPublicPackages), std::end(kPublicPackages), name) != std::end(kPublicPackages);
 }
 
-// From where on a path is that of a public Python file, "site-packages/torch/utils/data/dataloader.py"; empty: it is none.
+// From where on a path is that of a public Python file, "site-packages/torch/utils/data/dataloader.py"; empty: it is
+// none.
 std::string_view PublicPart(std::string_view path) {
   for (const std::string_view packages : {"/site-packages/", "/dist-packages/"}) {
     const size_t at = path.rfind(packages);
@@ -117,7 +163,8 @@ std::string FunctionWord(std::string_view name) {
 
 std::string_view Ending(std::string_view base) {
   for (const absl::string_view ending : kPublicEndings) {
-    if (base.size() > ending.size() && absl::EndsWith({base.data(), base.size()}, ending)) return base.substr(base.size() - ending.size());
+    if (base.size() > ending.size() && absl::EndsWith({base.data(), base.size()}, ending))
+      return base.substr(base.size() - ending.size());
   }
   return base.find(".so.") != base.npos ? std::string_view(".so") : std::string_view();
 }
@@ -128,17 +175,20 @@ bool IsFunctionMade(std::string_view name) {
 
 // Places that every Linux has, and that refusals tell people to look at.
 bool IsSystemPath(std::string_view path) {
-  if (path == "/proc" || path == "/sys" || path == "/dev" || path == "/dev/shm" || path == "/tmp" || path == "/etc") return true;
+  if (path == "/proc" || path == "/sys" || path == "/dev" || path == "/dev/shm" || path == "/tmp" || path == "/etc")
+    return true;
   if (path.find("/root/") != path.npos || path.find("/cwd/") != path.npos) return false;
   const absl::string_view text(path.data(), path.size());
-  for (const absl::string_view folder : {"/proc/", "/sys/kernel/", "/sys/bus/", "/sys/class/", "/etc/lockstep", "/run/lockstep", "/dev/nvidia", "/dev/kmsg", "/dev/infiniband"}) {
+  for (const absl::string_view folder : {"/proc/", "/sys/kernel/", "/sys/bus/", "/sys/class/", "/etc/lockstep",
+                                         "/run/lockstep", "/dev/nvidia", "/dev/kmsg", "/dev/infiniband"}) {
     if (absl::StartsWith(text, folder)) return true;
   }
   return path == "/dev/null" || path == "/dev/mem" || absl::StartsWith(text, "/dev/pts/");
 }
 
 bool InPath(char c) {
-  return static_cast<unsigned char>(c) >= 0x80 || isalnum(static_cast<unsigned char>(c)) || strchr("/._-+@%~#$!{}^", c) != nullptr;
+  return static_cast<unsigned char>(c) >= 0x80 || isalnum(static_cast<unsigned char>(c)) ||
+         strchr("/._-+@%~#$!{}^", c) != nullptr;
 }
 
 bool LooksLikePath(std::string_view word) {
@@ -151,14 +201,18 @@ bool LooksLikePath(std::string_view word) {
   return (dot != base.npos && dot > 0 && base.size() - dot > 1) || std::count(word.begin(), word.end(), '/') > 1;
 }
 
-bool IsMade(std::string_view path) { return path.size() > kHashDigits && path[kHashDigits] == '/' && IsHex(path.substr(0, kHashDigits)); }
+bool IsMade(std::string_view path) {
+  return path.size() > kHashDigits && path[kHashDigits] == '/' && IsHex(path.substr(0, kHashDigits));
+}
 
 // By what it looks like: where nothing was taken out, modules and groups begin with a slash, and threads have names.
 RedactLevel LevelOf(const ProcessEvidence& evidence) {
-  const bool made = std::any_of(evidence.modules().begin(), evidence.modules().end(), [](const StackModule& module) { return IsMade(module.path()); }) ||
+  const bool made = std::any_of(evidence.modules().begin(), evidence.modules().end(),
+                                [](const StackModule& module) { return IsMade(module.path()); }) ||
                     IsMade(evidence.memory().cgroup());
   if (!made) return RedactLevel::kNo;
-  const bool named = std::any_of(evidence.threads().begin(), evidence.threads().end(), [](const ThreadStack& thread) { return !thread.name().empty(); });
+  const bool named = std::any_of(evidence.threads().begin(), evidence.threads().end(),
+                                 [](const ThreadStack& thread) { return !thread.name().empty(); });
   return named || evidence.threads().empty() ? RedactLevel::kPaths : RedactLevel::kStacks;
 }
 
@@ -172,16 +226,20 @@ absl::StatusOr<RedactLevel> ParseRedactLevel(std::string_view text) {
   for (const RedactLevel level : {RedactLevel::kNo, RedactLevel::kPaths, RedactLevel::kStacks}) {
     if (text == RedactLevelName(level)) return level;
   }
-  return absl::InvalidArgumentError(absl::StrCat("--redact takes one of no, paths, stacks, not '", absl::string_view(text.data(), std::min<size_t>(text.size(), 100)), "'"));
+  return absl::InvalidArgumentError(absl::StrCat("--redact takes one of no, paths, stacks, not '",
+                                                 absl::string_view(text.data(), std::min<size_t>(text.size(), 100)),
+                                                 "'"));
 }
 
 Redactor::Redactor(RedactLevel level, std::string_view key) : level_(level) {
-  crypto_generichash(key_.data(), key_.size(), reinterpret_cast<const unsigned char*>(key.data()), key.size(), nullptr, 0);
+  crypto_generichash(key_.data(), key_.size(), reinterpret_cast<const unsigned char*>(key.data()), key.size(), nullptr,
+                     0);
 }
 
 std::string Redactor::Hash(std::string_view text) const {
   unsigned char hash[crypto_generichash_BYTES_MIN];
-  crypto_generichash(hash, sizeof hash, reinterpret_cast<const unsigned char*>(text.data()), text.size(), key_.data(), key_.size());
+  crypto_generichash(hash, sizeof hash, reinterpret_cast<const unsigned char*>(text.data()), text.size(), key_.data(),
+                     key_.size());
   std::string hex;
   for (size_t i = 0; i < kHashDigits / 2; ++i) absl::StrAppend(&hex, absl::Hex(hash[i], absl::kZeroPad2));
   return hex;
@@ -192,19 +250,25 @@ std::string Redactor::Path(std::string_view path) const {
   const std::string_view base = BaseName(path);
   // HASH/... was made here, or by whoever recorded it.
   const bool made = IsMade(path);
-  const bool made_base = base.size() >= kHashDigits && IsHex(base.substr(0, kHashDigits)) && (base.size() == kHashDigits || base[kHashDigits] == '.');
-  if (made && (level_ == RedactLevel::kPaths || made_base || IsPublicModule(base) || !PublicPart(path).empty())) return std::string(path);
-  if (const std::string_view known = PublicPart(path); !known.empty()) return absl::StrCat(Hash(path), "/", absl::string_view(known.data(), known.size()));
+  const bool made_base = base.size() >= kHashDigits && IsHex(base.substr(0, kHashDigits)) &&
+                         (base.size() == kHashDigits || base[kHashDigits] == '.');
+  if (made && (level_ == RedactLevel::kPaths || made_base || IsPublicModule(base) || !PublicPart(path).empty()))
+    return std::string(path);
+  if (const std::string_view known = PublicPart(path); !known.empty())
+    return absl::StrCat(Hash(path), "/", absl::string_view(known.data(), known.size()));
   if (level_ == RedactLevel::kPaths && base.size() == path.size()) return std::string(path);
   if (base.size() == path.size() && (made_base || IsPublicModule(base))) return std::string(path);
   const std::string hash = Hash(path);
   const std::string_view ending = Ending(base);
-  std::string last = level_ == RedactLevel::kPaths || IsPublicModule(path) ? std::string(base) : absl::StrCat(Hash(base), absl::string_view(ending.data(), ending.size()));
+  std::string last = level_ == RedactLevel::kPaths || IsPublicModule(path)
+                         ? std::string(base)
+                         : absl::StrCat(Hash(base), absl::string_view(ending.data(), ending.size()));
   if (base.size() == path.size()) return last;
   const std::string word = PathWord(path);
   if (word.empty() || absl::StrContains(absl::AsciiStrToLower(last), word)) return absl::StrCat(hash, "/", last);
   // What is left must be found by the same rule, which may go across a slash.
-  return absl::StrCat(hash, "/", absl::string_view(word).substr(0, word.size() - (word.back() == '/' ? 1 : 0)), "/", last);
+  return absl::StrCat(hash, "/", absl::string_view(word).substr(0, word.size() - (word.back() == '/' ? 1 : 0)), "/",
+                      last);
 }
 
 std::string Redactor::Text(std::string_view text) const {
@@ -239,11 +303,14 @@ std::string Redactor::KernelLine(std::string_view text) const {
   // "comm NAME", "name=NAME", "task NAME:PID", "process PID (NAME)", and at the start "NAME[PID]:".
   const auto hide = [&line, this](size_t at, size_t end) {
     if (end <= at) return at;
-    const std::string name = IsFunctionMade(std::string_view(line).substr(at, end - at)) ? line.substr(at, end - at) : absl::StrCat("fn_", Hash(line.substr(at, end - at)));
+    const std::string name = IsFunctionMade(std::string_view(line).substr(at, end - at))
+                                 ? line.substr(at, end - at)
+                                 : absl::StrCat("fn_", Hash(line.substr(at, end - at)));
     line.replace(at, end - at, name);
     return at + name.size();
   };
-  for (const std::string_view mark : {"comm ", "comm=", "comm:", "Comm:", "Comm: ", "name=", "task=", "task ", "swapper_pg_dir="}) {
+  for (const std::string_view mark :
+       {"comm ", "comm=", "comm:", "Comm:", "Comm: ", "name=", "task=", "task ", "swapper_pg_dir="}) {
     for (size_t at = line.find(mark); at != line.npos; at = line.find(mark, at)) {
       at += mark.size();
       while (at < line.size() && line[at] == ' ') ++at;
@@ -272,8 +339,12 @@ std::string Redactor::ThreadName(std::string_view name) const {
 
 std::string Redactor::Function(const StackFrame& frame, std::string_view module) const {
   const std::string_view name = frame.function();
-  if (level_ != RedactLevel::kStacks || name.empty() || name[0] == '<' || frame.kind() == StackFrame::KERNEL || IsFunctionMade(name)) return std::string(name);
-  if (frame.kind() == StackFrame::PYTHON ? !PublicPart(frame.file()).empty() || absl::StartsWith(frame.file(), "<") : IsPublicModule(module)) return std::string(name);
+  if (level_ != RedactLevel::kStacks || name.empty() || name[0] == '<' || frame.kind() == StackFrame::KERNEL ||
+      IsFunctionMade(name))
+    return std::string(name);
+  if (frame.kind() == StackFrame::PYTHON ? !PublicPart(frame.file()).empty() || absl::StartsWith(frame.file(), "<")
+                                         : IsPublicModule(module))
+    return std::string(name);
   const std::string word = FunctionWord(name);
   return absl::StrCat("fn_", Hash(name), word.empty() ? "" : "_", word);
 }
@@ -291,7 +362,8 @@ std::string Redactor::Frame(std::string_view text) const {
   } else if (const size_t at = text.rfind(" at 0x"); at != text.npos) {
     const std::string_view module = text.substr(0, at);
     const bool keep = level_ == RedactLevel::kPaths || IsPublicModule(module);
-    return absl::StrCat(keep ? std::string(module) : std::string(BaseName(Path(module))), absl::string_view(text.data() + at, text.size() - at));
+    return absl::StrCat(keep ? std::string(module) : std::string(BaseName(Path(module))),
+                        absl::string_view(text.data() + at, text.size() - at));
   } else if (text.find(' ') != text.npos) {
     return std::string(text);  // "code outside of any file"
   }
@@ -314,7 +386,8 @@ std::string Redactor::CallSite(std::string_view text) const {
   frame.set_kind(StackFrame::PYTHON);
   frame.set_function(std::string(text.substr(blank + 1)));
   const std::string place = Path(text.substr(0, colon));
-  return absl::StrCat(absl::string_view(place).substr(place.rfind('/') + 1), absl::string_view(text.data() + colon, blank - colon), " ", Function(frame, ""));
+  return absl::StrCat(absl::string_view(place).substr(place.rfind('/') + 1),
+                      absl::string_view(text.data() + colon, blank - colon), " ", Function(frame, ""));
 }
 
 std::vector<std::string> Redactor::Command(const std::vector<std::string>& words) const {
@@ -387,7 +460,8 @@ void Redactor::Redact(Process* process) const {
     Redact(evidence.get());
     for (int t = 0; t < evidence->threads_size(); ++t) {
       for (int f = 0; f < evidence->threads(t).frames_size(); ++f) {
-        texts[FrameText(process->evidence->threads(t).frames(f), *process->evidence)] = FrameText(evidence->threads(t).frames(f), *evidence);
+        texts[FrameText(process->evidence->threads(t).frames(f), *process->evidence)] =
+            FrameText(evidence->threads(t).frames(f), *evidence);
       }
     }
     process->evidence = std::move(evidence);
@@ -409,7 +483,8 @@ void Redactor::Redact(Bundle* bundle) const {
   for (Rank& rank : bundle->ranks) {
     Redact(&rank.process);
     // Names of hosts and processes, which stay.
-    if (const size_t slash = rank.path.rfind('/'); slash != rank.path.npos) rank.path = absl::StrCat(Hash(rank.path.substr(0, slash)), rank.path.substr(slash));
+    if (const size_t slash = rank.path.rfind('/'); slash != rank.path.npos)
+      rank.path = absl::StrCat(Hash(rank.path.substr(0, slash)), rank.path.substr(slash));
     rank.stop_reason = Text(rank.stop_reason);
     for (ring::ThreadSnapshot& thread : rank.threads) thread.name = ThreadName(thread.name);
     for (const Op& op : rank.ops) {
@@ -429,15 +504,19 @@ absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& othe
   from->clear();
   if (level == RedactLevel::kNo) return Redactor();
   std::vector<std::string> files;
-  if (const char* keys = getenv("LOCKSTEP_KEYS"); keys != nullptr && keys[0] != 0) files.push_back(absl::StrCat(keys, "/redact.key"));
-  if (const char* home = getenv("HOME"); home != nullptr && home[0] != 0) files.push_back(absl::StrCat(home, "/.config/lockstep/keys/redact.key"));
+  if (const char* keys = getenv("LOCKSTEP_KEYS"); keys != nullptr && keys[0] != 0)
+    files.push_back(absl::StrCat(keys, "/redact.key"));
+  if (const char* home = getenv("HOME"); home != nullptr && home[0] != 0)
+    files.push_back(absl::StrCat(home, "/.config/lockstep/keys/redact.key"));
   files.push_back("/etc/lockstep/keys/redact.key");
   const size_t own = files.size();
   if (!other.empty()) files.push_back(other);
   for (size_t i = 0; i < files.size(); ++i) {
     const int fd = open(files[i].c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
-      if (i < own && errno == EACCES) return absl::PermissionDeniedError(absl::StrCat("may not read ", files[i], ", the key of what is taken out (--redact)"));
+      if (i < own && errno == EACCES)
+        return absl::PermissionDeniedError(
+            absl::StrCat("may not read ", files[i], ", the key of what is taken out (--redact)"));
       continue;
     }
     struct stat info {};
@@ -447,9 +526,12 @@ absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& othe
     close(fd);
     key.resize(got > 0 ? static_cast<size_t>(got) : 0);
     if (regular && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-      return absl::PermissionDeniedError(absl::StrCat(files[i], " may be read by others than its owner; chmod 600 ", files[i]));
+      return absl::PermissionDeniedError(
+          absl::StrCat(files[i], " may be read by others than its owner; chmod 600 ", files[i]));
     }
-    if (key.size() < kLeastKey) return absl::InvalidArgumentError(absl::StrCat(files[i], " holds no key of at least ", kLeastKey, " bytes; head -c 16 /dev/urandom > ", files[i]));
+    if (key.size() < kLeastKey)
+      return absl::InvalidArgumentError(absl::StrCat(files[i], " holds no key of at least ", kLeastKey,
+                                                     " bytes; head -c 16 /dev/urandom > ", files[i]));
     *from = files[i];
     return Redactor(level, key);
   }
@@ -486,7 +568,9 @@ std::string RedactionOf(const Bundle& bundle) {
 std::string RedactionLine(const Bundle& bundle) {
   const std::string level = RedactionOf(bundle);
   if (level == "paths") return "folders became hashes (--redact paths)";
-  if (level == "stacks") return "names of folders, files and functions that are not public became hashes, those of threads are gone (--redact stacks)";
+  if (level == "stacks")
+    return "names of folders, files and functions that are not public became hashes, those of threads are gone "
+           "(--redact stacks)";
   return "";
 }
 

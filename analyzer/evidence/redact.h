@@ -1,6 +1,7 @@
-// Takes the names of a site's own folders, files and functions out of what was seen of its processes. What equal names become is equal, so
-// that stacks still merge and a place is known again; what is public (the C library, NCCL, CUDA, Python, PyTorch and the like) stays, and so
-// do the words that tell an activity (analyzer/evidence/activity_rules.h). docs/security.md ("What evidence tells") says it for people.
+// Takes the names of a site's own folders, files and functions out of what was seen of its processes. What equal names
+// become is equal, so that stacks still merge and a place is known again; what is public (the C library, NCCL, CUDA,
+// Python, PyTorch and the like) stays, and so do the words that tell an activity (analyzer/evidence/activity_rules.h).
+// docs/security.md ("What evidence tells") says it for people.
 #ifndef LOCKSTEP_ANALYZER_EVIDENCE_REDACT_H_
 #define LOCKSTEP_ANALYZER_EVIDENCE_REDACT_H_
 
@@ -66,12 +67,14 @@ class Redactor {
   std::array<unsigned char, 32> key_{};
 };
 
-// Where the key comes from: the first redact.key (at least 16 bytes, its owner's alone) of $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
-// /etc/lockstep/keys; else `other`, a file that the same hosts share; else made up, and equal names are equal in this process alone.
-// *from says which for people. PermissionDenied: there is a key that others may read.
+// Where the key comes from: the first redact.key (at least 16 bytes, its owner's alone) of $LOCKSTEP_KEYS,
+// ~/.config/lockstep/keys and /etc/lockstep/keys; else `other`, a file that the same hosts share; else made up, and
+// equal names are equal in this process alone. *from says which for people. PermissionDenied: there is a key that
+// others may read.
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other, std::string* from);
 
-// What leaves this process about processes of this host goes through it. Set before other threads start; without that nothing is taken out.
+// What leaves this process about processes of this host goes through it. Set before other threads start; without that
+// nothing is taken out.
 void SetHostRedaction(const Redactor& redactor);
 const Redactor& HostRedaction();
 

@@ -33,7 +33,8 @@ TEST(Redact, PathsBecomeHashAndLastPart) {
   EXPECT_NE(Redactor(RedactLevel::kPaths, "another key").Path("/home/acme/secret/train.py"), one);
   EXPECT_EQ(kPathsOff.Path(one), one);
   EXPECT_THAT(kStacksOff.Path("/home/acme/secret/train.py"), MatchesRegex("[0-9a-f]{8}/[0-9a-f]{8}.py"));
-  EXPECT_EQ(kStacksOff.Path(kStacksOff.Path("/home/acme/secret/train.py")), kStacksOff.Path("/home/acme/secret/train.py"));
+  EXPECT_EQ(kStacksOff.Path(kStacksOff.Path("/home/acme/secret/train.py")),
+            kStacksOff.Path("/home/acme/secret/train.py"));
   // What was redacted less before.
   EXPECT_THAT(kStacksOff.Path(one), MatchesRegex("[0-9a-f]{8}/[0-9a-f]{8}.py"));
   EXPECT_EQ(Redactor().Path("/home/acme/secret/train.py"), "/home/acme/secret/train.py");
@@ -44,17 +45,21 @@ TEST(Redact, PathsBecomeHashAndLastPart) {
 TEST(Redact, WhatIsPublicStays) {
   EXPECT_THAT(kStacksOff.Path("/opt/acme/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py"),
               MatchesRegex("[0-9a-f]{8}/site-packages/torch/utils/data/dataloader.py"));
-  EXPECT_THAT(kStacksOff.Path("/opt/acme/lib/python3.11/threading.py"), MatchesRegex("[0-9a-f]{8}/lib/python3.11/threading.py"));
+  EXPECT_THAT(kStacksOff.Path("/opt/acme/lib/python3.11/threading.py"),
+              MatchesRegex("[0-9a-f]{8}/lib/python3.11/threading.py"));
   EXPECT_THAT(kStacksOff.Path("/opt/acme/libnccl.so.2"), MatchesRegex("[0-9a-f]{8}/libnccl.so.2"));
-  for (const char* path : {"/opt/acme/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", "/opt/acme/libnccl.so.2"}) {
+  for (const char* path :
+       {"/opt/acme/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", "/opt/acme/libnccl.so.2"}) {
     EXPECT_EQ(kStacksOff.Path(kStacksOff.Path(path)), kStacksOff.Path(path));
   }
   // Installed beside them, but the site's own.
-  EXPECT_THAT(kStacksOff.Path("/v/lib/python3.11/site-packages/acme/model.py"), MatchesRegex("[0-9a-f]{8}/site-packages/[0-9a-f]{8}.py"));
+  EXPECT_THAT(kStacksOff.Path("/v/lib/python3.11/site-packages/acme/model.py"),
+              MatchesRegex("[0-9a-f]{8}/site-packages/[0-9a-f]{8}.py"));
 }
 
 TEST(Redact, WordsOfATextThatArePaths) {
-  EXPECT_EQ(kPathsOff.Text("I/O and/or CPU, tcp://10.0.0.1:9470, 3/4 of it"), "I/O and/or CPU, tcp://10.0.0.1:9470, 3/4 of it");
+  EXPECT_EQ(kPathsOff.Text("I/O and/or CPU, tcp://10.0.0.1:9470, 3/4 of it"),
+            "I/O and/or CPU, tcp://10.0.0.1:9470, 3/4 of it");
   EXPECT_THAT(kPathsOff.Text("cannot open /home/acme/x.ring: no space (see ~/acme/notes.txt)."),
               MatchesRegex("cannot open [0-9a-f]{8}/x.ring: no space \\(see [0-9a-f]{8}/notes.txt\\)\\."));
   EXPECT_THAT(kPathsOff.Text("task_memcg=/slurm/uid_1/acme,task=x"), Not(HasSubstr("slurm")));
@@ -63,8 +68,10 @@ TEST(Redact, WordsOfATextThatArePaths) {
 }
 
 TEST(Redact, KernelLinesNameNoPrograms) {
-  for (const char* line : {"Out of memory: Killed process 123 (acme) total-vm:1kB", "NVRM: Xid (PCI:0000:1b:00): 31, pid=12, name=acme, Ch 1",
-                           "INFO: task acme:123 blocked for more than 120 seconds", "acme[12]: segfault at 0 ip 1 sp 2", "CPU: 1 PID: 2 Comm: acme Not tainted",
+  for (const char* line : {"Out of memory: Killed process 123 (acme) total-vm:1kB",
+                           "NVRM: Xid (PCI:0000:1b:00): 31, pid=12, name=acme, Ch 1",
+                           "INFO: task acme:123 blocked for more than 120 seconds", "acme[12]: segfault at 0 ip 1 sp 2",
+                           "CPU: 1 PID: 2 Comm: acme Not tainted",
                            "EXT4-fs error (device sda1): inode 3: comm acme: iget", "oom-kill:task=acme,pid=1"}) {
     const std::string redacted = kStacksOff.KernelLine(line);
     EXPECT_THAT(redacted, Not(HasSubstr("acme")));
@@ -76,15 +83,18 @@ TEST(Redact, KernelLinesNameNoPrograms) {
 TEST(Redact, FramesAsTexts) {
   EXPECT_EQ(kPathsOff.Frame("[kernel] futex_wait+0x1"), "[kernel] futex_wait+0x1");
   EXPECT_THAT(kPathsOff.Frame("step (/home/acme/train.py:12)"), MatchesRegex("step \\([0-9a-f]{8}/train.py:12\\)"));
-  EXPECT_THAT(kStacksOff.Frame("step (/home/acme/train.py:12)"), MatchesRegex("fn_[0-9a-f]{8} \\([0-9a-f]{8}/[0-9a-f]{8}.py:12\\)"));
+  EXPECT_THAT(kStacksOff.Frame("step (/home/acme/train.py:12)"),
+              MatchesRegex("fn_[0-9a-f]{8} \\([0-9a-f]{8}/[0-9a-f]{8}.py:12\\)"));
   EXPECT_EQ(kPathsOff.Frame("libacme.so at 0x12"), "libacme.so at 0x12");
   EXPECT_THAT(kStacksOff.Frame("libacme.so at 0x12"), MatchesRegex("[0-9a-f]{8}.so at 0x12"));
   EXPECT_THAT(kStacksOff.CallSite("train.py:812 forward"), MatchesRegex("[0-9a-f]{8}.py:812 fn_[0-9a-f]{8}"));
   EXPECT_EQ(kPathsOff.CallSite("train.py:812 forward"), "train.py:812 forward");
-  EXPECT_THAT(kStacksOff.Command({"/opt/acme/run.sh", "--secret", "x"}), ElementsAre(MatchesRegex("[0-9a-f]{8}/[0-9a-f]{8}"), "(2 arguments)"));
+  EXPECT_THAT(kStacksOff.Command({"/opt/acme/run.sh", "--secret", "x"}),
+              ElementsAre(MatchesRegex("[0-9a-f]{8}/[0-9a-f]{8}"), "(2 arguments)"));
 }
 
-// Every text field of what is known about a process, filled with the same secret path. A new field must be put into the table.
+// Every text field of what is known about a process, filled with the same secret path. A new field must be put into the
+// table.
 TEST(Redact, EveryFieldIsClassified) {
   enum Tells { kNever, kPath, kName };  // nothing of a site's own; a path; a name, which goes at kStacks alone
   const std::map<std::string, Tells> fields = {
@@ -120,20 +130,25 @@ TEST(Redact, EveryFieldIsClassified) {
   const std::string secret = "/Qfolder/Qfile.py";
   size_t seen = 0;
   // Calls `each` with every text of the message, one element in every repeated field.
-  std::function<void(google::protobuf::Message*, bool, const std::function<void(const std::string&, const std::string&)>&)> walk =
-      [&](google::protobuf::Message* message, bool fill, const auto& each) {
+  std::function<void(google::protobuf::Message*, bool,
+                     const std::function<void(const std::string&, const std::string&)>&)>
+      walk = [&](google::protobuf::Message* message, bool fill, const auto& each) {
         const google::protobuf::Reflection* reflection = message->GetReflection();
         const google::protobuf::Descriptor* descriptor = message->GetDescriptor();
         for (int i = 0; i < descriptor->field_count(); ++i) {
           const google::protobuf::FieldDescriptor* field = descriptor->field(i);
           if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
             if (fill && field->is_repeated()) reflection->AddMessage(message, field);
-            walk(field->is_repeated() ? reflection->MutableRepeatedMessage(message, field, 0) : reflection->MutableMessage(message, field), fill, each);
+            walk(field->is_repeated() ? reflection->MutableRepeatedMessage(message, field, 0)
+                                      : reflection->MutableMessage(message, field),
+                 fill, each);
           } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING) {
             if (fill) {
-              field->is_repeated() ? reflection->AddString(message, field, secret) : reflection->SetString(message, field, secret);
+              field->is_repeated() ? reflection->AddString(message, field, secret)
+                                   : reflection->SetString(message, field, secret);
             }
-            each(field->full_name(), field->is_repeated() ? reflection->GetRepeatedString(*message, field, 0) : reflection->GetString(*message, field));
+            each(field->full_name(), field->is_repeated() ? reflection->GetRepeatedString(*message, field, 0)
+                                                          : reflection->GetString(*message, field));
           }
         }
       };
@@ -203,9 +218,11 @@ TEST(Redact, ActivityIsFoundAsBefore) {
 }
 
 TEST(Redact, ThePlaceOfACulpritIsFoundAsBefore) {
-  const std::string library = "recv (/v/lib/python3.11/site-packages/acme_lib/x.py:3)", own = "step (/home/acme/train.py:12)";
+  const std::string library = "recv (/v/lib/python3.11/site-packages/acme_lib/x.py:3)",
+                    own = "step (/home/acme/train.py:12)";
   for (const Redactor* redactor : {&kPathsOff, &kStacksOff}) {
-    EXPECT_EQ(PlaceOfEvidence("rank 1 stack: " + redactor->Frame(library) + " < " + redactor->Frame(own)), redactor->Frame(own));
+    EXPECT_EQ(PlaceOfEvidence("rank 1 stack: " + redactor->Frame(library) + " < " + redactor->Frame(own)),
+              redactor->Frame(own));
   }
 }
 
@@ -254,7 +271,8 @@ TEST(Redact, TheKeyIsASitesOrMadeUp) {
   setenv("LOCKSTEP_KEYS", folder, 1);
   setenv("HOME", folder, 1);
   std::string from;
-  absl::StatusOr<Redactor> one = MakeRedactor(RedactLevel::kPaths, "", &from), other = MakeRedactor(RedactLevel::kPaths, "", &from);
+  absl::StatusOr<Redactor> one = MakeRedactor(RedactLevel::kPaths, "", &from),
+                           other = MakeRedactor(RedactLevel::kPaths, "", &from);
   ASSERT_TRUE(one.ok() && other.ok());
   EXPECT_THAT(from, HasSubstr("made up"));
   EXPECT_NE(one->Path("/a/b"), other->Path("/a/b"));

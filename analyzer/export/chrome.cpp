@@ -1,4 +1,5 @@
-// Chrome's trace JSON. It knows processes and threads only: a rank is a process (its number the rank's), a row of it a thread.
+// Chrome's trace JSON. It knows processes and threads only: a rank is a process (its number the rank's), a row of it a
+// thread.
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -25,7 +26,8 @@ std::string Quoted(std::string_view text) {
 
 class ChromeSink : public TraceSink {
  public:
-  ChromeSink(const Bundle& bundle, const ExportTime& time, const ExportWriter& write) : bundle_(bundle), zero_(time.first_ns()), write_(write) {}
+  ChromeSink(const Bundle& bundle, const ExportTime& time, const ExportWriter& write)
+      : bundle_(bundle), zero_(time.first_ns()), write_(write) {}
 
   absl::Status Row(const TraceRow& row) override {
     if (row.kind == TraceRow::Kind::kHost) {
@@ -34,31 +36,40 @@ class ChromeSink : public TraceSink {
     }
     if (row.kind == TraceRow::Kind::kRank) {
       thread_ = 0;
-      if (absl::Status status = Meta(row, "process_name", absl::StrCat("\"name\":", Quoted(absl::StrCat(row.name, " on ", host_)))); !status.ok())
+      if (absl::Status status =
+              Meta(row, "process_name", absl::StrCat("\"name\":", Quoted(absl::StrCat(row.name, " on ", host_))));
+          !status.ok())
         return status;
-      if (absl::Status status = Meta(row, "process_labels", absl::StrCat("\"labels\":", Quoted(host_))); !status.ok()) return status;
-      if (absl::Status status = Meta(row, "process_sort_index", absl::StrCat("\"sort_index\":", row.order)); !status.ok()) return status;
+      if (absl::Status status = Meta(row, "process_labels", absl::StrCat("\"labels\":", Quoted(host_))); !status.ok())
+        return status;
+      if (absl::Status status = Meta(row, "process_sort_index", absl::StrCat("\"sort_index\":", row.order));
+          !status.ok())
+        return status;
       if (absl::Status status = Meta(row, "thread_name", "\"name\":\"verdict\""); !status.ok()) return status;
       return Meta(row, "thread_sort_index", "\"sort_index\":-1");
     }
     ++thread_;
-    if (absl::Status status = Meta(row, "thread_name", absl::StrCat("\"name\":", Quoted(row.name))); !status.ok()) return status;
+    if (absl::Status status = Meta(row, "thread_name", absl::StrCat("\"name\":", Quoted(row.name))); !status.ok())
+      return status;
     return Meta(row, "thread_sort_index", absl::StrCat("\"sort_index\":", row.order));
   }
 
   absl::Status Begin(const TraceRow& row, const TraceSlice& slice) override {
     std::string args;
     for (const TraceFact& fact : FactsOf(bundle_, slice)) {
-      absl::StrAppend(&args, args.empty() ? "" : ",", Quoted(fact.key), ":", fact.text.empty() ? absl::StrCat(fact.number) : Quoted(fact.text));
+      absl::StrAppend(&args, args.empty() ? "" : ",", Quoted(fact.key), ":",
+                      fact.text.empty() ? absl::StrCat(fact.number) : Quoted(fact.text));
     }
-    return Put(absl::StrCat("{\"ph\":\"X\",\"name\":", Quoted(slice.name), ",\"cat\":", Quoted(slice.category), Where(row, slice.begin), ",\"dur\":",
-                            Micros(slice.end - slice.begin), ",\"args\":{", args, "}}"));
+    return Put(absl::StrCat("{\"ph\":\"X\",\"name\":", Quoted(slice.name), ",\"cat\":", Quoted(slice.category),
+                            Where(row, slice.begin), ",\"dur\":", Micros(slice.end - slice.begin), ",\"args\":{", args,
+                            "}}"));
   }
 
   absl::Status End(const TraceRow&, const TraceSlice&) override { return absl::OkStatus(); }
 
   absl::Status Mark(const TraceRow& row, const TraceMark& mark) override {
-    if (absl::Status status = Put(absl::StrCat("{\"ph\":\"i\",\"s\":\"t\",\"name\":", Quoted(mark.name), ",\"cat\":", Quoted(mark.category), Where(row, mark.at), "}"));
+    if (absl::Status status = Put(absl::StrCat("{\"ph\":\"i\",\"s\":\"t\",\"name\":", Quoted(mark.name),
+                                               ",\"cat\":", Quoted(mark.category), Where(row, mark.at), "}"));
         !status.ok())
       return status;
     // Arrows hold to the slice that their end lies in: that of the verdict around the mark.
@@ -72,24 +83,26 @@ class ChromeSink : public TraceSink {
   }
 
   absl::Status Finish() {
-    return write_(absl::StrCat(empty_ ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" : "", "\n],\"otherData\":{\"wall_clock_of_zero_ns\":\"", zero_, "\"}}\n"));
+    return write_(absl::StrCat(empty_ ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" : "",
+                               "\n],\"otherData\":{\"wall_clock_of_zero_ns\":\"", zero_, "\"}}\n"));
   }
 
  private:
   static std::string Micros(int64_t ns) { return absl::StrFormat("%d.%03d", ns / 1000, ns % 1000); }
 
   std::string Where(const TraceRow& row, int64_t at) const {
-    return absl::StrCat(",\"pid\":", row.rank, ",\"tid\":", row.kind == TraceRow::Kind::kRank ? 0 : thread_, ",\"ts\":", Micros(std::max<int64_t>(0, at - zero_)));
+    return absl::StrCat(",\"pid\":", row.rank, ",\"tid\":", row.kind == TraceRow::Kind::kRank ? 0 : thread_,
+                        ",\"ts\":", Micros(std::max<int64_t>(0, at - zero_)));
   }
 
   absl::Status Meta(const TraceRow& row, const char* name, const std::string& args) {
-    return Put(absl::StrCat("{\"ph\":\"M\",\"name\":\"", name, "\",\"pid\":", row.rank, ",\"tid\":", row.kind == TraceRow::Kind::kRank ? 0 : thread_,
-                            ",\"args\":{", args, "}}"));
+    return Put(absl::StrCat("{\"ph\":\"M\",\"name\":\"", name, "\",\"pid\":", row.rank,
+                            ",\"tid\":", row.kind == TraceRow::Kind::kRank ? 0 : thread_, ",\"args\":{", args, "}}"));
   }
 
   absl::Status Flow(const TraceRow& row, int64_t at, const char* phase, uint64_t id) {
-    return Put(absl::StrCat("{\"ph\":\"", phase, "\",\"name\":\"waits for\",\"cat\":\"verdict\",\"id\":", id, phase[0] == 'f' ? ",\"bp\":\"e\"" : "",
-                            Where(row, at), "}"));
+    return Put(absl::StrCat("{\"ph\":\"", phase, "\",\"name\":\"waits for\",\"cat\":\"verdict\",\"id\":", id,
+                            phase[0] == 'f' ? ",\"bp\":\"e\"" : "", Where(row, at), "}"));
   }
 
   absl::Status Put(const std::string& event) {
@@ -107,7 +120,8 @@ class ChromeSink : public TraceSink {
 
 }  // namespace
 
-absl::StatusOr<ExportCounts> ExportChrome(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options, const ExportWriter& write) {
+absl::StatusOr<ExportCounts> ExportChrome(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
+                                          const ExportWriter& write) {
   const ExportTime time(bundle, verdict);
   ChromeSink sink(bundle, time, write);
   absl::StatusOr<ExportCounts> counts = WalkTrace(bundle, verdict, options, time, &sink);

@@ -11,7 +11,8 @@ namespace lockstep {
 namespace {
 
 constexpr char kHeader[] =
-    "rank,host,gpu,pid,thread,index,operation,communicator,communicator_id,communicator_size,member_rank,sequence,state,count,datatype,"
+    "rank,host,gpu,pid,thread,index,operation,communicator,communicator_id,communicator_size,member_rank,sequence,"
+    "state,count,datatype,"
     "reduction,root_or_peer,group,stream,enter_ns,return_ns,started_ns,completed_ns,result,call_site\r\n";
 
 void Text(std::string_view text, std::string* line) {
@@ -36,7 +37,8 @@ void Number(int64_t number, bool known, std::string* line) {
 
 }  // namespace
 
-absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options, const ExportWriter& write) {
+absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
+                                       const ExportWriter& write) {
   const ExportTime time(bundle, verdict);
   ExportCounts counts;
   if (absl::Status status = write(kHeader); !status.ok()) return status;
@@ -52,7 +54,8 @@ absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verd
       if (!time.Near(entered, end, options)) continue;
       ++counts.operations;
       counts.without_time += entered == 0 ? 1 : 0;
-      const Membership* membership = op.membership < rank.memberships.size() ? &rank.memberships[op.membership] : nullptr;
+      const Membership* membership =
+          op.membership < rank.memberships.size() ? &rank.memberships[op.membership] : nullptr;
       const Communicator* comm = membership != nullptr ? &bundle.comms[membership->comm] : nullptr;
       // Of other calls the record has no number, count or root; what stands there means nothing to a reader.
       const bool transfer = ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind);
@@ -66,11 +69,15 @@ absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verd
       Text(comm != nullptr ? comm->name : "", &line);
       Text(comm != nullptr ? comm->id : "", &line);
       Number(comm != nullptr ? comm->size : 0, comm != nullptr, &line);
-      Number(membership != nullptr ? membership->member_rank : -1, membership != nullptr && membership->member_rank >= 0, &line);
+      Number(membership != nullptr ? membership->member_rank : -1,
+             membership != nullptr && membership->member_rank >= 0, &line);
       Number(op.seq, transfer && op.seq >= 0, &line);
       Text(StateName(op.state), &line);
       Number(op.count, transfer && op.count >= 0, &line);
-      Text(op.datatype != ring::kNoDatatype ? DatatypeText(op.datatype) : op.dtypes < bundle.strings.size() ? bundle.strings[op.dtypes] : "", &line);
+      Text(op.datatype != ring::kNoDatatype    ? DatatypeText(op.datatype)
+           : op.dtypes < bundle.strings.size() ? bundle.strings[op.dtypes]
+                                               : "",
+           &line);
       Text(op.reduction != ring::kNoReduction ? ReductionText(op.reduction) : "", &line);
       Number(op.root_or_peer, transfer && op.root_or_peer >= 0, &line);
       Number(static_cast<int64_t>(op.group), op.group != 0, &line);

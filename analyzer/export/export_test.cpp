@@ -9,8 +9,8 @@
 #include <string>
 
 #include "absl/strings/str_split.h"
-#include "analyzer/testing/export_job.h"
 #include "analyzer/export/time.h"
+#include "analyzer/testing/export_job.h"
 #include "proto/perfetto.pb.h"
 
 namespace lockstep {
@@ -21,9 +21,11 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-using Exporter = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&, const ExportWriter&);
+using Exporter = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&,
+                                                  const ExportWriter&);
 
-std::string Text(Exporter exporter, const Bundle& bundle, const Verdict& verdict, const ExportOptions& options = {}, ExportCounts* counts = nullptr) {
+std::string Text(Exporter exporter, const Bundle& bundle, const Verdict& verdict, const ExportOptions& options = {},
+                 ExportCounts* counts = nullptr) {
   std::string out;
   const auto done = exporter(bundle, verdict, options, [&out](std::string_view bytes) {
     out.append(bytes);
@@ -60,9 +62,12 @@ Read ReadTrace(const std::string& bytes) {
   std::map<uint64_t, uint64_t> last;
   for (const perfetto::TracePacket& packet : trace.packet()) {
     EXPECT_EQ(packet.trusted_packet_sequence_id(), 1u);
-    for (const auto& entry : packet.interned_data().event_names()) EXPECT_TRUE(names.emplace(entry.iid(), entry.name()).second);
-    for (const auto& entry : packet.interned_data().event_categories()) EXPECT_TRUE(categories.emplace(entry.iid(), entry.name()).second);
-    for (const auto& entry : packet.interned_data().debug_annotation_names()) EXPECT_TRUE(facts.emplace(entry.iid(), entry.name()).second);
+    for (const auto& entry : packet.interned_data().event_names())
+      EXPECT_TRUE(names.emplace(entry.iid(), entry.name()).second);
+    for (const auto& entry : packet.interned_data().event_categories())
+      EXPECT_TRUE(categories.emplace(entry.iid(), entry.name()).second);
+    for (const auto& entry : packet.interned_data().debug_annotation_names())
+      EXPECT_TRUE(facts.emplace(entry.iid(), entry.name()).second);
     if (packet.has_track_descriptor()) {
       const auto& track = packet.track_descriptor();
       EXPECT_TRUE(track.parent_uuid() == 0 || read.tracks.count(track.parent_uuid()) == 1);
@@ -76,8 +81,10 @@ Read ReadTrace(const std::string& bytes) {
     EXPECT_GE(packet.timestamp(), last[event.track_uuid()]);
     last[event.track_uuid()] = packet.timestamp();
     auto& stack = open[event.track_uuid()];
-    for (uint64_t id : event.flow_ids()) EXPECT_TRUE(read.from.emplace(id, std::make_pair(packet.timestamp(), event.track_uuid())).second);
-    for (uint64_t id : event.terminating_flow_ids()) EXPECT_TRUE(read.to.emplace(id, std::make_pair(packet.timestamp(), event.track_uuid())).second);
+    for (uint64_t id : event.flow_ids())
+      EXPECT_TRUE(read.from.emplace(id, std::make_pair(packet.timestamp(), event.track_uuid())).second);
+    for (uint64_t id : event.terminating_flow_ids())
+      EXPECT_TRUE(read.to.emplace(id, std::make_pair(packet.timestamp(), event.track_uuid())).second);
     if (event.type() == perfetto::TrackEvent::SLICE_BEGIN) {
       Read::Slice slice;
       slice.track = event.track_uuid();
@@ -85,7 +92,8 @@ Read ReadTrace(const std::string& bytes) {
       slice.name = event.name_iid() != 0 ? names.at(event.name_iid()) : event.name();
       slice.category = categories.at(event.category_iids(0));
       for (const auto& note : event.debug_annotations())
-        slice.facts[facts.at(note.name_iid())] = note.has_int_value() ? std::to_string(note.int_value()) : note.string_value();
+        slice.facts[facts.at(note.name_iid())] =
+            note.has_int_value() ? std::to_string(note.int_value()) : note.string_value();
       stack.push_back(slice);
     } else if (event.type() == perfetto::TrackEvent::SLICE_END) {
       EXPECT_FALSE(stack.empty());
@@ -103,9 +111,11 @@ TEST(Export, PerfettoNestsHostsRanksThreadsAndStreams) {
   const Read read = ReadTrace(Text(ExportPerfetto, MakeExportJob(), MakeExportVerdict()));
   std::set<std::string> paths;
   for (const auto& [uuid, track] : read.tracks) paths.insert(read.TrackPath(uuid));
-  for (const char* path : {"node0", "node1", "host not known", "node0 / rank 1 gpu 1 pid 101", "node0 / rank 1 gpu 1 pid 101 / thread 1001 main",
-                           "node0 / rank 1 gpu 1 pid 101 / stream 0: world", "host not known / rank 5 gpu 1 pid 105 / stream 0: world",
-                           "node0 / rank 1 gpu 1 pid 101 / thread 1001 main (2)"}) {
+  for (const char* path :
+       {"node0", "node1", "host not known", "node0 / rank 1 gpu 1 pid 101",
+        "node0 / rank 1 gpu 1 pid 101 / thread 1001 main", "node0 / rank 1 gpu 1 pid 101 / stream 0: world",
+        "host not known / rank 5 gpu 1 pid 105 / stream 0: world",
+        "node0 / rank 1 gpu 1 pid 101 / thread 1001 main (2)"}) {
     EXPECT_EQ(paths.count(path), 1u) << path;
   }
 }
@@ -121,9 +131,9 @@ TEST(Export, SlicesSayWhatIsKnownOfTheGpu) {
       EXPECT_EQ(slice.end - slice.begin, second ? 4'899'000u : 4'900'000u);
     }
   }
-  EXPECT_EQ(categories["gpu"], 2 * 8 + 2 * 4);                  // host 0
-  EXPECT_EQ(categories["gpu, start not recorded"], 2 * 8);      // host 1
-  EXPECT_EQ(categories["in flight"], 5);                        // #9, up to the capture
+  EXPECT_EQ(categories["gpu"], 2 * 8 + 2 * 4);              // host 0
+  EXPECT_EQ(categories["gpu, start not recorded"], 2 * 8);  // host 1
+  EXPECT_EQ(categories["in flight"], 5);                    // #9, up to the capture
   EXPECT_EQ(categories["host call"], 6 * 9 - 1 + 8);
   EXPECT_EQ(categories["verdict"], 1);
   EXPECT_EQ(categories["waiting"], 5);
@@ -210,7 +220,8 @@ TEST(Export, CsvIsOneLineAnOperation) {
   ASSERT_EQ(lines.size(), 2u + static_cast<size_t>(counts.operations));
   EXPECT_THAT(lines[0], StartsWith("rank,host,gpu,pid,thread,index,operation,"));
   EXPECT_EQ(lines[1],
-            "0,node0,0,100,0,0,AllReduce,world,00000000000000aa,6,0,1,completed,1024,float32,sum,,,0,1700000001000000000,1700000001000020000,"
+            "0,node0,0,100,0,0,AllReduce,world,00000000000000aa,6,0,1,completed,1024,float32,sum,,,0,"
+            "1700000001000000000,1700000001000020000,"
             "1700000001000100000,1700000001005000000,0,");
   EXPECT_THAT(csv, HasSubstr(",\"dp \"\"x\"\",\\ </script>"));
   EXPECT_THAT(csv, Not(HasSubstr("\x1b")));
@@ -229,7 +240,8 @@ TEST(Export, RanksAndTimeAreSelected) {
   }
   EXPECT_THAT(processes, ElementsAre(2, 3, 5));
   EXPECT_THAT(numbers, ElementsAre(7, 8, 9));  // the stop is at #9
-  for (const char* wrong : {"", "x", "1-", "-1", "3-2", "1-2-3", "1,,2", "99999999999"}) EXPECT_FALSE(ParseRankRanges(wrong, &options.ranks)) << wrong;
+  for (const char* wrong : {"", "x", "1-", "-1", "3-2", "1-2-3", "1,,2", "99999999999"})
+    EXPECT_FALSE(ParseRankRanges(wrong, &options.ranks)) << wrong;
 }
 
 TEST(Export, AWriterThatFailsEndsIt) {

@@ -14,18 +14,21 @@ namespace {
 // Year 2262 is where 64-bit nanoseconds end; half of it leaves room for sums.
 constexpr int64_t kLatest = INT64_MAX / 2;
 
-int64_t Bounded(int64_t value) { return std::clamp(value, -kLatest, kLatest); }
+int64_t Bounded(int64_t value) {
+  return std::clamp(value, -kLatest, kLatest);
+}
 
 }  // namespace
 
 bool InFlightState(OpState state) {
-  return state == OpState::kEntered || state == OpState::kQueued || state == OpState::kEnqueued || state == OpState::kStarted ||
-         state == OpState::kIncomplete;
+  return state == OpState::kEntered || state == OpState::kQueued || state == OpState::kEnqueued ||
+         state == OpState::kStarted || state == OpState::kIncomplete;
 }
 
 bool Wanted(const ExportOptions& options, int32_t rank) {
-  return options.ranks.empty() || std::any_of(options.ranks.begin(), options.ranks.end(),
-                                              [rank](const auto& range) { return range.first <= rank && rank <= range.second; });
+  return options.ranks.empty() || std::any_of(options.ranks.begin(), options.ranks.end(), [rank](const auto& range) {
+           return range.first <= rank && rank <= range.second;
+         });
 }
 
 bool ParseRankRanges(std::string_view text, std::vector<std::pair<int32_t, int32_t>>* ranges) {
@@ -33,7 +36,8 @@ bool ParseRankRanges(std::string_view text, std::vector<std::pair<int32_t, int32
   for (absl::string_view part : absl::StrSplit(absl::string_view(text.data(), text.size()), ',')) {
     const std::vector<absl::string_view> ends = absl::StrSplit(part, '-');
     std::pair<int32_t, int32_t> range;
-    if (ends.size() > 2 || !absl::SimpleAtoi(ends[0], &range.first) || !absl::SimpleAtoi(ends.back(), &range.second)) return false;
+    if (ends.size() > 2 || !absl::SimpleAtoi(ends[0], &range.first) || !absl::SimpleAtoi(ends.back(), &range.second))
+      return false;
     if (range.first < 0 || range.second < range.first) return false;
     ranges->push_back(range);
   }
@@ -45,7 +49,9 @@ ExportTime::ExportTime(const Bundle& bundle, const Verdict& verdict) : bundle_(b
   for (const ClockOffset& clock : verdict.clocks()) {
     if (clock.uncertainty_ns() >= 0) aligned.emplace(clock.host(), Bounded(clock.offset_ns()));
   }
-  const auto known = [&](const Rank& rank) { return aligned.find(rank.host.empty() ? absl::StrCat("rank ", rank.rank) : rank.host); };
+  const auto known = [&](const Rank& rank) {
+    return aligned.find(rank.host.empty() ? absl::StrCat("rank ", rank.rank) : rank.host);
+  };
   // The job's time is the own clock of a host with offset 0; its wall clock makes it readable.
   int64_t wall = 0;
   for (const Rank& rank : bundle.ranks) {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "analyzer/model/bundle.h"
 #include "analyzer/export/export.h"
+#include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
@@ -21,9 +21,10 @@ class ExportTime {
   int64_t ToJob(size_t rank_index, int64_t own_ns) const;
   // When the rank's data was taken; of sources that do not say, the last thing that happened anywhere.
   int64_t Captured(size_t rank_index) const;
-  int64_t first_ns() const { return first_; }   // earliest event, 0 none
-  int64_t last_ns() const { return last_; }     // latest event
-  // When the job stopped: the moment from which the nearest victims of the first finding wait; without one, the last event.
+  int64_t first_ns() const { return first_; }  // earliest event, 0 none
+  int64_t last_ns() const { return last_; }    // latest event
+  // When the job stopped: the moment from which the nearest victims of the first finding wait; without one, the last
+  // event.
   int64_t stop_ns() const { return stop_; }
 
   // Whether an operation is asked for; in job time, `end` 0: not ended.

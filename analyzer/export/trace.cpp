@@ -14,21 +14,22 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMaxLanes = 64;      // rows that one thread or stream may take where its slices overlap
+constexpr size_t kMaxLanes = 64;  // rows that one thread or stream may take where its slices overlap
 constexpr int64_t kMaxArrows = 4096;
-constexpr int64_t kArrowStep = 1'000; // between a waiter's mark and that of the one it waits for
+constexpr int64_t kArrowStep = 1'000;  // between a waiter's mark and that of the one it waits for
 
 // What the verdict says of one rank.
 struct Said {
-  std::string culprit;                // why it is named; empty: it is not
-  int level = 0;                      // links between it and the cause
-  std::string waits;                  // "waits in AllReduce #40 on world for rank 5"
+  std::string culprit;  // why it is named; empty: it is not
+  int level = 0;        // links between it and the cause
+  std::string waits;    // "waits in AllReduce #40 on world for rank 5"
   std::vector<uint64_t> arrows_from, arrows_to;
 };
 
 class Walk {
  public:
-  Walk(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options, const ExportTime& time, TraceSink* sink)
+  Walk(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options, const ExportTime& time,
+       TraceSink* sink)
       : bundle_(bundle), verdict_(verdict), options_(options), time_(time), sink_(*sink) {}
 
   absl::StatusOr<ExportCounts> Run();
@@ -57,7 +58,7 @@ class Walk {
   int32_t lane_order_ = 0;
   std::map<int32_t, Said> said_;
   int levels_ = 0;
-  int64_t arrow_ns_ = 0;             // when the causes' marks stand
+  int64_t arrow_ns_ = 0;  // when the causes' marks stand
 };
 
 std::string Walk::SliceName(const Rank& rank, const Op& op) const {
@@ -88,7 +89,8 @@ void Walk::AddArrows(const ChainLink& link, int64_t most) {
       break;
     }
     // Waiters of other communicators still wait for somebody of the link.
-    if (target < 0 && link.waits_for_size() > 0 && FindRank(bundle_, link.waits_for(0)) != nullptr && Wanted(options_, link.waits_for(0)))
+    if (target < 0 && link.waits_for_size() > 0 && FindRank(bundle_, link.waits_for(0)) != nullptr &&
+        Wanted(options_, link.waits_for(0)))
       target = link.waits_for(0);
     if (target < 0 || target == number) continue;
     const auto arrow = static_cast<uint64_t>(++counts_.arrows);
@@ -102,7 +104,8 @@ void Walk::ReadVerdict() {
   for (const Finding& finding : verdict_.findings()) {
     for (int32_t rank : finding.culprit_ranks()) {
       Said& said = said_[rank];
-      if (said.culprit.empty()) said.culprit = absl::StrCat(FindingName(finding.kind()), ": ", Printable(finding.summary(), 400));
+      if (said.culprit.empty())
+        said.culprit = absl::StrCat(FindingName(finding.kind()), ": ", Printable(finding.summary(), 400));
     }
   }
   const Finding& first = verdict_.findings(0);
@@ -120,7 +123,8 @@ void Walk::ReadVerdict() {
       Said& said = said_[rank];
       said.level = nearest;
       const std::vector<int32_t> targets(link.waits_for().begin(), link.waits_for().end());
-      said.waits = absl::StrCat("waits for ", RanksText(targets), " in ", Printable(link.operation(), 80), " on ", CommName(link.communicator()));
+      said.waits = absl::StrCat("waits for ", RanksText(targets), " in ", Printable(link.operation(), 80), " on ",
+                                CommName(link.communicator()));
     }
     levels_ = std::max(levels_, nearest);
     AddArrows(link, std::max<int64_t>(64, kMaxArrows / std::max(1, first.chain_size())));
@@ -137,7 +141,8 @@ void Walk::ReadVerdict() {
     }
   }
   arrow_ns_ = begun + (levels_ + 1) * kArrowStep;
-  if (taken != INT64_MAX && taken > arrow_ns_) arrow_ns_ = begun + std::max((taken - begun) / 2, (levels_ + 1) * kArrowStep);
+  if (taken != INT64_MAX && taken > arrow_ns_)
+    arrow_ns_ = begun + std::max((taken - begun) / 2, (levels_ + 1) * kArrowStep);
 }
 
 absl::StatusOr<ExportCounts> Walk::Run() {
@@ -149,10 +154,12 @@ absl::StatusOr<ExportCounts> Walk::Run() {
   // Hosts in the order of their lowest rank.
   std::vector<const std::pair<const std::string, std::vector<size_t>>*> order;
   for (const auto& host : hosts) order.push_back(&host);
-  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->second.front() < b->second.front(); });
+  std::sort(order.begin(), order.end(),
+            [](const auto* a, const auto* b) { return a->second.front() < b->second.front(); });
   int32_t host_order = 0;
   for (const auto* host : order) {
-    const TraceRow row = NewRow(TraceRow::Kind::kHost, 0, host->first.empty() ? "host not known" : Printable(host->first, 100), -1, host_order++);
+    const TraceRow row = NewRow(TraceRow::Kind::kHost, 0,
+                                host->first.empty() ? "host not known" : Printable(host->first, 100), -1, host_order++);
     if (absl::Status status = sink_.Row(row); !status.ok()) return status;
     for (size_t index : host->second) {
       const Rank& rank = bundle_.ranks[index];
@@ -225,7 +232,15 @@ absl::Status Walk::RunThreads(size_t index, const TraceRow& parent) {
       --counts_.operations;
       continue;
     }
-    TraceSlice slice{begin, end, SliceName(rank, op), inside ? "in flight" : returned == 0 ? "host call, its end not recorded" : "host call", &op, &rank, ""};
+    TraceSlice slice{begin,
+                     end,
+                     SliceName(rank, op),
+                     inside          ? "in flight"
+                     : returned == 0 ? "host call, its end not recorded"
+                                     : "host call",
+                     &op,
+                     &rank,
+                     ""};
     if (inside) slice.text = "had not returned when the data was taken";
     threads[op.thread].push_back(std::move(slice));
   }
@@ -233,7 +248,8 @@ absl::Status Walk::RunThreads(size_t index, const TraceRow& parent) {
     std::string name = "calls";
     if (number < rank.threads.size()) {
       const ring::ThreadSnapshot& thread = rank.threads[number];
-      name = absl::StrCat("thread", thread.tid != 0 ? absl::StrCat(" ", thread.tid) : "", thread.name.empty() ? "" : " ", Printable(thread.name, 40));
+      name = absl::StrCat("thread", thread.tid != 0 ? absl::StrCat(" ", thread.tid) : "",
+                          thread.name.empty() ? "" : " ", Printable(thread.name, 40));
     } else if (number != kNoIndex) {
       name = absl::StrCat("thread ", number);
     }
@@ -260,14 +276,15 @@ absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
       comms.insert(rank.memberships[op->membership].comm);
       const int64_t entered = time_.ToJob(index, op->enter_ns), started = time_.ToJob(index, op->started_ns);
       const int64_t completed = time_.ToJob(index, op->completed_ns);
-      const bool flight = op->state == OpState::kEnqueued || op->state == OpState::kStarted || op->state == OpState::kIncomplete;
+      const bool flight =
+          op->state == OpState::kEnqueued || op->state == OpState::kStarted || op->state == OpState::kIncomplete;
       if (!flight && completed == 0) continue;
       TraceSlice slice{0, completed, "", "gpu", op, &rank, ""};
       slice.begin = started != 0 ? started : std::max(entered, free_from);
       if (flight) {
         slice.end = time_.Captured(index);
         slice.category = "in flight";
-        slice.text = op->state == OpState::kEnqueued ? "not reached by its stream when the data was taken"
+        slice.text = op->state == OpState::kEnqueued  ? "not reached by its stream when the data was taken"
                      : op->state == OpState::kStarted ? "started, not completed when the data was taken"
                                                       : "not completed when the data was taken";
       } else if (started == 0) {
@@ -283,7 +300,9 @@ absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
     }
     if (slices.empty()) continue;
     std::vector<std::string> names;
-    for (uint32_t comm : comms) names.push_back(Printable(bundle_.comms[comm].name.empty() ? bundle_.comms[comm].id : bundle_.comms[comm].name, 48));
+    for (uint32_t comm : comms)
+      names.push_back(
+          Printable(bundle_.comms[comm].name.empty() ? bundle_.comms[comm].id : bundle_.comms[comm].name, 48));
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
     std::string name = key.first ? "GPU:" : absl::StrCat("stream ", key.second, ":");
@@ -295,8 +314,9 @@ absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
 }
 
 absl::Status Walk::Lanes(const TraceRow& parent, const std::string& name, std::vector<TraceSlice> slices) {
-  std::stable_sort(slices.begin(), slices.end(),
-                   [](const TraceSlice& a, const TraceSlice& b) { return a.begin != b.begin ? a.begin < b.begin : a.end > b.end; });
+  std::stable_sort(slices.begin(), slices.end(), [](const TraceSlice& a, const TraceSlice& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+  });
   std::vector<std::vector<const TraceSlice*>> lanes;
   std::vector<std::vector<int64_t>> open;  // ends of what is open, by lane
   for (const TraceSlice& slice : slices) {
@@ -314,7 +334,8 @@ absl::Status Walk::Lanes(const TraceRow& parent, const std::string& name, std::v
     open[lane].push_back(slice.end);
   }
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
-    const TraceRow row = NewRow(TraceRow::Kind::kLane, parent.id, lane == 0 ? name : absl::StrCat(name, " (", lane + 1, ")"), parent.rank, lane_order_++);
+    const TraceRow row = NewRow(TraceRow::Kind::kLane, parent.id,
+                                lane == 0 ? name : absl::StrCat(name, " (", lane + 1, ")"), parent.rank, lane_order_++);
     if (absl::Status status = sink_.Row(row); !status.ok()) return status;
     if (absl::Status status = Lane(row, lanes[lane]); !status.ok()) return status;
   }
@@ -340,8 +361,8 @@ absl::Status Walk::Lane(const TraceRow& row, const std::vector<const TraceSlice*
 
 }  // namespace
 
-absl::StatusOr<ExportCounts> WalkTrace(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options, const ExportTime& time,
-                                       TraceSink* sink) {
+absl::StatusOr<ExportCounts> WalkTrace(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
+                                       const ExportTime& time, TraceSink* sink) {
   return Walk(bundle, verdict, options, time, sink).Run();
 }
 
@@ -388,12 +409,14 @@ std::vector<TraceFact> FactsOf(const Bundle& bundle, const TraceSlice& slice) {
     facts.push_back({"communicator size", comm.size, ""});
     if (membership.member_rank >= 0) facts.push_back({"member rank", membership.member_rank, ""});
   }
-  if (transfer && op.root_or_peer >= 0) facts.push_back({ring::IsPointToPoint(op.kind) ? "peer" : "root", op.root_or_peer, ""});
+  if (transfer && op.root_or_peer >= 0)
+    facts.push_back({ring::IsPointToPoint(op.kind) ? "peer" : "root", op.root_or_peer, ""});
   if (transfer && op.count >= 0) facts.push_back({"count", op.count, ""});
   if (op.datatype != ring::kNoDatatype) facts.push_back({"datatype", 0, DatatypeText(op.datatype)});
   if (op.reduction != ring::kNoReduction) facts.push_back({"reduction", 0, ReductionText(op.reduction)});
   if (op.group != 0) facts.push_back({"group", static_cast<int64_t>(op.group), ""});
-  if (op.call_site < bundle.strings.size()) facts.push_back({"call site", 0, Printable(bundle.strings[op.call_site], 200)});
+  if (op.call_site < bundle.strings.size())
+    facts.push_back({"call site", 0, Printable(bundle.strings[op.call_site], 200)});
   if (op.result != 0) facts.push_back({"result", op.result, ""});
   return facts;
 }

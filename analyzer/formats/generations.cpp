@@ -24,8 +24,9 @@ constexpr int64_t kStandstill = 3600'000'000'000;
 
 // Cannot be complete on one member before all have entered.
 bool WaitsForAll(ring::CallKind kind) {
-  return kind == ring::CallKind::kAllReduce || kind == ring::CallKind::kAllGather || kind == ring::CallKind::kReduceScatter ||
-         kind == ring::CallKind::kAlltoAll || kind == ring::CallKind::kBarrier;
+  return kind == ring::CallKind::kAllReduce || kind == ring::CallKind::kAllGather ||
+         kind == ring::CallKind::kReduceScatter || kind == ring::CallKind::kAlltoAll ||
+         kind == ring::CallKind::kBarrier;
 }
 
 class Parts {
@@ -42,8 +43,8 @@ class Parts {
 };
 
 struct Run {
-  std::vector<size_t> ranks;         // into the held ranks
-  int64_t began_ns = 0;              // wall clock of the first communicator made; 0 unknown
+  std::vector<size_t> ranks;  // into the held ranks
+  int64_t began_ns = 0;       // wall clock of the first communicator made; 0 unknown
 };
 
 // A communicator that takes in the whole job, made and not only begun; nullptr: none.
@@ -107,7 +108,8 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
     for (size_t i : run.ranks) {
       const Rank& rank = ranks[i]->rank;
       old |= claimed.contains(rank.rank);
-      // A part of a second communicator of the whole job, whose place in the first is free because its own dump is not there.
+      // A part of a second communicator of the whole job, whose place in the first is free because its own dump is not
+      // there.
       const CommFacts* whole = WholeJob(*held, i);
       old |= whole != nullptr && sizes.contains(whole->size);
     }
@@ -126,10 +128,11 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
       numbers.push_back(ranks[i]->rank.rank);
     }
     std::sort(numbers.begin(), numbers.end());
-    problems->push_back({ranks[run.ranks[0]]->rank.path, -1,
-                         absl::StrCat(numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
-                                      ") of another run of the job left out: their communicators are not those of the newest run"),
-                         -1, /*note=*/true});
+    problems->push_back(
+        {ranks[run.ranks[0]]->rank.path, -1,
+         absl::StrCat(numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
+                      ") of another run of the job left out: their communicators are not those of the newest run"),
+         -1, /*note=*/true});
   }
   size_t i = 0;
   std::erase_if(ranks, [&](const auto&) { return stale[i++]; });
@@ -139,10 +142,10 @@ namespace {
 
 // How far a rank was in one group, of a Flight Recorder dump.
 struct Seen {
-  int32_t rank = -1;              // into Bundle::ranks
+  int32_t rank = -1;  // into Bundle::ranks
   int64_t issued = kUnknown;
-  int64_t completed = kNone;      // newest that is known to be complete, and needs every member where kinds are known
-  int64_t newest_ns = 0;          // newest entry of any kind
+  int64_t completed = kNone;  // newest that is known to be complete, and needs every member where kinds are known
+  int64_t newest_ns = 0;      // newest entry of any kind
 };
 
 // Communicators and how far their members were.
@@ -164,15 +167,19 @@ Usual UsualTime(const Members& members, int64_t apart) {
   if (times.empty()) return {};
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
   const int64_t usual = times[times.size() / 2];
-  const auto far = std::count_if(times.begin(), times.end(), [&](int64_t time) { return time - usual >= apart || usual - time >= apart; });
+  const auto far = std::count_if(times.begin(), times.end(),
+                                 [&](int64_t time) { return time - usual >= apart || usual - time >= apart; });
   return {usual, 2 * static_cast<size_t>(far) < times.size()};
 }
 
 // Who is `apart` from the job's usual time and contradicts the member that is nearest to it.
 std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_ns, int64_t apart) {
   std::vector<int32_t> odd;
-  const auto from_usual = [usual_ns](const Seen& s) { return s.newest_ns < usual_ns ? usual_ns - s.newest_ns : s.newest_ns - usual_ns; };
-  const auto usual = std::min_element(list.begin(), list.end(), [&](const Seen& a, const Seen& b) { return from_usual(a) < from_usual(b); });
+  const auto from_usual = [usual_ns](const Seen& s) {
+    return s.newest_ns < usual_ns ? usual_ns - s.newest_ns : s.newest_ns - usual_ns;
+  };
+  const auto usual = std::min_element(list.begin(), list.end(),
+                                      [&](const Seen& a, const Seen& b) { return from_usual(a) < from_usual(b); });
   if (list.size() < 3 || from_usual(*usual) >= apart) return odd;
   for (const Seen& s : list) {
     // The others completed with it what it never issued, or the reverse.
@@ -219,7 +226,8 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   for (size_t r = 0; r < bundle->ranks.size(); ++r) {
     const Rank& rank = bundle->ranks[r];
     if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
-    rank.only_active ? AddCounted(rank, static_cast<int32_t>(r), &counted) : AddRecorded(rank, static_cast<int32_t>(r), &recorded);
+    rank.only_active ? AddCounted(rank, static_cast<int32_t>(r), &counted)
+                     : AddRecorded(rank, static_cast<int32_t>(r), &recorded);
   }
   std::set<int32_t> foreign;
   const Usual recorded_at = UsualTime(recorded, kClockTrust), counted_at = UsualTime(counted, kStandstill);
@@ -239,7 +247,8 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   }
   if (mixed) {
     bundle->problems.push_back({"", -1,
-                                "the dumps are of several runs, or of several times of one: what half of them hold or more cannot be true together "
+                                "the dumps are of several runs, or of several times of one: what half of them hold or "
+                                "more cannot be true together "
                                 "with the rest; analyze those of one time alone",
                                 -1});
     return;
@@ -247,10 +256,11 @@ void LeaveOutForeignDumps(Bundle* bundle) {
   if (foreign.empty() || 2 * foreign.size() >= bundle->ranks.size()) return;
   for (int32_t r : foreign) {
     const Rank& rank = bundle->ranks[r];
-    bundle->problems.push_back({rank.path, -1,
-                                "left out: it is of another run, or of another time of this one; what it holds cannot be true together with "
-                                "the dumps of most other ranks",
-                                rank.rank, /*note=*/true});
+    bundle->problems.push_back(
+        {rank.path, -1,
+         "left out: it is of another run, or of another time of this one; what it holds cannot be true together with "
+         "the dumps of most other ranks",
+         rank.rank, /*note=*/true});
   }
   int32_t index = 0;
   std::erase_if(bundle->ranks, [&](const Rank&) { return foreign.contains(index++); });

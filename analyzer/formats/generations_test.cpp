@@ -14,7 +14,6 @@ namespace {
 
 using ring::CommState;
 
-
 LooseRank Made(int rank, int world, const std::string& comm, int64_t at, CommState state = CommState::kReady) {
   LooseRank loose;
   loose.rank.rank = rank;
@@ -75,7 +74,8 @@ TEST(Generations, TheNewestRunIsKeptWhateverRecordedMore) {
 TEST(Generations, ADumpThatWasLeftIsNotTakenForAMissingOne) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
-  for (int r = 0; r < 4; ++r) ranks.push_back(Made(r, 4, r == 2 ? "old" : "new", r == 2 ? 100 * kSecond : 500 * kSecond));
+  for (int r = 0; r < 4; ++r)
+    ranks.push_back(Made(r, 4, r == 2 ? "old" : "new", r == 2 ? 100 * kSecond : 500 * kSecond));
   HeldRanks held = Hold(std::move(ranks));
   KeepNewestRun(&held, &problems);
   EXPECT_EQ(Paths(held), (std::vector<std::string>{"new.0", "new.1", "new.3"}));
@@ -86,7 +86,8 @@ TEST(Generations, ADumpThatWasLeftIsNotTakenForAMissingOne) {
 TEST(Generations, AnotherUniqueIdIsNoOtherRun) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
-  for (int r = 0; r < 4; ++r) ranks.push_back(Made(r, 4, r == 2 ? "stray" : "world", 100 * kSecond, CommState::kInitializing));
+  for (int r = 0; r < 4; ++r)
+    ranks.push_back(Made(r, 4, r == 2 ? "stray" : "world", 100 * kSecond, CommState::kInitializing));
   HeldRanks held = Hold(std::move(ranks));
   KeepNewestRun(&held, &problems);
   EXPECT_EQ(held.ranks.size(), 4u);
@@ -168,7 +169,8 @@ TEST(ForeignDumps, ALateOrSkewedRankStays) {
 }
 
 // What each rank has issued and completed in each of two groups, and one entry that is under way.
-Bundle ActiveDumps(const std::vector<std::pair<int64_t, int64_t>>& issued_and_time, int64_t second_group_issued = kUnknown) {
+Bundle ActiveDumps(const std::vector<std::pair<int64_t, int64_t>>& issued_and_time,
+                   int64_t second_group_issued = kUnknown) {
   Bundle b;
   b.comms.resize(2);
   b.comms[1].id = "0/2";
@@ -208,7 +210,8 @@ TEST(ForeignDumps, OfWhatWasActiveTheCountsOfTwoGroupsTell) {
 // Three of four members of a group are of another run: the job's other ranks say which.
 TEST(ForeignDumps, TheJobSaysWhichTimeIsUsualNotTheGroup) {
   const int64_t now = 90'000 * kSecond, before = now - 7200 * kSecond;
-  Bundle b = ActiveDumps({{5, before}, {5, before}, {5, before}, {700, now}, {700, now}, {700, now}, {700, now}, {700, now}});
+  Bundle b =
+      ActiveDumps({{5, before}, {5, before}, {5, before}, {700, now}, {700, now}, {700, now}, {700, now}, {700, now}});
   b.comms.resize(4);
   for (Rank& rank : b.ranks) {
     if (rank.rank < 4) continue;

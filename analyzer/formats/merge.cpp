@@ -86,7 +86,8 @@ uint32_t InternInto(std::string_view text, std::vector<std::string>* all,
   return it->second;
 }
 
-// Program order in each thread, as Bundle promises, whatever order a file held; what has left the rings is older and goes first.
+// Program order in each thread, as Bundle promises, whatever order a file held; what has left the rings is older and
+// goes first.
 void SortOps(std::vector<Op>* ops) {
   const auto before = [](const Op& a, const Op& b) {
     if (a.recent_only != b.recent_only) return a.recent_only;
@@ -121,7 +122,9 @@ void BundleBuilder::AddRank(LooseRank loose) {
   held->facts.reserve(loose.comms.size());
   for (CommFacts& facts : loose.comms) {
     const auto [said, fresh] = facts_.try_emplace(std::move(facts), static_cast<uint32_t>(held_.facts.size()));
-    if (fresh) held_.facts.push_back({said->first, comms_.try_emplace(said->first.id, static_cast<uint32_t>(comms_.size())).first->second});
+    if (fresh)
+      held_.facts.push_back(
+          {said->first, comms_.try_emplace(said->first.id, static_cast<uint32_t>(comms_.size())).first->second});
     held->facts.push_back(said->second);
   }
   held_.ranks.push_back(std::move(held));
@@ -137,7 +140,8 @@ void BundleBuilder::AddPlace(HostPlace place) {
   known.host = place.host;
   // Of two files of one host the smaller text wins, so that their order does not matter.
   for (auto member : {&HostPlace::rack, &HostPlace::leaf_switch}) {
-    if (!(place.*member).empty() && ((known.*member).empty() || place.*member < known.*member)) known.*member = place.*member;
+    if (!(place.*member).empty() && ((known.*member).empty() || place.*member < known.*member))
+      known.*member = place.*member;
   }
 }
 
@@ -219,7 +223,8 @@ void TakeLook(Process* from, Process* to) {
 }  // namespace
 
 void BundleBuilder::KeepOnePerRank() {
-  std::stable_sort(held_.ranks.begin(), held_.ranks.end(), [](const auto& a, const auto& b) { return a->rank.rank < b->rank.rank; });
+  std::stable_sort(held_.ranks.begin(), held_.ranks.end(),
+                   [](const auto& a, const auto& b) { return a->rank.rank < b->rank.rank; });
   std::vector<std::unique_ptr<HeldRank>> kept;
   kept.reserve(held_.ranks.size());
   for (std::unique_ptr<HeldRank>& held : held_.ranks) {
@@ -230,12 +235,14 @@ void BundleBuilder::KeepOnePerRank() {
     // What a process recorded before it became another program (exec) is over, however much it was.
     const bool over = held->rank.recorder_state == ring::RecorderState::kReplaced;
     const bool kept_over = kept.back()->rank.recorder_state == ring::RecorderState::kReplaced;
-    if (over != kept_over ? kept_over : Knowledge(held->rank) > Knowledge(kept.back()->rank)) std::swap(held, kept.back());
+    if (over != kept_over ? kept_over : Knowledge(held->rank) > Knowledge(kept.back()->rank))
+      std::swap(held, kept.back());
     Rank &winner = kept.back()->rank, &loser = held->rank;
     // The same process met twice, or one that never used a communicator, takes nothing away when it is dropped.
     const bool same_process = winner.pid == loser.pid && winner.host == loser.host && winner.boot_id == loser.boot_id;
     // A digest may have come with evidence, and the whole ring without.
-    if (same_process && winner.process.evidence == nullptr && loser.process.evidence != nullptr) TakeLook(&loser.process, &winner.process);
+    if (same_process && winner.process.evidence == nullptr && loser.process.evidence != nullptr)
+      TakeLook(&loser.process, &winner.process);
     if (same_process || (loser.memberships.empty() && loser.ops.empty())) continue;
     AddProblem({loser.path, -1,
                 absl::StrCat("a second process of rank ", loser.rank, " (pid ", loser.pid, " beside pid ", winner.pid,

@@ -32,7 +32,8 @@ struct CommFacts {
   bool operator==(const CommFacts& other) const = default;
   template <typename H>
   friend H AbslHashValue(H h, const CommFacts& facts) {
-    return H::combine(std::move(h), facts.id, facts.name, facts.size, facts.parent_id, facts.ordinal, facts.color, facts.origin, facts.members_inferred);
+    return H::combine(std::move(h), facts.id, facts.name, facts.size, facts.parent_id, facts.ordinal, facts.color,
+                      facts.origin, facts.members_inferred);
   }
 };
 
@@ -52,11 +53,11 @@ struct LooseRank {
 // The same, held by the builder: what all members of a communicator say of it alike is there once.
 struct HeldRank {
   Rank rank;
-  std::vector<uint32_t> facts;   // of rank.memberships, same order: index into HeldRanks::facts
+  std::vector<uint32_t> facts;  // of rank.memberships, same order: index into HeldRanks::facts
 };
 struct SaidFacts {
   CommFacts facts;
-  uint32_t comm = 0;             // equal for equal facts.id, from 0 without gaps
+  uint32_t comm = 0;  // equal for equal facts.id, from 0 without gaps
 };
 struct HeldRanks {
   std::vector<std::unique_ptr<HeldRank>> ranks;  // a Rank is large: it stays where it is while these are sorted

@@ -171,7 +171,8 @@ CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
       oldest = false;
     }
   }
-  for (const auto& [number, launch] : launches) table.from_birth = table.from_birth && launch.calls == 1 && !launch.differ;
+  for (const auto& [number, launch] : launches)
+    table.from_birth = table.from_birth && launch.calls == 1 && !launch.differ;
   int64_t next = launches.empty() ? 0 : launches.begin()->first;
   int64_t last = next - 1;
   for (const auto& [number, launch] : launches) {
@@ -237,7 +238,8 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
   // Both count from the making of the group, and the calls agree under these numbers: nothing is left to choose.
   if (entries.from_birth) {
     const int64_t by = 1 - entries.first_number;
-    if (const int64_t agreeing = Agreeing(own, entries, by, &comparisons); agreeing > 0) return {true, by, agreeing, ""};
+    if (const int64_t agreeing = Agreeing(own, entries, by, &comparisons); agreeing > 0)
+      return {true, by, agreeing, ""};
   }
   const int64_t own_first = own.calls.begin()->first, own_last = own.calls.rbegin()->first;
   const int64_t first = entries.calls.begin()->first, last = entries.calls.rbegin()->first;
@@ -250,7 +252,8 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
       out.why_not = "its calls look too much alike to be told apart";
       return out;
     }
-    if (const int64_t agreeing = Agreeing(own, entries, by, &comparisons); agreeing >= needed) fits.emplace_back(by, agreeing);
+    if (const int64_t agreeing = Agreeing(own, entries, by, &comparisons); agreeing >= needed)
+      fits.emplace_back(by, agreeing);
   }
   if (fits.empty()) {
     out.why_not = "the calls in the two records are not the same in any order-keeping way";

@@ -15,10 +15,10 @@ namespace lockstep {
 // Whose records may be split: a framework records one call where the library has a send and a receive for each peer.
 bool IsSplitKind(ring::CallKind kind);
 
-// An own record counts every collective of a communicator from 1. Flight Recorder counts launches of a process group, from
-// 0 or 1: a coalesced batch of n operations is one launch, and what is made of sends and receives (an all-to-all, a gather)
-// counts too. So its calls get positions: consecutive numbers in the order of calls, one for each that an own record would
-// count. Where every launch is one call, positions are the dump's own numbers.
+// An own record counts every collective of a communicator from 1. Flight Recorder counts launches of a process group,
+// from 0 or 1: a coalesced batch of n operations is one launch, and what is made of sends and receives (an all-to-all,
+// a gather) counts too. So its calls get positions: consecutive numbers in the order of calls, one for each that an own
+// record would count. Where every launch is one call, positions are the dump's own numbers.
 
 // Where the calls of each communicator are: made once for a bundle, which must stay as it is meanwhile.
 struct CallIndex {
@@ -30,8 +30,8 @@ struct CallIndex {
   const std::vector<uint32_t>& OpsOf(const Use& use) const { return ops[use.rank][use.membership]; }
 
   const Bundle& bundle;
-  std::vector<std::vector<Use>> uses;                      // by communicator
-  std::vector<std::vector<std::vector<uint32_t>>> ops;     // by rank and membership: into Rank::ops
+  std::vector<std::vector<Use>> uses;                   // by communicator
+  std::vector<std::vector<std::vector<uint32_t>>> ops;  // by rank and membership: into Rank::ops
 };
 
 // True if an own record of a call and a dump's entry can be the same call: kind and size.
@@ -53,9 +53,9 @@ class Witnessed {
 // The calls of one communicator over all ranks of one source: by number, what a call was.
 struct CallTable {
   std::map<int64_t, Witnessed> calls;
-  bool from_birth = true;              // positions are the dump's own numbers
-  int64_t first_number = 1;            // the number of the first call ever, where from_birth
-  std::string refused;                 // not empty: positions cannot be told, and why
+  bool from_birth = true;    // positions are the dump's own numbers
+  int64_t first_number = 1;  // the number of the first call ever, where from_birth
+  std::string refused;       // not empty: positions cannot be told, and why
   // Of the dump: number -> position of its first call. Numbers that no rank has any more are absent.
   std::map<int64_t, int64_t> positions;
 

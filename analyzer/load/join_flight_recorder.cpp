@@ -91,8 +91,8 @@ class Joiner {
     bool split = false;        // see EntryCalls
     Shift shift;
     CallTable table;
-    std::string why_not;       // used, has a candidate, and yet not joined
-    uint32_t added = kNoIndex; // a communicator that only dumps know, added to the bundle
+    std::string why_not;        // used, has a candidate, and yet not joined
+    uint32_t added = kNoIndex;  // a communicator that only dumps know, added to the bundle
   };
 
   void PairRanks() {
@@ -304,8 +304,9 @@ class Joiner {
       if (!same) {
         Refuse(r, "left out: it shows other calls than the rank's own record, so one of the two is of another process");
       } else if (apart != INT64_MAX && apart > kSameCallNs) {
-        Refuse(r, absl::StrCat("left out: its calls were made ", apart / 1'000'000'000,
-                               " s before or after those of the rank's own record, so it is of another start of the job"));
+        Refuse(r,
+               absl::StrCat("left out: its calls were made ", apart / 1'000'000'000,
+                            " s before or after those of the rank's own record, so it is of another start of the job"));
       } else {
         continue;
       }
@@ -314,7 +315,9 @@ class Joiner {
     if (both == 0 || other < both) return;
     for (uint32_t r = 0; r < dumps_.ranks.size(); ++r) {
       if (refused_[r]) continue;
-      Refuse(r, "left out: the Flight Recorder dumps of all ranks that recorded themselves are of another start of the job");
+      Refuse(
+          r,
+          "left out: the Flight Recorder dumps of all ranks that recorded themselves are of another start of the job");
     }
   }
 
@@ -381,7 +384,7 @@ class Joiner {
     const uint32_t mine = own_rank_[r];
     std::vector<std::pair<uint32_t, Op>> older;  // place in the dump, operation
     size_t first_shared = SIZE_MAX;
-    std::map<uint32_t, int64_t> threads;         // own thread -> calls that both show
+    std::map<uint32_t, int64_t> threads;  // own thread -> calls that both show
     for (uint32_t m = 0; m < rank.memberships.size(); ++m) {
       if (!IsJoined(r, m)) continue;
       const Link& link = links_[rank.memberships[m].comm];
@@ -392,7 +395,8 @@ class Joiner {
       const int64_t issued = link.table.PositionOf(rank.memberships[m].issued);
       const int64_t completed = link.table.PositionOf(rank.memberships[m].completed);
       // Both saw the same last call, so the framework's count is of then.
-      if (membership.completed == kUnknown && issued >= 0 && issued + link.shift.by == membership.issued && completed >= 0)
+      if (membership.completed == kUnknown && issued >= 0 && issued + link.shift.by == membership.issued &&
+          completed >= 0)
         membership.completed = completed + link.shift.by;
       int64_t oldest = INT64_MAX;
       for (uint32_t i : own_index_.ops[mine][place]) {
@@ -484,7 +488,8 @@ class Joiner {
       }
       for (uint32_t i : entry_index_.ops[r][m]) {
         const Op& op = rank.ops[i];
-        if (op.kind == CallKind::kGroup || ring::IsPointToPoint(op.kind)) kept.emplace_back(i, Translated(op, place[m], op.seq, 0));
+        if (op.kind == CallKind::kGroup || ring::IsPointToPoint(op.kind))
+          kept.emplace_back(i, Translated(op, place[m], op.seq, 0));
       }
       memberships.push_back(std::move(membership));
     }
@@ -508,12 +513,13 @@ class Joiner {
         continue;
       }
       ++told;
-      own_.problems.push_back({"", -1,
-                               absl::StrCat("process group ", GroupName(dumps_.comms[g]), " (", dumps_.comms[g].name,
-                                            ") of the Flight Recorder dumps cannot be joined with a communicator of the own "
-                                            "records: ",
-                                            links_[g].why_not, "; its entries are left out"),
-                               -1});
+      own_.problems.push_back(
+          {"", -1,
+           absl::StrCat("process group ", GroupName(dumps_.comms[g]), " (", dumps_.comms[g].name,
+                        ") of the Flight Recorder dumps cannot be joined with a communicator of the own "
+                        "records: ",
+                        links_[g].why_not, "; its entries are left out"),
+           -1});
     }
     if (more > 0) own_.problems.push_back({"", -1, absl::StrCat(more, " more process groups cannot be joined"), -1});
   }

@@ -13,10 +13,10 @@ namespace lockstep {
 // communicators, what the framework saw complete where no mark tells, and operations older than the own ring holds.
 // A rank with only one of the two stands with that, a dump's numbers translated into the own ones.
 //
-// Process groups are joined with communicators by their members, of several by name, and by their calls, which must agree
-// in kind and size in the order of calls (join_calls.h). What does not fit, or fits in several ways, is a problem and is
-// left out: never guessed. Clocks only ever speak against a join: the same call at other times is of another start of the
-// job. Sends and receives are not joined, as the two sources number them in ways that cannot be compared.
+// Process groups are joined with communicators by their members, of several by name, and by their calls, which must
+// agree in kind and size in the order of calls (join_calls.h). What does not fit, or fits in several ways, is a problem
+// and is left out: never guessed. Clocks only ever speak against a join: the same call at other times is of another
+// start of the job. Sends and receives are not joined, as the two sources number them in ways that cannot be compared.
 void JoinFlightRecorder(const Bundle& dumps, Bundle* own);
 
 }  // namespace lockstep

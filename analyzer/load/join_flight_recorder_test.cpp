@@ -8,9 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
-#include "analyzer/testing/fr_dumps.h"
-#include "analyzer/load/load.h"
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/load/load.h"
+#include "analyzer/testing/fr_dumps.h"
 
 namespace lockstep {
 namespace {
@@ -40,9 +40,9 @@ struct Group {
 };
 struct Job {
   std::vector<Group> groups;
-  std::vector<Event> events;                // of every rank that is a member
-  std::vector<size_t> stops_at;             // by rank: events that it calls; the last hangs
-  std::vector<bool> own, dump;              // by rank: which sources it has
+  std::vector<Event> events;                           // of every rank that is a member
+  std::vector<size_t> stops_at;                        // by rank: events that it calls; the last hangs
+  std::vector<bool> own, dump;                         // by rank: which sources it has
   size_t own_keeps = SIZE_MAX, dump_keeps = SIZE_MAX;  // newest calls, entries
   int64_t dump_time_shift_ns = 0;
 
@@ -213,7 +213,8 @@ const Op* FindOp(const Bundle& bundle, int32_t rank, const std::string& comm, in
   for (const Rank& one : bundle.ranks) {
     if (one.rank != rank) continue;
     for (const Op& op : one.ops) {
-      if (op.membership != kNoIndex && bundle.comms[one.memberships[op.membership].comm].id == comm && op.seq == seq) return &op;
+      if (op.membership != kNoIndex && bundle.comms[one.memberships[op.membership].comm].id == comm && op.seq == seq)
+        return &op;
     }
   }
   return nullptr;
@@ -257,7 +258,8 @@ TEST(JoinFlightRecorder, AddsCallSitesShapesAndNamesToOwnRecords) {
   // Nothing marks completions; the framework saw it.
   EXPECT_EQ(op->state, OpState::kCompleted);
   EXPECT_EQ(FindOp(bundle, 1, "00000000000000a0", 6)->state, OpState::kUnknown);
-  for (const Rank& rank : bundle.ranks) EXPECT_EQ(rank.memberships[0].completed, rank.memberships[0].issued - (rank.rank == 3 ? 0 : 1));
+  for (const Rank& rank : bundle.ranks)
+    EXPECT_EQ(rank.memberships[0].completed, rank.memberships[0].issued - (rank.rank == 3 ? 0 : 1));
 }
 
 TEST(JoinFlightRecorder, BringsOperationsThatTheRingHasOverwritten) {

@@ -16,14 +16,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/loader.h"
-#include "analyzer/load/join_flight_recorder.h"
-#include "analyzer/load/files.h"
 #include "analyzer/formats/generations.h"
-#include "analyzer/load/manifest.h"
-#include "analyzer/formats/merge.h"
-#include "analyzer/util/parallel.h"
 #include "analyzer/formats/lsd/reader.h"
+#include "analyzer/formats/merge.h"
 #include "analyzer/formats/ring/loader_internal.h"
+#include "analyzer/load/files.h"
+#include "analyzer/load/join_flight_recorder.h"
+#include "analyzer/load/manifest.h"
+#include "analyzer/util/parallel.h"
 #include "recorder/ring/reader.h"
 
 namespace lockstep {
@@ -96,7 +96,8 @@ std::string Shown(const std::vector<Problem>& problems) {
     const size_t count = alike[first[i]->text];
     shown += count;
     absl::StrAppend(&text, i == 0 ? "" : "; ");
-    if (!first[i]->path.empty()) absl::StrAppend(&text, first[i]->path, count > 1 ? absl::StrCat(" (and ", count - 1, " like it)") : "", ": ");
+    if (!first[i]->path.empty())
+      absl::StrAppend(&text, first[i]->path, count > 1 ? absl::StrCat(" (and ", count - 1, " like it)") : "", ": ");
     absl::StrAppend(&text, first[i]->text);
   }
   return text;
@@ -108,7 +109,9 @@ class Loader {
 
   absl::StatusOr<Bundle> Load(const std::vector<std::string>& paths) {
     FoundFiles found;
-    if (absl::Status status = FindFiles(paths, &found, progress_ == nullptr ? nullptr : progress_->cancel); !status.ok()) return status;
+    if (absl::Status status = FindFiles(paths, &found, progress_ == nullptr ? nullptr : progress_->cancel);
+        !status.ok())
+      return status;
     problems_ = std::move(found.problems);
     if (progress_ != nullptr) progress_->files_found = static_cast<int64_t>(found.files.size());
     total_ = static_cast<int64_t>(found.files.size());
@@ -251,7 +254,8 @@ class Loader {
     if (n > 0 && LooksLikeFlightRecorder({head, static_cast<size_t>(n)})) return true;
     if (other.named || absl::EndsWith(path, ".lsd") || absl::EndsWith(path, ".ring")) {
       problems_.push_back(
-          {path, -1, n == 0 ? "is empty" : "neither a ring file nor a .lsd dump: damaged at its start, or something else", -1});
+          {path, -1,
+           n == 0 ? "is empty" : "neither a ring file nor a .lsd dump: damaged at its start, or something else", -1});
     }
     Read();
     return false;
@@ -288,7 +292,9 @@ class Loader {
     std::vector<std::string> paths;
     for (const FoundFile* other : others) {
       // What says that it is ours and is not, is not judged as another's.
-      if ((absl::EndsWith(other->path, ".lsd") || absl::EndsWith(other->path, ".ring")) && !BeginsAsFlightRecorder(*other)) continue;
+      if ((absl::EndsWith(other->path, ".lsd") || absl::EndsWith(other->path, ".ring")) &&
+          !BeginsAsFlightRecorder(*other))
+        continue;
       paths.push_back(other->path);
     }
     if (!paths.empty()) ReadFlightRecorder(paths, &bundle);
@@ -317,7 +323,8 @@ absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths) {
   return LoadPaths(paths, nullptr);
 }
 
-absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress, const LoadLimits& limits) {
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress,
+                                 const LoadLimits& limits) {
   return Loader(progress, limits).Load(paths);
 }
 

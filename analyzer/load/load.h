@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/model/bundle.h"
 #include "analyzer/load/window.h"
+#include "analyzer/model/bundle.h"
 
 namespace lockstep {
 
@@ -22,7 +22,7 @@ absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
 // How far a load is; may be read from another thread meanwhile.
 struct LoadProgress {
   std::atomic<int64_t> files_found{0}, files_read{0};
-  std::atomic<int64_t> files_unpacked{0};  // dumps whose operations were loaded, a second step
+  std::atomic<int64_t> files_unpacked{0};     // dumps whose operations were loaded, a second step
   const std::atomic<bool>* cancel = nullptr;  // when it turns true, no further file is read: the result is CANCELLED
   // Called after each file (of several at once, on any thread), both steps of dumps together; may be empty.
   std::function<void(int64_t done, int64_t total)> on_files;

@@ -88,7 +88,8 @@ TEST_F(LoadTest, NothingReadableSaysWhatWasTried) {
 
 TEST_F(LoadTest, AnEmptyOrForeignDumpIsNotJudgedByItsName) {
   Put("zeros/node.lsd", std::string(4096, '\0'));
-  EXPECT_THAT(std::string(LoadPaths({Path("zeros")}).status().message()), HasSubstr("node.lsd: neither a ring file nor a .lsd dump"));
+  EXPECT_THAT(std::string(LoadPaths({Path("zeros")}).status().message()),
+              HasSubstr("node.lsd: neither a ring file nor a .lsd dump"));
   Put("empty/node.lsd", "");
   EXPECT_THAT(std::string(LoadPaths({Path("empty/node.lsd")}).status().message()), HasSubstr("node.lsd: is empty"));
 }
@@ -97,7 +98,8 @@ TEST_F(LoadTest, AnEmptyOrForeignDumpIsNotJudgedByItsName) {
 TEST_F(LoadTest, CancelledIsToldAtEveryStep) {
   for (int i = 0; i < 8; ++i) PutDump("ours/node" + std::to_string(i) + ".lsd", 2 * i, 2, 16);
   for (int i = 0; i < 200; ++i) Put("fr/dump_" + std::to_string(i), "{\"version\": \"2.4\", \"entries\": []}");
-  for (const auto& [folder, total, step] : {std::tuple("ours", 16, 3), std::tuple("fr", 200, 40)}) {   // dumps are read and unpacked
+  for (const auto& [folder, total, step] :
+       {std::tuple("ours", 16, 3), std::tuple("fr", 200, 40)}) {  // dumps are read and unpacked
     for (int64_t after = -1; after <= total; after += step) {
       std::atomic<bool> cancel{after < 0};
       std::atomic<int64_t> most{0};
@@ -109,7 +111,8 @@ TEST_F(LoadTest, CancelledIsToldAtEveryStep) {
         for (int64_t seen = most; seen < done && !most.compare_exchange_weak(seen, done);) {
         }
       };
-      EXPECT_EQ(LoadPaths({Path(folder)}, &progress).status().code(), absl::StatusCode::kCancelled) << folder << " " << after;
+      EXPECT_EQ(LoadPaths({Path(folder)}, &progress).status().code(), absl::StatusCode::kCancelled)
+          << folder << " " << after;
       // Whoever had begun a file ends it.
       EXPECT_LE(most, std::max<int64_t>(after, 0) + std::thread::hardware_concurrency()) << folder << " " << after;
     }

@@ -13,8 +13,8 @@ namespace {
 
 // A communicator that differs is looked at whole together with so many of its siblings, up to so many members of each.
 constexpr size_t kSiblings = 8, kSiblingMembers = 64;
-// Ranks of a communicator that differs are loaded in full where it has no more members than that: their programs tell who
-// left out or added a call.
+// Ranks of a communicator that differs are loaded in full where it has no more members than that: their programs tell
+// who left out or added a call.
 constexpr size_t kFullMembers = 16;
 // Ranks of one role whose program differs from that of most, and ranks to compare them with.
 constexpr size_t kOddRanks = 64, kWitnesses = 3;
@@ -22,7 +22,7 @@ constexpr size_t kOddRanks = 64, kWitnesses = 3;
 struct Slot {
   LsdFile::ReadRank* read = nullptr;
   LsdPlan* plan = nullptr;
-  uint32_t first_comm = 0;   // into comm_of_
+  uint32_t first_comm = 0;  // into comm_of_
 };
 
 struct Place {
@@ -42,7 +42,7 @@ struct Strip {
 struct Line {
   Strip<uint64_t> blocks;
   Strip<uint32_t> old, newest;
-  uint32_t who = 0;          // slot, or index of a Place
+  uint32_t who = 0;  // slot, or index of a Place
 };
 
 // One piece: numbers [first, last] of the lane.
@@ -88,7 +88,9 @@ std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
   return found.second < 0 ? std::pair<int64_t, int64_t>{-1, -1} : found;
 }
 
-bool Differ(const Line& a, const Line& b) { return FirstDifference(a, b).second >= 0; }
+bool Differ(const Line& a, const Line& b) {
+  return FirstDifference(a, b).second >= 0;
+}
 
 // Every known piece of all lines, equal ones of one place next to each other.
 std::vector<Entry> ByPlace(const std::vector<Line>& lines) {
@@ -96,7 +98,8 @@ std::vector<Entry> ByPlace(const std::vector<Line>& lines) {
   for (const Line& line : lines) {
     for (uint32_t i = 0; i < line.blocks.count; ++i) {
       const int64_t first = (line.blocks.first + i) * kLsdBlockOps;
-      if (line.blocks.hashes[i] != 0) entries.push_back({first, first + kLsdBlockOps - 1, line.blocks.hashes[i], line.who});
+      if (line.blocks.hashes[i] != 0)
+        entries.push_back({first, first + kLsdBlockOps - 1, line.blocks.hashes[i], line.who});
     }
     for (const auto* strip : {&line.old, &line.newest}) {
       for (uint32_t i = 0; i < strip->count; ++i) {
@@ -112,7 +115,8 @@ std::vector<Entry> ByPlace(const std::vector<Line>& lines) {
 
 class Chooser {
  public:
-  Chooser(const std::vector<std::unique_ptr<LsdFile>>& files, const LoadLimits& limits) : files_(files), limits_(limits) {}
+  Chooser(const std::vector<std::unique_ptr<LsdFile>>& files, const LoadLimits& limits)
+      : files_(files), limits_(limits) {}
 
   LoadChoice Choose() {
     for (const auto& file : files_) choice_.plans.emplace_back(file->ranks().size());
@@ -154,7 +158,8 @@ class Chooser {
     }
     std::sort(slots_.begin(), slots_.end(), [](const Slot& a, const Slot& b) {
       const Rank &x = a.read->loose.rank, &y = b.read->loose.rank;
-      return std::tie(x.rank, x.restart_count, x.pid, x.captured_ns) < std::tie(y.rank, y.restart_count, y.pid, y.captured_ns);
+      return std::tie(x.rank, x.restart_count, x.pid, x.captured_ns) <
+             std::tie(y.rank, y.restart_count, y.pid, y.captured_ns);
     });
     for (uint32_t s = 0; s < slots_.size(); ++s) {
       Slot& slot = slots_[s];
@@ -175,18 +180,20 @@ class Chooser {
         places_[comm_of_[slots_[s].first_comm + i]].push_back({s, i, memberships[i].member_rank});
     }
     for (auto& places : places_) {
-      std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.member < b.member; });
+      std::stable_sort(places.begin(), places.end(),
+                       [](const Place& a, const Place& b) { return a.member < b.member; });
     }
   }
 
   const Place* FindMember(uint32_t comm, int32_t member) const {
     const auto& places = places_[comm];
-    auto it = std::lower_bound(places.begin(), places.end(), member, [](const Place& p, int32_t m) { return p.member < m; });
+    auto it =
+        std::lower_bound(places.begin(), places.end(), member, [](const Place& p, int32_t m) { return p.member < m; });
     return it != places.end() && it->member == member ? &*it : nullptr;
   }
 
-  // What somebody has issued and another member has not may be under way, whatever the GPU said: the first of these tells
-  // where the rank stands, and the newest are loaded anyway.
+  // What somebody has issued and another member has not may be under way, whatever the GPU said: the first of these
+  // tells where the rank stands, and the newest are loaded anyway.
   void NeedUnfinished() {
     auto arrived = [](const Membership& m) { return m.launched >= 0 ? m.launched : m.issued; };
     for (const auto& places : places_) {
@@ -304,7 +311,8 @@ class Chooser {
         const Place* peer = FindMember(comm_of_[slots_[s].first_comm + lane.membership], lane.peer);
         if (peer == nullptr) continue;
         const History& theirs = slots_[peer->slot].read->history;
-        const LaneHistory* other = FindLane(*slots_[peer->slot].read, peer->membership, Direction::kRecv, own.member_rank);
+        const LaneHistory* other =
+            FindLane(*slots_[peer->slot].read, peer->membership, Direction::kRecv, own.member_rank);
         if (other == nullptr) continue;
         const auto numbers = FirstDifference(CallsOf(history, lane, 0), CallsOf(theirs, *other, 0));
         if (numbers.second < 0) continue;
@@ -326,7 +334,8 @@ class Chooser {
       for (uint32_t i = 0; i < memberships.size(); ++i) role.push_back(classes_[comm_of_[slots_[s].first_comm + i]]);
       for (const LaneHistory& lane : read.history.lanes) {
         if (lane.direction == Direction::kCollective) continue;
-        // Where a communicator carries sends and receives, the place in it is a stage of a pipeline with its own order of calls.
+        // Where a communicator carries sends and receives, the place in it is a stage of a pipeline with its own order
+        // of calls.
         const int32_t place = memberships[lane.membership].member_rank;
         role.push_back(Combine(Combine(Combine(role[lane.membership], static_cast<uint64_t>(lane.direction)),
                                        static_cast<uint64_t>(int64_t{lane.peer} - place)),
@@ -364,7 +373,9 @@ class Chooser {
       std::vector<std::pair<size_t, size_t>> runs;  // of one hash
       while (end < entries.size() && entries[end].first == entries[i].first) {
         const size_t begin = end;
-        while (end < entries.size() && entries[end].first == entries[i].first && entries[end].hash == entries[begin].hash) ++end;
+        while (end < entries.size() && entries[end].first == entries[i].first &&
+               entries[end].hash == entries[begin].hash)
+          ++end;
         runs.emplace_back(begin, end);
         if (end - begin > count) count = end - begin, most = begin;
       }
@@ -386,10 +397,10 @@ class Chooser {
   void Say(uint64_t total, uint64_t newest) {
     bool compared = true;
     for (const Slot& slot : slots_) compared &= slot.read->loose.rank.source != Source::kFlightRecorder;
-    choice_.note = absl::StrCat("of ", total, " recorded operations the newest ", newest,
-                                " or more of each rank were loaded; ",
-                                compared ? "the older ones were compared by their hashes: "
-                                         : "the older ones were compared by their hashes where there are any: ");
+    choice_.note =
+        absl::StrCat("of ", total, " recorded operations the newest ", newest, " or more of each rank were loaded; ",
+                     compared ? "the older ones were compared by their hashes: "
+                              : "the older ones were compared by their hashes where there are any: ");
     if (differing_ == 0 && odd_ranks_ == 0) {
       choice_.note += "no differences";
       return;
@@ -403,9 +414,9 @@ class Chooser {
   const LoadLimits limits_;
   LoadChoice choice_;
   std::vector<Slot> slots_;
-  std::vector<uint32_t> comm_of_;                // by slot and membership
-  std::vector<uint64_t> classes_;                // by communicator
-  std::vector<std::vector<Place>> places_;       // by communicator, by member rank
+  std::vector<uint32_t> comm_of_;           // by slot and membership
+  std::vector<uint64_t> classes_;           // by communicator
+  std::vector<std::vector<Place>> places_;  // by communicator, by member rank
   uint64_t room_ = 0;
   size_t differing_ = 0, odd_ranks_ = 0;
   bool short_ = false;

@@ -1,6 +1,6 @@
 // Which operations of a large job's dumps are loaded. Progress, memberships and hashes of every rank always are; of the
-// operations, where there are too many to keep all, the newest of each rank, all that may still be under way, and older ones
-// where the hashes show that members of a communicator, or ranks in the same role, called differently.
+// operations, where there are too many to keep all, the newest of each rank, all that may still be under way, and older
+// ones where the hashes show that members of a communicator, or ranks in the same role, called differently.
 #ifndef LOCKSTEP_ANALYZER_LOAD_WINDOW_H_
 #define LOCKSTEP_ANALYZER_LOAD_WINDOW_H_
 
@@ -14,10 +14,10 @@
 namespace lockstep {
 
 struct LoadLimits {
-  uint64_t all = 8'000'000;     // so many operations in all are loaded as a whole
-  uint64_t newest = 4'000'000;  // else so many, the newest, shared among the ranks
-  uint64_t history = 2'000'000; // and of the older ones up to so many
-  uint32_t at_least = 32;       // of each rank
+  uint64_t all = 8'000'000;      // so many operations in all are loaded as a whole
+  uint64_t newest = 4'000'000;   // else so many, the newest, shared among the ranks
+  uint64_t history = 2'000'000;  // and of the older ones up to so many
+  uint32_t at_least = 32;        // of each rank
 };
 
 struct LoadChoice {
@@ -28,8 +28,8 @@ struct LoadChoice {
 // Operations recorded in all files: above limits.all the rest of this page is for them.
 uint64_t CountOperations(const std::vector<std::unique_ptr<LsdFile>>& files);
 
-// The ranks must be described (LsdFile::DescribeAll) where their operations are more than limits.all. The choice does not
-// depend on the order of the files.
+// The ranks must be described (LsdFile::DescribeAll) where their operations are more than limits.all. The choice does
+// not depend on the order of the files.
 LoadChoice ChooseOperations(const std::vector<std::unique_ptr<LsdFile>>& files, const LoadLimits& limits);
 
 }  // namespace lockstep

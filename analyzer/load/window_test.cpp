@@ -11,17 +11,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
-#include "analyzer/load/load.h"
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/load/load.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+using ring::CallKind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ring::CallKind;
 
 constexpr int kNodes = 4, kPerNode = 4, kRanks = kNodes * kPerNode;
 constexpr int64_t kNow = 1'000'000'000'000;
@@ -203,9 +203,12 @@ TEST_F(LoadWindowTest, ACallThatDifferedLongAgoIsLoadedWithItsSurroundings) {
 }
 
 TEST_F(LoadWindowTest, OneOfTheWholeWorldIsFoundAmongAllMembers) {
-  Write(MakeJob(3000, [](int r, Rank* rank) {
-    if (r == 9 || r == 14) rank->ops[999].datatype = 7;
-  }, 10));
+  Write(MakeJob(
+      3000,
+      [](int r, Rank* rank) {
+        if (r == 9 || r == 14) rank->ops[999].datatype = 7;
+      },
+      10));
   const Bundle bundle = Load(limits_);
   for (const Rank& rank : bundle.ranks) EXPECT_NE(Find(rank, 1, 100), nullptr) << rank.rank;
   const Verdict verdict = Analyze(bundle);

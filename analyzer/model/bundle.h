@@ -1,6 +1,7 @@
-// Everything the analysis knows: what each rank recorded, from whichever source, in one form. Loaders fill it, the engine
-// reads it. Plain values; a Bundle owns all its data. Sequence numbers are kept as the source counts them; kNone means
-// "none yet" and kUnknown "the source does not say" - absent, overwritten, never enqueued and no data stay different.
+// Everything the analysis knows: what each rank recorded, from whichever source, in one form. Loaders fill it, the
+// engine reads it. Plain values; a Bundle owns all its data. Sequence numbers are kept as the source counts them; kNone
+// means "none yet" and kUnknown "the source does not say" - absent, overwritten, never enqueued and no data stay
+// different.
 #ifndef LOCKSTEP_ANALYZER_MODEL_BUNDLE_H_
 #define LOCKSTEP_ANALYZER_MODEL_BUNDLE_H_
 
@@ -29,15 +30,15 @@ constexpr int64_t kMaxMemberEntries = int64_t{1} << 24;
 
 // A communicator of the job, merged over the ranks that recorded it.
 struct Communicator {
-  std::string id;             // job-wide identity: 16 hex digits from rings; "NAME/HASH" of a process group
-  std::string name;           // as people call it: commName, process group description; may be empty
+  std::string id;    // job-wide identity: 16 hex digits from rings; "NAME/HASH" of a process group
+  std::string name;  // as people call it: commName, process group description; may be empty
   int32_t size = 0;
   // Global rank of each member; -1 where no source says. Size `size`, which loaders have checked to be plausible.
   std::vector<int32_t> members;
   // Where membership was only inferred from the ranks that used the communicator (a nameless process group).
   bool members_inferred = false;
-  std::string parent_id;      // empty: none
-  uint32_t ordinal = 0;       // children of one parent (or roots) in order of making, from 1; 0 unknown
+  std::string parent_id;  // empty: none
+  uint32_t ordinal = 0;   // children of one parent (or roots) in order of making, from 1; 0 unknown
   int32_t color = 0;
   ring::CallKind origin = ring::CallKind::kNone;
 };
@@ -48,35 +49,35 @@ struct HashCheckpoint {
 };
 
 struct PeerCount {
-  int32_t peer = -1;          // member rank
+  int32_t peer = -1;  // member rank
   int64_t sends = 0, recvs = 0;
 };
 
 // One rank's place in one communicator.
 struct Membership {
-  uint32_t comm = kNoIndex;   // index into Bundle::comms
-  int32_t member_rank = -1;   // -1 unknown
+  uint32_t comm = kNoIndex;  // index into Bundle::comms
+  int32_t member_rank = -1;  // -1 unknown
   ring::CommState state = ring::CommState::kUnknown;
   // Progress of collectives, as counted by the source. kNone or kUnknown where there is no number.
   int64_t issued = kUnknown, launched = kUnknown, started = kUnknown, completed = kUnknown;
   // The same of point-to-point operations, where the source counts them over all peers (Flight Recorder's p2p_seq_id).
   // They do not complete in order. A dump without entries of a group gives one kind of counts, the other is kUnknown.
   int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
-  int64_t first_seq = 1;      // number the source gives the first collective (Flight Recorder: 0 or 1)
-  int64_t issued_ns = 0;      // when `issued` was issued; rank's clock, 0 unknown
+  int64_t first_seq = 1;  // number the source gives the first collective (Flight Recorder: 0 or 1)
+  int64_t issued_ns = 0;  // when `issued` was issued; rank's clock, 0 unknown
   int64_t created_ns = 0, ready_ns = 0, ended_ns = 0;
   ring::CallKind origin = ring::CallKind::kNone;
-  uint64_t signature_hash = 0;            // rolling, at `issued`; 0 not recorded
+  uint64_t signature_hash = 0;  // rolling, at `issued`; 0 not recorded
   std::vector<HashCheckpoint> checkpoints;
   std::vector<PeerCount> peers;
-  int64_t lost_records = 0;               // operations of this communicator that are no longer among Rank::ops
-  // Operations of it that stand in the file and were left there: neither absent nor overwritten nor lost. Nothing may be
-  // concluded from not finding one of them in Rank::ops.
+  int64_t lost_records = 0;  // operations of this communicator that are no longer among Rank::ops
+  // Operations of it that stand in the file and were left there: neither absent nor overwritten nor lost. Nothing may
+  // be concluded from not finding one of them in Rank::ops.
   int64_t not_loaded = 0;
   int32_t async_error = 0;
   int32_t color = 0, key = 0;
-  uint32_t ring_index = kNoIndex;         // slot in the rank's ring, for cross references
-  std::string local_name;                 // the source's local name of it (process group id), for messages
+  uint32_t ring_index = kNoIndex;  // slot in the rank's ring, for cross references
+  std::string local_name;          // the source's local name of it (process group id), for messages
   // Everything else a ring says of it, so that dumps lose nothing.
   Boxed<ring::CommSnapshot> recorded;
 };
@@ -89,8 +90,8 @@ enum class OpState : uint8_t {
   kStarted,     // the GPU reached it; known not to have completed
   kIncomplete,  // known not to have completed; whether it started is not recorded
   kCompleted,
-  kFailed,      // the call or its group failed: never on the stream
-  kCaptured,    // recorded into a CUDA graph
+  kFailed,    // the call or its group failed: never on the stream
+  kCaptured,  // recorded into a CUDA graph
 };
 
 // One call. A bundle holds millions: what few readers need stands in side tables, and bools are bits.
@@ -99,33 +100,33 @@ struct Op {
   int32_t root_or_peer = -1;       // member rank
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
-  bool in_batch : 1 = false;       // member of a framework's coalesced batch
-  bool batch_end : 1 = false;      // the record that stands for a whole coalesced batch
-  bool retired : 1 = false;        // Flight Recorder: the watchdog dropped it from its list
-  bool recent_only : 1 = false;    // from the communicator's recent operations, gone from the rings
-  bool replayed : 1 = false;       // issued by a launch of a CUDA graph; `graph` says which, see ReplayOf
+  bool in_batch : 1 = false;     // member of a framework's coalesced batch
+  bool batch_end : 1 = false;    // the record that stands for a whole coalesced batch
+  bool retired : 1 = false;      // Flight Recorder: the watchdog dropped it from its list
+  bool recent_only : 1 = false;  // from the communicator's recent operations, gone from the rings
+  bool replayed : 1 = false;     // issued by a launch of a CUDA graph; `graph` says which, see ReplayOf
   uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
   int16_t result = 0;
-  int64_t seq = kUnknown;          // collective: in the communicator; send, receive: in (peer, direction) or p2p_seq_id
-  int64_t count = -1;              // elements as passed; -1 unknown (Flight Recorder has shapes instead)
-  uint32_t thread = kNoIndex;      // index into Rank::threads, or of the source's thread numbering
-  uint32_t stream = kNoIndex;      // index into Rank::streams
-  int64_t index = 0;               // program order inside the rank's thread
+  int64_t seq = kUnknown;      // collective: in the communicator; send, receive: in (peer, direction) or p2p_seq_id
+  int64_t count = -1;          // elements as passed; -1 unknown (Flight Recorder has shapes instead)
+  uint32_t thread = kNoIndex;  // index into Rank::threads, or of the source's thread numbering
+  uint32_t stream = kNoIndex;  // index into Rank::streams
+  int64_t index = 0;           // program order inside the rank's thread
   int64_t ticket = 0;
-  int64_t enter_ns = 0, return_ns = 0;  // rank's clock; return_ns 0: not returned or not recorded
+  int64_t enter_ns = 0, return_ns = 0;       // rank's clock; return_ns 0: not returned or not recorded
   int64_t started_ns = 0, completed_ns = 0;  // 0 unknown
   uint64_t caller = 0;
-  uint64_t graph = 0;              // capture's number of the CUDA graph, when captured
+  uint64_t graph = 0;  // capture's number of the CUDA graph, when captured
   uint32_t caller_object = 0;
-  uint32_t group = 0;              // 0: no explicit group; else a number of the thread's own
-  uint32_t addresses = kNoIndex;   // index into Rank::addresses
+  uint32_t group = 0;             // 0: no explicit group; else a number of the thread's own
+  uint32_t addresses = kNoIndex;  // index into Rank::addresses
   // Flight Recorder only; empty elsewhere. Shapes are interned: index into Bundle::shapes, kNoIndex none.
-  uint32_t dtypes = kNoIndex;      // index into Bundle::strings: "Float -> Half"
-  uint32_t input_shape = kNoIndex, output_shape = kNoIndex;   // e.g. "[[4,4]]" as index
-  int64_t input_elements = -1, output_elements = -1;          // sum over tensors; -1 unknown
-  uint32_t name = kNoIndex;        // index into Bundle::strings: "_all_gather_base"; kNoIndex: CallName(kind)
-  uint32_t call_site = kNoIndex;   // index into Bundle::strings: "train.py:812 forward"
-  int64_t record_id = kUnknown;    // numbers a rank's records through
+  uint32_t dtypes = kNoIndex;                                // index into Bundle::strings: "Float -> Half"
+  uint32_t input_shape = kNoIndex, output_shape = kNoIndex;  // e.g. "[[4,4]]" as index
+  int64_t input_elements = -1, output_elements = -1;         // sum over tensors; -1 unknown
+  uint32_t name = kNoIndex;       // index into Bundle::strings: "_all_gather_base"; kNoIndex: CallName(kind)
+  uint32_t call_site = kNoIndex;  // index into Bundle::strings: "train.py:812 forward"
+  int64_t record_id = kUnknown;   // numbers a rank's records through
 };
 static_assert(sizeof(Op) <= 160);
 
@@ -137,13 +138,19 @@ constexpr uint32_t GroupNumber(uint64_t group) {
 
 // One launch of a CUDA graph.
 struct Replay {
-  uint32_t graph = 0;         // GraphSnapshot::index of Rank::graphs
-  uint64_t number = 0;        // from 1
+  uint32_t graph = 0;   // GraphSnapshot::index of Rank::graphs
+  uint64_t number = 0;  // from 1
 };
 // A replayed operation's Op::graph: index into Rank::replays, and its place in the graph, from 1.
-constexpr uint64_t ReplayedAs(uint32_t replay, uint32_t place) { return uint64_t{place} << 32 | replay; }
-constexpr uint32_t ReplayOf(const Op& op) { return static_cast<uint32_t>(op.graph); }
-constexpr uint32_t PlaceInGraph(const Op& op) { return static_cast<uint32_t>(op.graph >> 32); }
+constexpr uint64_t ReplayedAs(uint32_t replay, uint32_t place) {
+  return uint64_t{place} << 32 | replay;
+}
+constexpr uint32_t ReplayOf(const Op& op) {
+  return static_cast<uint32_t>(op.graph);
+}
+constexpr uint32_t PlaceInGraph(const Op& op) {
+  return static_cast<uint32_t>(op.graph >> 32);
+}
 
 // Where an operation's buffers were: for people and viewers, the analysis does without.
 struct OpAddresses {
@@ -155,13 +162,13 @@ struct NetworkOp {
   uint32_t membership = kNoIndex;
   ring::CallKind kind = ring::CallKind::kNone;  // of the operation it carries out
   int64_t seq = kUnknown;
-  int32_t peer = -1;                  // member rank at the other end
+  int32_t peer = -1;  // member rank at the other end
   uint32_t channel = 0;
   bool send = false;
   uint32_t steps = 0, done = 0;
-  uint32_t step = 0;                  // the oldest that is not done, from 0
+  uint32_t step = 0;  // the oldest that is not done, from 0
   ring::ProxyState state = ring::ProxyState::kNone;
-  int64_t since_ns = 0;               // its last event; rank's clock
+  int64_t since_ns = 0;  // its last event; rank's clock
 };
 
 enum class Life : uint8_t { kUnknown, kRunning, kExited, kKilled, kGone };
@@ -169,17 +176,17 @@ enum class Life : uint8_t { kUnknown, kRunning, kExited, kKilled, kGone };
 struct Process {
   Life life = Life::kUnknown;
   int32_t exit_code = 0, signal = 0;
-  std::string state;                  // /proc letter
+  std::string state;  // /proc letter
   int64_t ended_mono_ns = 0;
   int64_t cpu_ns_between_samples = -1, io_bytes_between_samples = -1, sample_gap_ns = 0;
   std::string wchan;
   std::vector<std::string> stack;
   std::string stack_refused;
-  bool consequence = false;           // ended because the job was being ended
-  std::vector<std::string> python_stack;   // innermost first; empty: not taken
-  std::vector<std::string> stack_later;    // the native stack one sample later; empty: not taken
-  std::vector<std::string> written_files;  // regular files open for writing
-  uint32_t threads_in_d = 0;               // threads in uninterruptible sleep
+  bool consequence = false;                         // ended because the job was being ended
+  std::vector<std::string> python_stack;            // innermost first; empty: not taken
+  std::vector<std::string> stack_later;             // the native stack one sample later; empty: not taken
+  std::vector<std::string> written_files;           // regular files open for writing
+  uint32_t threads_in_d = 0;                        // threads in uninterruptible sleep
   std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null: not taken
 };
 
@@ -187,19 +194,19 @@ enum class Source : uint8_t { kRing, kDump, kFlightRecorder };
 
 // What gave operations their started and completed times. Numbered for good: it stands in dumps.
 enum class TimeSource : uint8_t {
-  kUnknown = 0,       // taken for sampled marks, or a framework's own times in its dumps
-  kSampledMarks = 1,  // mark lines looked at every so often: a time is late by up to the interval
-  kEvents = 2,        // events on the stream
-  kProfiler = 3,      // the library's own timestamps
-  kFramework = 4,     // a framework's watchdog: late by up to its interval
+  kUnknown = 0,             // taken for sampled marks, or a framework's own times in its dumps
+  kSampledMarks = 1,        // mark lines looked at every so often: a time is late by up to the interval
+  kEvents = 2,              // events on the stream
+  kProfiler = 3,            // the library's own timestamps
+  kFramework = 4,           // a framework's watchdog: late by up to its interval
   kFrameworkDurations = 5,  // likewise, but how long each operation took is exact: completed_ns - started_ns
 };
 
 struct Rank {
-  int32_t rank = -1;                  // global
+  int32_t rank = -1;  // global
   int32_t world_size = -1;
   int32_t local_rank = -1;
-  std::string host;                   // empty unknown
+  std::string host;  // empty unknown
   std::string boot_id, job;
   uint32_t restart_count = 0;
   int32_t pid = 0;
@@ -208,32 +215,32 @@ struct Rank {
   int32_t nccl_version = 0, cuda_version = 0;
   ring::RecorderState recorder_state = ring::RecorderState::kUnknown;
   std::string stop_reason;
-  int64_t stopped_ns = 0;             // when recording stopped although the process went on; 0: it did not, or not known
+  int64_t stopped_ns = 0;  // when recording stopped although the process went on; 0: it did not, or not known
   ring::GpuMarks gpu_marks = ring::GpuMarks::kOff;
   bool host_waits = false;
   Process process;
   std::vector<Membership> memberships;
-  std::vector<Op> ops;                // per thread in program order, oldest first
-  std::vector<OpAddresses> addresses; // that ops refer to; may be empty
-  std::vector<ring::ThreadSnapshot> threads;   // .comm is an index into `memberships` here
+  std::vector<Op> ops;                        // per thread in program order, oldest first
+  std::vector<OpAddresses> addresses;         // that ops refer to; may be empty
+  std::vector<ring::ThreadSnapshot> threads;  // .comm is an index into `memberships` here
   std::vector<ring::StreamSnapshot> streams;
-  std::vector<ring::GraphSnapshot> graphs;     // CUDA graphs that hold operations; .stream is an index into `streams`
-  std::vector<Replay> replays;        // that ops refer to
-  std::vector<NetworkOp> network;     // NCCL's profiler interface alone tells; oldest first
-  uint32_t profiler_version = 0;      // of that interface; 0: nothing came from it
-  int64_t captured_ns = 0;            // rank's clock when its data was taken; 0 unknown
+  std::vector<ring::GraphSnapshot> graphs;  // CUDA graphs that hold operations; .stream is an index into `streams`
+  std::vector<Replay> replays;              // that ops refer to
+  std::vector<NetworkOp> network;           // NCCL's profiler interface alone tells; oldest first
+  uint32_t profiler_version = 0;            // of that interface; 0: nothing came from it
+  int64_t captured_ns = 0;                  // rank's clock when its data was taken; 0 unknown
   int64_t real_minus_mono_ns = 0;
   TimeSource time_source = TimeSource::kUnknown;
-  int64_t time_uncertainty_ns = 0;    // started_ns and completed_ns are late by at most this; 0: as usual for the source
+  int64_t time_uncertainty_ns = 0;  // started_ns and completed_ns are late by at most this; 0: as usual for the source
   uint64_t records_lost = 0;
-  uint64_t not_loaded = 0;            // operations that stand in the file but not in `ops`; see Membership::not_loaded
+  uint64_t not_loaded = 0;  // operations that stand in the file but not in `ops`; see Membership::not_loaded
   Source source = Source::kRing;
-  std::string path;                   // file the data came from
-  bool damaged = false;               // part of its data could not be read
-  bool only_active = false;           // Flight Recorder: the dump holds incomplete operations only
-  bool start_recorded = false;        // a started time or mark exists, so "not started" means something
-  bool set_back = false;              // Flight Recorder: the file is older than its newest record, so that its clock was set back before
-                                      // it was written, and nothing tells for how long anything had been in flight
+  std::string path;             // file the data came from
+  bool damaged = false;         // part of its data could not be read
+  bool only_active = false;     // Flight Recorder: the dump holds incomplete operations only
+  bool start_recorded = false;  // a started time or mark exists, so "not started" means something
+  bool set_back = false;  // Flight Recorder: the file is older than its newest record, so that its clock was set back
+                          // before it was written, and nothing tells for how long anything had been in flight
 };
 
 struct Problem {
@@ -250,15 +257,16 @@ struct HostPlace {
 };
 
 struct Bundle {
-  std::vector<Rank> ranks;            // ascending by rank, no duplicates
+  std::vector<Rank> ranks;  // ascending by rank, no duplicates
   std::vector<Communicator> comms;
-  std::vector<std::string> strings;   // interned: names, call sites, dtypes
-  std::vector<std::string> shapes;    // interned shapes, as text
+  std::vector<std::string> strings;  // interned: names, call sites, dtypes
+  std::vector<std::string> shapes;   // interned shapes, as text
   std::vector<Problem> problems;
-  std::vector<HostPlace> places;      // ascending by host, no duplicates
+  std::vector<HostPlace> places;  // ascending by host, no duplicates
   std::string job;
-  int32_t ranks_expected = 0;         // from world size, process groups or the manifest; 0 unknown
-  // Set by whoever watched the job live: it decided that nothing moves. Then an operation in flight is stuck however young.
+  int32_t ranks_expected = 0;  // from world size, process groups or the manifest; 0 unknown
+  // Set by whoever watched the job live: it decided that nothing moves. Then an operation in flight is stuck however
+  // young.
   bool known_stalled = false;
   int64_t stalled_ns = 0;
 };

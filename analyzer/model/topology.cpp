@@ -55,7 +55,8 @@ std::string_view Short(std::string_view host) {
   return host.substr(0, host.find('.'));
 }
 
-// The value of KEY=VALUE on a topology.conf line, empty when it is not there. `key` in lower case; the line's may be in any.
+// The value of KEY=VALUE on a topology.conf line, empty when it is not there. `key` in lower case; the line's may be in
+// any.
 std::string_view ValueOf(std::string_view line, std::string_view key) {
   for (std::string_view word : Split(line, " \t", true)) {
     const size_t equals = word.find('=');
@@ -81,7 +82,8 @@ class Parser {
       if (!line.empty()) Line(line);
     }
     if (skipped_ > kMaxProblems) {
-      problems_->push_back({path_, -1, absl::StrCat(skipped_ - kMaxProblems, " more lines were not understood"), -1, true});
+      problems_->push_back(
+          {path_, -1, absl::StrCat(skipped_ - kMaxProblems, " more lines were not understood"), -1, true});
     }
   }
 
@@ -136,17 +138,20 @@ class Parser {
 
   void Add(const std::string& host, std::string_view rack, std::string_view leaf) {
     if (hosts.size() >= kMaxHosts) {
-      problems_->push_back({path_, line_at_, absl::StrCat("more than ", kMaxHosts, " hosts: the rest is ignored"), -1, true});
+      problems_->push_back(
+          {path_, line_at_, absl::StrCat("more than ", kMaxHosts, " hosts: the rest is ignored"), -1, true});
       full_ = true;
       return;
     }
     auto [it, fresh] = hosts.try_emplace(host, HostPlace{host, std::string(rack), std::string(leaf)});
-    if (!fresh && (it->second.rack != rack || it->second.leaf_switch != leaf)) Skip(absl::StrCat("host ", host, " stands here again, elsewhere"));
+    if (!fresh && (it->second.rack != rack || it->second.leaf_switch != leaf))
+      Skip(absl::StrCat("host ", host, " stands here again, elsewhere"));
   }
 
   void Skip(const std::string& why) {
     if (++skipped_ > kMaxProblems) return;
-    problems_->push_back({path_, line_at_, absl::StrCat("line ", line_number_, " of the topology is ignored: ", why), -1, true});
+    problems_->push_back(
+        {path_, line_at_, absl::StrCat("line ", line_number_, " of the topology is ignored: ", why), -1, true});
   }
 
   const std::string& path_;
@@ -181,7 +186,8 @@ bool ExpandOne(std::string_view element, size_t limit, std::vector<std::string>*
     std::vector<std::string> longer;
     for (std::string_view range : Split(element.substr(open + 1, close - open - 1), ",", false)) {
       const size_t dash = range.find('-');
-      const std::string_view from = range.substr(0, dash), to = dash == std::string_view::npos ? from : range.substr(dash + 1);
+      const std::string_view from = range.substr(0, dash),
+                             to = dash == std::string_view::npos ? from : range.substr(dash + 1);
       uint64_t first = 0, last = 0;
       if (!ParseSmall(from, &first) || !ParseSmall(to, &last) || last < first) return false;
       if ((last - first + 1) * names.size() > limit - std::min(limit, longer.size() + hosts->size())) return false;

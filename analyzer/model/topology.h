@@ -1,7 +1,9 @@
 // Where hosts stand - rack and switch - from a file that an administrator keeps. Two forms, told apart by content:
-//   a table         one host a line: HOST RACK SWITCH, separated by commas or blanks; "-" is not known; '#' begins a comment; a first
+//   a table         one host a line: HOST RACK SWITCH, separated by commas or blanks; "-" is not known; '#' begins a
+//   comment; a first
 //                   line that names the columns (host, rack, switch or leaf_switch, in any order) is followed
-//   topology.conf   Slurm's: SwitchName=leaf1 Nodes=node[001-032,040] ... ; lines that name Switches= only are upper levels and are
+//   topology.conf   Slurm's: SwitchName=leaf1 Nodes=node[001-032,040] ... ; lines that name Switches= only are upper
+//   levels and are
 //                   not used
 // The file is not trusted: every size is bounded, and a line that is not understood is one problem, not the end.
 #ifndef LOCKSTEP_ANALYZER_MODEL_TOPOLOGY_H_
@@ -19,16 +21,16 @@ namespace lockstep {
 // Hosts of one file, ascending, no duplicates (the first line of a host counts). `path` is for the problems' sake.
 std::vector<HostPlace> ParseTopology(std::string_view text, const std::string& path, std::vector<Problem>* problems);
 
-// Slurm's host lists: "gpu[01-03,7],login" as gpu01 gpu02 gpu03 gpu7 login. False when it is malformed or names more than `limit`
-// hosts; what was understood until then stands in `hosts`.
+// Slurm's host lists: "gpu[01-03,7],login" as gpu01 gpu02 gpu03 gpu7 login. False when it is malformed or names more
+// than `limit` hosts; what was understood until then stands in `hosts`.
 bool ExpandHostList(std::string_view list, size_t limit, std::vector<std::string>* hosts);
 
-// Reads the file (at most 64 MiB) and lets it overrule what the bundle's own headers say of a host. NotFound, or Unavailable when it
-// cannot be read; FailedPrecondition when it holds no host at all. Each message names the file.
+// Reads the file (at most 64 MiB) and lets it overrule what the bundle's own headers say of a host. NotFound, or
+// Unavailable when it cannot be read; FailedPrecondition when it holds no host at all. Each message names the file.
 absl::Status AddTopology(const std::string& path, Bundle* bundle);
 
-// The place of a host; null when nothing is known of it. A file may use short names where the ranks say full ones, or the reverse:
-// "node7" and "node7.cluster.example" are the same host unless both are listed.
+// The place of a host; null when nothing is known of it. A file may use short names where the ranks say full ones, or
+// the reverse: "node7" and "node7.cluster.example" are the same host unless both are listed.
 const HostPlace* FindPlace(const Bundle& bundle, std::string_view host);
 
 }  // namespace lockstep

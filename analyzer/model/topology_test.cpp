@@ -24,7 +24,8 @@ std::string Parse(const std::string& text, size_t* problems = nullptr) {
 }
 
 TEST(Topology, TableWithCommasBlanksAndComments) {
-  EXPECT_EQ(Parse("# hosts\nnode2, r1, leaf1\nnode1 r1 leaf1 # spare\n\nnode3\t-\tleaf2\n"), "node1:r1:leaf1 node2:r1:leaf1 node3::leaf2 ");
+  EXPECT_EQ(Parse("# hosts\nnode2, r1, leaf1\nnode1 r1 leaf1 # spare\n\nnode3\t-\tleaf2\n"),
+            "node1:r1:leaf1 node2:r1:leaf1 node3::leaf2 ");
   EXPECT_EQ(Parse("node1,r1\r\nnode2,,leaf2\r\n"), "node1:r1: node2::leaf2 ");
 }
 
@@ -34,7 +35,8 @@ TEST(Topology, FirstLineMayNameTheColumns) {
 }
 
 TEST(Topology, SlurmTopology) {
-  EXPECT_EQ(Parse("SwitchName=leaf1 Nodes=gpu[01-02,7],login LinkSpeed=1\nswitchname=leaf2 nodes=gpu08\nSwitchName=top Switches=leaf[1-2]\n"),
+  EXPECT_EQ(Parse("SwitchName=leaf1 Nodes=gpu[01-02,7],login LinkSpeed=1\nswitchname=leaf2 nodes=gpu08\nSwitchName=top "
+                  "Switches=leaf[1-2]\n"),
             "gpu01::leaf1 gpu02::leaf1 gpu08::leaf2 gpu7::leaf1 login::leaf1 ");
 }
 

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/report.h"
 #include "analyzer/report/places.h"
+#include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/start_child.h"
 
@@ -47,7 +47,8 @@ std::string Text(const Json& json, const char* name) {
 int64_t Number(const Json& json, const char* name) {
   const auto at = json.find(name);
   if (at == json.end() || !at->is_number_integer()) return 0;
-  if (at->is_number_unsigned() && at->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return 0;
+  if (at->is_number_unsigned() && at->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    return 0;
   return std::max<int64_t>(at->get<int64_t>(), 0);
 }
 
@@ -55,16 +56,18 @@ std::string DayText(int64_t real_ns) {
   const time_t seconds = static_cast<time_t>(real_ns / 1'000'000'000);
   tm utc{};
   char text[32];
-  if (gmtime_r(&seconds, &utc) == nullptr || strftime(text, sizeof text, "%Y-%m-%d", &utc) == 0) return "at a time that is not known";
+  if (gmtime_r(&seconds, &utc) == nullptr || strftime(text, sizeof text, "%Y-%m-%d", &utc) == 0)
+    return "at a time that is not known";
   return text;
 }
 
 std::string Sentence(const Before::Item& before) {
   const std::string who = absl::StrCat(before.what, " ", Printable(before.name, 120));
-  const std::string of = before.incidents == 1 ? "the only incident before" : absl::StrCat("the last ", before.incidents, " incidents");
+  const std::string of =
+      before.incidents == 1 ? "the only incident before" : absl::StrCat("the last ", before.incidents, " incidents");
   if (before.culprit_of == 0) return absl::StrCat(who, ": not among the culprits of ", of);
-  return absl::StrCat(who, " was the culprit of ", before.culprit_of, " of ", of, ", last ", DayText(before.last_real_ns),
-                      " (", Printable(before.last_kind, 40), ")");
+  return absl::StrCat(who, " was the culprit of ", before.culprit_of, " of ", of, ", last ",
+                      DayText(before.last_real_ns), " (", Printable(before.last_kind, 40), ")");
 }
 
 // Folders that programs lie in are asked of the kernel, not of argv.
@@ -76,8 +79,10 @@ std::string BesideThisProgram(const char* name) {
   return own.substr(0, own.rfind('/') + 1) + name;
 }
 
-// Standard output of `program` with `input`, which fits into a pipe. Empty on any failure, with *why. The process is gone when this returns.
-std::string Ask(const std::string& program, const std::string& url, const std::string& input, int64_t limit_ns, std::string* why) {
+// Standard output of `program` with `input`, which fits into a pipe. Empty on any failure, with *why. The process is
+// gone when this returns.
+std::string Ask(const std::string& program, const std::string& url, const std::string& input, int64_t limit_ns,
+                std::string* why) {
   const int64_t until = Now() + limit_ns;
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0) {
@@ -216,8 +221,9 @@ void AddBeforeRow(const Before& before, ReportContent* content) {
   }
   if (!before.unknown.empty()) row.lines.push_back(absl::StrCat("not known: ", Printable(before.unknown, 300)));
   auto& rows = content->first.rows;
-  const auto at = std::find_if(rows.begin(), rows.end(),
-                               [](const ReportRow& r) { return r.label == "NOT" || r.label == "maybe" || r.label == "sure" || r.label == "do"; });
+  const auto at = std::find_if(rows.begin(), rows.end(), [](const ReportRow& r) {
+    return r.label == "NOT" || r.label == "maybe" || r.label == "sure" || r.label == "do";
+  });
   rows.insert(at, std::move(row));
 }
 
@@ -226,7 +232,8 @@ int64_t CapturedRealNs(const std::string& folder) {
   if (fd < 0) return 0;
   struct stat info {};
   std::string text;
-  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 && static_cast<size_t>(info.st_size) <= kMostManifest) {
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
+      static_cast<size_t>(info.st_size) <= kMostManifest) {
     text.resize(static_cast<size_t>(info.st_size));
     const ssize_t got = pread(fd, text.data(), text.size(), 0);
     text.resize(got > 0 ? static_cast<size_t>(got) : 0);

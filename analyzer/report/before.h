@@ -1,5 +1,6 @@
-// What an archive of earlier incidents (docs/archive.md) knows of a verdict's culprits. The asking is left to a process of its own,
-// lockstep-archive beside this program: a slow server, or one that answers anything, costs the verdict a bounded wait and nothing else.
+// What an archive of earlier incidents (docs/archive.md) knows of a verdict's culprits. The asking is left to a process
+// of its own, lockstep-archive beside this program: a slow server, or one that answers anything, costs the verdict a
+// bounded wait and nothing else.
 #ifndef LOCKSTEP_ANALYZER_REPORT_BEFORE_H_
 #define LOCKSTEP_ANALYZER_REPORT_BEFORE_H_
 
@@ -23,15 +24,15 @@ std::string ArchiveFromEnvironment();
 // What the archive said; empty: none was asked, or there is nothing to say.
 struct Before {
   struct Item {
-    std::string what, name;      // "host" or "code place"
-    int64_t culprit_of = 0;      // of the incidents before this one, how many name it first
-    int64_t incidents = 0;       // that were looked at: the newest ones, of all jobs
-    int64_t last_real_ns = 0;    // of the newest that names it; 0: none does
-    std::string last_kind;       // "GPU_STALL"
-    std::string text;            // one sentence
+    std::string what, name;    // "host" or "code place"
+    int64_t culprit_of = 0;    // of the incidents before this one, how many name it first
+    int64_t incidents = 0;     // that were looked at: the newest ones, of all jobs
+    int64_t last_real_ns = 0;  // of the newest that names it; 0: none does
+    std::string last_kind;     // "GPU_STALL"
+    std::string text;          // one sentence
   };
   std::vector<Item> items;
-  std::string unknown;           // why an archive that was asked said nothing; else empty
+  std::string unknown;  // why an archive that was asked said nothing; else empty
   bool empty() const { return items.empty() && unknown.empty(); }
 };
 
@@ -48,7 +49,8 @@ std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns);
 Before TakeBefore(std::string_view answer);
 
 // Asks the archive at `url`, at most for so long. Errors become Before::unknown. Without culprits nothing is asked.
-Before AskBefore(const std::string& url, const Verdict& verdict, int64_t until_real_ns, int64_t limit_ns = kArchiveWaitNs);
+Before AskBefore(const std::string& url, const Verdict& verdict, int64_t until_real_ns,
+                 int64_t limit_ns = kArchiveWaitNs);
 
 // When the incident in this folder was taken, as its manifest says; 0: it has none, or it cannot be read.
 int64_t CapturedRealNs(const std::string& folder);

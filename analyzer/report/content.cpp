@@ -10,10 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/evidence/redact.h"
-#include "analyzer/report/report.h"
 #include "analyzer/evidence/process_evidence.h"
+#include "analyzer/evidence/redact.h"
 #include "analyzer/report/finding.h"
+#include "analyzer/report/report.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
 
@@ -26,7 +26,7 @@ constexpr int kMaxBlindShown = 4;
 constexpr size_t kMaxAlikeShown = 8;
 constexpr int64_t kLongStartNs = 10'000'000'000;  // a start that took less is no news while the job stands still
 constexpr size_t kMaxHardwareLines = 4;
-constexpr size_t kFullFindings = 3;           // the rest are told without states, stacks and evidence
+constexpr size_t kFullFindings = 3;            // the rest are told without states, stacks and evidence
 constexpr int64_t kSmallOffsetNs = 1'000'000;  // clocks closer than this are not worth a line
 
 // Whose data is missing, and what that means for them.
@@ -37,11 +37,13 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
     for (int32_t rank : finding.culprit_ranks()) (waits ? suspects : named).insert(rank);
   }
   std::vector<int32_t> waited_for, unknown, others;
-  for (int32_t rank : missing) (suspects.count(rank) ? waited_for : named.count(rank) ? unknown : others).push_back(rank);
+  for (int32_t rank : missing)
+    (suspects.count(rank) ? waited_for : named.count(rank) ? unknown : others).push_back(rank);
   std::vector<std::string> parts;
   if (!waited_for.empty())
     parts.push_back(absl::StrCat("no data of ", RanksText(waited_for), ", for whom others wait"));
-  if (!unknown.empty()) parts.push_back(absl::StrCat("no data of ", RanksText(unknown), ": nobody else is seen to hold anything up"));
+  if (!unknown.empty())
+    parts.push_back(absl::StrCat("no data of ", RanksText(unknown), ": nobody else is seen to hold anything up"));
   if (!others.empty()) {
     parts.push_back(
         absl::StrCat("no data of ", RanksText(others),
@@ -115,7 +117,8 @@ std::vector<std::string> ClockLines(const Verdict& verdict, const Bundle& bundle
   };
   std::vector<std::string> lines;
   if (verdict.clocks_size() > 1 && widest > 0)
-    lines.push_back(absl::StrCat(verdict.clocks_size() - static_cast<int>(unaligned.size()), " hosts aligned to +- ", DurationText(widest)));
+    lines.push_back(absl::StrCat(verdict.clocks_size() - static_cast<int>(unaligned.size()), " hosts aligned to +- ",
+                                 DurationText(widest)));
   if (!off.empty()) lines.push_back(absl::StrCat("set differently, and corrected: ", list(off)));
   if (!stepped.empty()) lines.push_back(absl::StrCat("was set while the job ran: ", list(stepped)));
   if (verdict.clocks_size() > 1 && !unaligned.empty())
@@ -123,15 +126,18 @@ std::vector<std::string> ClockLines(const Verdict& verdict, const Bundle& bundle
   return lines;
 }
 
-// Who comes last and which communicators are slow. Of a job that stands still this is no news, and stays in the other formats.
+// Who comes last and which communicators are slow. Of a job that stands still this is no news, and stays in the other
+// formats.
 void AddSpeed(const Verdict& verdict, ReportBlock* block) {
-  if (verdict.verdict() != VERDICT_SLOW && verdict.verdict() != VERDICT_HEALTHY && verdict.verdict() != VERDICT_LATE) return;
+  if (verdict.verdict() != VERDICT_SLOW && verdict.verdict() != VERDICT_HEALTHY && verdict.verdict() != VERDICT_LATE)
+    return;
   std::vector<std::string> lines;
   for (const Arrival& arrival : verdict.arrivals()) {
     if (static_cast<int>(lines.size()) == kMaxRowsShown || arrival.last() == 0) break;
-    lines.push_back(absl::StrCat("rank ", arrival.rank(), " came last in ", arrival.last(), " of ", arrival.operations(), " operations, ",
-                                 DurationText(arrival.lateness_ns()), " in all",
-                                 arrival.uncertainty_ns() > 0 ? absl::StrCat(" (+- ", DurationText(arrival.uncertainty_ns()), ")") : ""));
+    lines.push_back(absl::StrCat(
+        "rank ", arrival.rank(), " came last in ", arrival.last(), " of ", arrival.operations(), " operations, ",
+        DurationText(arrival.lateness_ns()), " in all",
+        arrival.uncertainty_ns() > 0 ? absl::StrCat(" (+- ", DurationText(arrival.uncertainty_ns()), ")") : ""));
   }
   block->AddRow("last", std::move(lines));
   std::vector<std::string> rates;
@@ -140,15 +146,16 @@ void AddSpeed(const Verdict& verdict, ReportBlock* block) {
     if (b.bus_bytes_per_s() <= 0) continue;
     measured = true;
     if (static_cast<int>(rates.size()) == kMaxRowsShown) break;
-    std::string line = absl::StrCat(Printable(b.operation(), 40), " of ", BytesText(b.bytes()), " on ", CommName(b.communicator()), ": ",
-                                    RateText(b.bus_bytes_per_s()));
+    std::string line = absl::StrCat(Printable(b.operation(), 40), " of ", BytesText(b.bytes()), " on ",
+                                    CommName(b.communicator()), ": ", RateText(b.bus_bytes_per_s()));
     if (b.peer_bus_bytes_per_s() > 0)
       absl::StrAppend(&line, absl::StrFormat(", %.2f of its peers'", b.bus_bytes_per_s() / b.peer_bus_bytes_per_s()));
     if (b.best_bus_bytes_per_s() > 0)
       absl::StrAppend(&line, absl::StrFormat(", %.2f of the best", b.bus_bytes_per_s() / b.best_bus_bytes_per_s()));
     rates.push_back(line);
   }
-  if (!measured && verdict.bandwidths_size() > 0) rates.push_back("not measured: no clock in this data timed the operations themselves");
+  if (!measured && verdict.bandwidths_size() > 0)
+    rates.push_back("not measured: no clock in this data timed the operations themselves");
   block->AddRow("rates", std::move(rates));
 }
 
@@ -221,15 +228,17 @@ std::vector<std::string> BlindLines(const Verdict& verdict) {
 
 // What a finding says, less names, numbers and identities.
 std::string ShapeOf(const Finding& finding) {
-  std::string shape = absl::StrCat(finding.kind(), finding.hypothesis() ? "?" : "!", ConfidenceWord(finding.confidence()), finding.activity(), "\n",
-                                   finding.advice(), "\n");
+  std::string shape =
+      absl::StrCat(finding.kind(), finding.hypothesis() ? "?" : "!", ConfidenceWord(finding.confidence()),
+                   finding.activity(), "\n", finding.advice(), "\n");
   std::string word;
   for (char c : absl::StrCat(finding.summary(), " ")) {
     if (isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
       word.push_back(c);
       continue;
     }
-    const bool number = std::any_of(word.begin(), word.end(), [](char w) { return isdigit(static_cast<unsigned char>(w)) != 0; });
+    const bool number =
+        std::any_of(word.begin(), word.end(), [](char w) { return isdigit(static_cast<unsigned char>(w)) != 0; });
     absl::StrAppend(&shape, number ? "#" : word, std::string(1, c));
     word.clear();
   }
@@ -246,8 +255,10 @@ void AddLikewise(const std::vector<const Finding*>& findings, ReportBlock* block
     }
     who.push_back(RanksText({finding->culprit_ranks().begin(), finding->culprit_ranks().end()}));
   }
-  ReportRow row{"likewise", {absl::StrCat(findings.size(), findings.size() == 1 ? " more finding that differs" : " more findings that differ",
-                                          " in names and numbers only: ", absl::StrJoin(who, "; "))}};
+  ReportRow row{
+      "likewise",
+      {absl::StrCat(findings.size(), findings.size() == 1 ? " more finding that differs" : " more findings that differ",
+                    " in names and numbers only: ", absl::StrJoin(who, "; "))}};
   auto at = std::find_if(block->rows.begin(), block->rows.end(), [](const ReportRow& r) { return r.label == "cause"; });
   block->rows.insert(at, std::move(row));
 }
@@ -272,7 +283,8 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.first.AddRow("do", {"1. Look again in a minute: set-up and long computation end by themselves."});
   } else if (verdict.verdict() == VERDICT_HUNG) {
     content.headline = absl::StrCat(who, ": it stands still, and what was recorded does not say because of whom");
-    content.first.AddRow("do", {"1. See what is blind, and what would tell; look at the stacks of all ranks for one that is elsewhere than the others."});
+    content.first.AddRow("do", {"1. See what is blind, and what would tell; look at the stacks of all ranks for one "
+                                "that is elsewhere than the others."});
   } else {
     content.headline = absl::StrCat(who, ": nothing wrong in what could be read; not everything could");
     content.first.AddRow("do", {"1. See to what DATA and problems name, and analyze again: a cause may lie there."});
@@ -280,12 +292,15 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   std::vector<ReportRow>& rows = content.first.rows;
   if (!verdict.job().empty()) rows.insert(rows.begin(), {"job", {Printable(verdict.job(), 200)}});
   const auto before = [&rows](std::string_view label) {
-    return std::find_if(rows.begin(), rows.end(), [label](const ReportRow& r) { return r.label == label || r.label == "do"; });
+    return std::find_if(rows.begin(), rows.end(),
+                        [label](const ReportRow& r) { return r.label == label || r.label == "do"; });
   };
   ReportBlock middle;
   middle.AddRow("NOT", NotLines(verdict));
-  rows.insert(before(std::any_of(rows.begin(), rows.end(), [](const ReportRow& r) { return r.label == "maybe"; }) ? "maybe" : "sure"),
-              middle.rows.begin(), middle.rows.end());
+  rows.insert(
+      before(std::any_of(rows.begin(), rows.end(), [](const ReportRow& r) { return r.label == "maybe"; }) ? "maybe"
+                                                                                                          : "sure"),
+      middle.rows.begin(), middle.rows.end());
   ReportBlock late;
   late.AddRow("blind", BlindLines(verdict));
   rows.insert(before("do"), late.rows.begin(), late.rows.end());
@@ -324,15 +339,19 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     if (lines.empty()) {
       std::set<std::string_view> hosts;
       for (const Culprit& culprit : culprits) hosts.insert(culprit.host());
-      lines.push_back(known ? absl::StrCat("errors were not read: look in the kernel log of the ", hosts.size() > 1 ? "hosts" : "host", " named above")
+      lines.push_back(known ? absl::StrCat("errors were not read: look in the kernel log of the ",
+                                           hosts.size() > 1 ? "hosts" : "host", " named above")
                             : "errors are not in this data; it names no hosts");
     }
     content.data.rows.insert(content.data.rows.begin() + 1, {"hardware", std::move(lines)});
   }
-  if (const std::string redacted = RedactionLine(bundle); !redacted.empty()) content.data.AddRow("redacted", {redacted});
+  if (const std::string redacted = RedactionLine(bundle); !redacted.empty())
+    content.data.AddRow("redacted", {redacted});
   AddSpeed(verdict, &content.data);
-  const bool moves = verdict.verdict() == VERDICT_HEALTHY || verdict.verdict() == VERDICT_SLOW || verdict.verdict() == VERDICT_LATE;
-  if (!verdict.start_up().text().empty() && (moves || verdict.start_up().total_ns() >= kLongStartNs)) content.data.AddRow("start-up", {Printable(verdict.start_up().text(), 1500)});
+  const bool moves =
+      verdict.verdict() == VERDICT_HEALTHY || verdict.verdict() == VERDICT_SLOW || verdict.verdict() == VERDICT_LATE;
+  if (!verdict.start_up().text().empty() && (moves || verdict.start_up().total_ns() >= kLongStartNs))
+    content.data.AddRow("start-up", {Printable(verdict.start_up().text(), 1500)});
   return content;
 }
 

@@ -27,11 +27,11 @@ struct ReportBlock {
 };
 
 struct ReportContent {
-  std::string verdict;   // "HUNG"
-  std::string headline;  // "8 ranks, 31 s: rank 5 = ...: never entered ..."
-  ReportBlock first;     // the root cause; no title, the headline has it
+  std::string verdict;              // "HUNG"
+  std::string headline;             // "8 ranks, 31 s: rank 5 = ...: never entered ..."
+  ReportBlock first;                // the root cause; no title, the headline has it
   std::vector<ReportBlock> others;  // findings that differ from those before them in more than names and numbers
-  ReportBlock data;  // what was read, what is missing, where the files are
+  ReportBlock data;                 // what was read, what is missing, where the files are
 };
 
 ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle);

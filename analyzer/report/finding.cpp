@@ -33,7 +33,8 @@ std::vector<std::string> WhoLines(const Finding& finding) {
   if (finding.culprits_size() <= kMaxCulpritsShown) {
     for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit));
     // With bare numbers the headline has said it all.
-    const bool more = std::any_of(lines.begin(), lines.end(), [](const std::string& line) { return absl::StrContains(line, "="); });
+    const bool more =
+        std::any_of(lines.begin(), lines.end(), [](const std::string& line) { return absl::StrContains(line, "="); });
     return more ? lines : std::vector<std::string>();
   }
   std::map<std::string, std::vector<int32_t>> hosts;
@@ -53,7 +54,8 @@ std::string CostText(const Finding& finding) {
   std::vector<std::string> parts;
   if (finding.cost_ns_per_step() != 0) {
     parts.push_back(absl::StrCat(DurationText(finding.cost_ns_per_step()), " of every step"));
-    if (finding.cost_uncertainty_ns() > 0) absl::StrAppend(&parts.back(), " (+- ", DurationText(finding.cost_uncertainty_ns()), ")");
+    if (finding.cost_uncertainty_ns() > 0)
+      absl::StrAppend(&parts.back(), " (+- ", DurationText(finding.cost_uncertainty_ns()), ")");
   }
   if (finding.slowdown() > 0) parts.push_back(absl::StrFormat("%.2f times its peers' time", finding.slowdown()));
   if (!finding.pattern().empty()) parts.push_back(Printable(finding.pattern(), 80));
@@ -86,7 +88,8 @@ std::string LinkText(const ChainLink& link) {
 std::string SureText(const Finding& finding) {
   std::string sure = ConfidenceWord(finding.confidence());
   if (finding.hypothesis()) absl::StrAppend(&sure, "; a hypothesis: the evidence allows it and does not prove it");
-  if (!finding.refuted_by().empty()) absl::StrAppend(&sure, "; would be refuted by ", Printable(finding.refuted_by(), 300));
+  if (!finding.refuted_by().empty())
+    absl::StrAppend(&sure, "; would be refuted by ", Printable(finding.refuted_by(), 300));
   return sure;
 }
 
@@ -94,9 +97,10 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
   ReportBlock block;
   const std::string common = CommonText(finding);
   if (!common.empty()) {
-    block.AddRow("common", {absl::StrCat(finding.common_factor().culprits(), " of the ", finding.culprit_ranks_size(),
-                                        " named ranks are on ", common, ", which has ", finding.common_factor().members(),
-                                        ": one thing broken is likelier than many")});
+    block.AddRow("common",
+                 {absl::StrCat(finding.common_factor().culprits(), " of the ", finding.culprit_ranks_size(),
+                               " named ranks are on ", common, ", which has ", finding.common_factor().members(),
+                               ": one thing broken is likelier than many")});
   }
   if (finding.culprits_size() > 1) block.AddRow("who", WhoLines(finding));
   std::string cause = finding.cause().empty() ? CauseWord(finding.kind()) : Printable(finding.cause(), 40);
@@ -113,7 +117,8 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
       continue;
     }
     const std::string process = ProcessText(rank->process);
-    if (!process.empty() && rank->process.life <= Life::kRunning) absl::StrAppend(&state, state.empty() ? "" : "; ", process);
+    if (!process.empty() && rank->process.life <= Life::kRunning)
+      absl::StrAppend(&state, state.empty() ? "" : "; ", process);
     states.Add(std::move(state), culprit.rank());
     moving.Add(MovingText(*rank), culprit.rank());
     stacks.Add(absl::StrJoin(Frames(rank->process.stack, kMaxFramesShown), " < "), culprit.rank());
@@ -123,7 +128,8 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
       stacks.Add(absl::StrCat(what, Printable(rank->process.stack_refused, 400)), culprit.rank());
     }
     if (rank->process.evidence != nullptr) {
-      for (const std::string& line : HardwareTrouble(*rank->process.evidence, kMaxHardwareShown)) hardware.Add(Printable(line, 300), culprit.rank());
+      for (const std::string& line : HardwareTrouble(*rank->process.evidence, kMaxHardwareShown))
+        hardware.Add(Printable(line, 300), culprit.rank());
       memory.Add(Printable(MemoryTrouble(*rank->process.evidence), 300), culprit.rank());
     }
   }
@@ -155,7 +161,8 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
   block.AddRow("chain", ChainLines(finding));
   std::vector<std::string> maybe;
   for (const std::string& text : finding.alternatives()) maybe.push_back(absl::StrCat("or: ", Printable(text, 300)));
-  if (!finding.tells_apart().empty()) maybe.push_back(absl::StrCat("would decide: ", Printable(finding.tells_apart(), 300)));
+  if (!finding.tells_apart().empty())
+    maybe.push_back(absl::StrCat("would decide: ", Printable(finding.tells_apart(), 300)));
   block.AddRow("maybe", std::move(maybe));
   block.AddRow("sure", {SureText(finding)});
   std::vector<std::string> steps = AdviceSteps(finding);

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/report.h"
 #include "analyzer/report/before.h"
+#include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
 
 namespace lockstep {
@@ -192,7 +192,9 @@ Json StartUpJson(const StartUp& start) {
 
 }  // namespace
 
-std::string ReportJson(const Verdict& verdict) { return ReportJson(verdict, Before()); }
+std::string ReportJson(const Verdict& verdict) {
+  return ReportJson(verdict, Before());
+}
 
 std::string ReportJson(const Verdict& verdict, const Before& before) {
   Json findings = Json::array(), problems = Json::array();
@@ -209,23 +211,22 @@ std::string ReportJson(const Verdict& verdict, const Before& before) {
                         {"text", problem->text()},
                         {"rank", problem->rank()}});
   }
-  const Json json = {
-      {"verdict", VerdictName(verdict.verdict())},
-      {"findings", findings},
-      {"ranks_expected", verdict.ranks_expected()},
-      {"ranks_read", verdict.ranks_read()},
-      {"problems", problems},
-      {"not_the_cause", Texts(verdict.not_the_cause())},
-      {"job", verdict.job()},
-      {"stalled_ns", verdict.stalled_ns()},
-      {"clocks", ClocksJson(verdict)},
-      {"arrivals", ArrivalsJson(verdict)},
-      {"bandwidths", BandwidthsJson(verdict)},
-      {"start_up", StartUpJson(verdict.start_up())},
-      {"not_measured", Texts(verdict.not_measured())},
-      {"blind", Texts(verdict.blind())},
-      {"before", BeforeJson(before)},
-      {"before_unknown", before.unknown}};
+  const Json json = {{"verdict", VerdictName(verdict.verdict())},
+                     {"findings", findings},
+                     {"ranks_expected", verdict.ranks_expected()},
+                     {"ranks_read", verdict.ranks_read()},
+                     {"problems", problems},
+                     {"not_the_cause", Texts(verdict.not_the_cause())},
+                     {"job", verdict.job()},
+                     {"stalled_ns", verdict.stalled_ns()},
+                     {"clocks", ClocksJson(verdict)},
+                     {"arrivals", ArrivalsJson(verdict)},
+                     {"bandwidths", BandwidthsJson(verdict)},
+                     {"start_up", StartUpJson(verdict.start_up())},
+                     {"not_measured", Texts(verdict.not_measured())},
+                     {"blind", Texts(verdict.blind())},
+                     {"before", BeforeJson(before)},
+                     {"before_unknown", before.unknown}};
   // Names from files may be no valid UTF-8; ASCII output also keeps terminals safe.
   return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }

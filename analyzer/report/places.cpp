@@ -12,17 +12,23 @@ constexpr size_t kMostBytes = 200;
 constexpr std::string_view kStack = " stack: ", kBetween = " < ";
 
 // Files of what jobs are built on: the line above them is the job's own.
-constexpr std::string_view kLibraries[] = {"site-packages/", "dist-packages/", "lib/python3",  "<frozen ",        "torch/",   "threading.py",
-                                           "selectors.py",   "socket.py",      "queue.py",     "subprocess.py",   "asyncio/", "concurrent/",
-                                           "contextlib.py",  "importlib/",     "pickle.py",    "multiprocessing", "<string>"};
+constexpr std::string_view kLibraries[] = {
+    "site-packages/", "dist-packages/", "lib/python3", "<frozen ",        "torch/",   "threading.py",
+    "selectors.py",   "socket.py",      "queue.py",    "subprocess.py",   "asyncio/", "concurrent/",
+    "contextlib.py",  "importlib/",     "pickle.py",   "multiprocessing", "<string>"};
 
 // Everything that waits stands in one of these: they tell nothing apart.
-constexpr std::string_view kWaiting[] = {"futex", "poll", "ppoll", "epoll_wait", "read", "pread", "pread64", "write", "nanosleep", "clock_nanosleep", "usleep",
-                                         "sleep", "select", "wait4", "waitpid", "pause", "syscall", "sem_wait", "sched_yield", "ioctl", "fsync", "raise",
-                                         "sigsuspend", "accept", "recv", "send", "recvmsg", "sendmsg", "none"};
-constexpr std::string_view kWaitingBegin[] = {"[kernel]", "__", "pthread_", "do_syscall_64", "entry_SYSCALL_64", "0x", "??", "libc.so"};
+constexpr std::string_view kWaiting[] = {
+    "futex",           "poll",   "ppoll", "epoll_wait", "read",       "pread",   "pread64", "write",   "nanosleep",
+    "clock_nanosleep", "usleep", "sleep", "select",     "wait4",      "waitpid", "pause",   "syscall", "sem_wait",
+    "sched_yield",     "ioctl",  "fsync", "raise",      "sigsuspend", "accept",  "recv",    "send",    "recvmsg",
+    "sendmsg",         "none"};
+constexpr std::string_view kWaitingBegin[] = {"[kernel]",         "__", "pthread_", "do_syscall_64",
+                                              "entry_SYSCALL_64", "0x", "??",       "libc.so"};
 
-bool Holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+bool Holds(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
 std::string Cut(std::string_view frame) {
   const size_t offset = frame.find("+0x");
@@ -30,10 +36,13 @@ std::string Cut(std::string_view frame) {
   return CleanUtf8(frame, kMostBytes);
 }
 
-bool IsPython(std::string_view frame) { return Holds(frame, ".py:") || Holds(frame, "<string>:") || Holds(frame, "<stdin>:"); }
+bool IsPython(std::string_view frame) {
+  return Holds(frame, ".py:") || Holds(frame, "<string>:") || Holds(frame, "<stdin>:");
+}
 
 bool IsLibrary(std::string_view frame) {
-  return std::any_of(std::begin(kLibraries), std::end(kLibraries), [frame](std::string_view library) { return Holds(frame, library); });
+  return std::any_of(std::begin(kLibraries), std::end(kLibraries),
+                     [frame](std::string_view library) { return Holds(frame, library); });
 }
 
 // Says nothing: a function that everything waits in, or a sentence in a stack's place.
@@ -42,7 +51,8 @@ bool Waits(std::string_view frame) {
   const size_t blank = name.find(' ');
   if (name.empty() || (blank != std::string_view::npos && blank + 1 < name.size())) return true;
   return std::find(std::begin(kWaiting), std::end(kWaiting), name.substr(0, blank)) != std::end(kWaiting) ||
-         std::any_of(std::begin(kWaitingBegin), std::end(kWaitingBegin), [frame](std::string_view begin) { return frame.substr(0, begin.size()) == begin; });
+         std::any_of(std::begin(kWaitingBegin), std::end(kWaitingBegin),
+                     [frame](std::string_view begin) { return frame.substr(0, begin.size()) == begin; });
 }
 
 }  // namespace
@@ -72,7 +82,8 @@ std::vector<std::string> PlacesOf(const Finding& finding, size_t limit) {
   for (const Evidence& evidence : finding.evidence()) {
     if (places.size() >= limit) break;
     std::string place = PlaceOfEvidence(evidence.text());
-    if (!place.empty() && std::find(places.begin(), places.end(), place) == places.end()) places.push_back(std::move(place));
+    if (!place.empty() && std::find(places.begin(), places.end(), place) == places.end())
+      places.push_back(std::move(place));
   }
   return places;
 }

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/report/start.h"
-#include "analyzer/testing/report_samples.h"
 #include "analyzer/report/words.h"
+#include "analyzer/testing/report_samples.h"
 
 namespace lockstep {
 namespace {
@@ -32,13 +32,35 @@ TEST(Report, JsonHasEveryKeyOfTheContract) {
   EXPECT_EQ(json["stalled_ns"], 31'000'000'000);
   EXPECT_TRUE(json["problems"].is_array());
   const nlohmann::json& finding = json["findings"][0];
-  for (const char* key :
-       {"kind", "culprit_ranks", "culprits", "communicator", "operation", "sequence", "victim_count", "chain", "confidence",
-        "evidence", "advice", "summary", "refuted_by", "cause", "common_factor", "activity", "moving", "alternatives", "tells_apart",
-        "cost_ns_per_step", "cost_uncertainty_ns", "pattern", "slowdown", "hypothesis", "graph_replay"}) {
+  for (const char* key : {"kind",
+                          "culprit_ranks",
+                          "culprits",
+                          "communicator",
+                          "operation",
+                          "sequence",
+                          "victim_count",
+                          "chain",
+                          "confidence",
+                          "evidence",
+                          "advice",
+                          "summary",
+                          "refuted_by",
+                          "cause",
+                          "common_factor",
+                          "activity",
+                          "moving",
+                          "alternatives",
+                          "tells_apart",
+                          "cost_ns_per_step",
+                          "cost_uncertainty_ns",
+                          "pattern",
+                          "slowdown",
+                          "hypothesis",
+                          "graph_replay"}) {
     EXPECT_TRUE(finding.contains(key)) << key;
   }
-  for (const char* key : {"clocks", "arrivals", "bandwidths", "start_up", "not_measured", "blind", "not_the_cause", "job"})
+  for (const char* key :
+       {"clocks", "arrivals", "bandwidths", "start_up", "not_measured", "blind", "not_the_cause", "job"})
     EXPECT_TRUE(json.contains(key)) << key;
   EXPECT_EQ(finding["kind"], "HOST_STALL");
   EXPECT_EQ(finding["culprit_ranks"], nlohmann::json({5}));
@@ -61,7 +83,8 @@ TEST(Report, JsonHasEveryFieldOfTheMessages) {
   verdict.add_problems();
   const nlohmann::json json = nlohmann::json::parse(ReportJson(verdict));
   const auto expect = [](const google::protobuf::Descriptor* message, const nlohmann::json& object) {
-    for (int i = 0; i < message->field_count(); ++i) EXPECT_TRUE(object.contains(message->field(i)->name())) << message->field(i)->full_name();
+    for (int i = 0; i < message->field_count(); ++i)
+      EXPECT_TRUE(object.contains(message->field(i)->name())) << message->field(i)->full_name();
     EXPECT_EQ(object.size(), static_cast<size_t>(message->field_count())) << message->full_name();
   };
   const nlohmann::json& finding = json["findings"][0];
@@ -154,10 +177,11 @@ TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
   const std::string text = ReportText(verdict, bundle);
   EXPECT_THAT(text, StartsWith("HUNG  8 ranks, 31 s: possibly rank 5 = node0"));
   size_t last = 0;
-  for (const char* row : {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
-                          "  moving   no\n", "  chain ", "  NOT ", "  maybe    or: the file system of node0 is slow\n",
-                          "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis: ", "  blind    GPU marks",
-                          "not measured: bandwidth", "  do       1. "}) {
+  for (const char* row :
+       {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
+        "  moving   no\n", "  chain ", "  NOT ", "  maybe    or: the file system of node0 is slow\n",
+        "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis: ", "  blind    GPU marks",
+        "not measured: bandwidth", "  do       1. "}) {
     const size_t at = text.find(row);
     ASSERT_NE(at, std::string::npos) << row << text;
     EXPECT_GT(at, last) << row;
@@ -211,7 +235,9 @@ TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
   }
   verdict.mutable_findings(12)->set_summary("sends to nobody");
   const std::string text = ReportText(verdict, MakeBundle(8));
-  EXPECT_THAT(text, HasSubstr("  likewise 11 more findings that differ in names and numbers only: rank 10; rank 11; rank 12; rank"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("  likewise 11 more findings that differ in names and numbers only: rank 10; rank 11; rank 12; rank"));
   EXPECT_THAT(text, HasSubstr("and 3 more\n"));
   EXPECT_THAT(text, HasSubstr("also: rank 21 = node0 gpu 5 (pid 105): sends to nobody\n"));
   EXPECT_EQ(text.find("also: "), text.rfind("also: "));
@@ -224,7 +250,9 @@ TEST(Report, SpinningIsNotMoving) {
   process.io_bytes_between_samples = 0;
   process.sample_gap_ns = 2'000'000'000;
   process.stack = process.stack_later = {"clock_gettime", "cudaStreamSynchronize"};
-  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   not seen: 1990 ms of CPU, 0 bytes of I/O in 2.0 s, same frame in both samples: it may"));
+  EXPECT_THAT(
+      ReportText(MakeHung(), bundle),
+      HasSubstr("moving   not seen: 1990 ms of CPU, 0 bytes of I/O in 2.0 s, same frame in both samples: it may"));
   process.stack_later = {"memcpy"};
   EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   yes: 1990 ms"));
   process.stack_later.clear();
@@ -291,7 +319,9 @@ TEST(Report, TheStartOfTheJobByPhaseAndRank) {
   EXPECT_THAT(text, HasSubstr("\ncoming                12.000     51.000  rank 3         rank 7, 4.000\n"));
   EXPECT_THAT(text, HasSubstr("\nbetween               12.000     51.000  rank 3         -\n"));
   EXPECT_THAT(text, HasSubstr("\nfirst operations  not recorded\n"));
-  EXPECT_THAT(text, HasSubstr("\n      7     2/6     4.000      0.000     3.000     6.000     9.000    12.000         -  node1\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("\n      7     2/6     4.000      0.000     3.000     6.000     9.000    12.000         -  node1\n"));
   EXPECT_THAT(text, HasSubstr("and others, who came last less, or needed less\n"));
   for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
     end = text.find('\n', at);
@@ -299,8 +329,12 @@ TEST(Report, TheStartOfTheJobByPhaseAndRank) {
     EXPECT_LE(end - at, 120u) << text.substr(at, end - at);
   }
   const std::string html = ReportHtml(verdict, bundle);
-  EXPECT_THAT(html, HasSubstr("<b>coming</b><small>median rank 12 s, longest 51 s (rank 3); last: rank 7 by 4.0 s</small>"));
-  EXPECT_THAT(html, HasSubstr("Others waited for: rank 7 (node1), last to 2 of 6 by 4.0 s; rank 6 (node1), last to 1 of 6 by 4.0 s.</p>"));
+  EXPECT_THAT(html,
+              HasSubstr("<b>coming</b><small>median rank 12 s, longest 51 s (rank 3); last: rank 7 by 4.0 s</small>"));
+  EXPECT_THAT(
+      html,
+      HasSubstr(
+          "Others waited for: rank 7 (node1), last to 2 of 6 by 4.0 s; rank 6 (node1), last to 1 of 6 by 4.0 s.</p>"));
   EXPECT_THAT(StartUpReport(Verdict()), HasSubstr("not recorded"));
 }
 
@@ -345,10 +379,12 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HEALTHY  8 ranks: nothing stands still"));
   EXPECT_EQ(ExitStatus(verdict), 0);
   verdict.set_verdict(VERDICT_HUNG);
-  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HUNG  8 ranks: it stands still, and what was recorded does not say because"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)),
+              StartsWith("HUNG  8 ranks: it stands still, and what was recorded does not say because"));
   EXPECT_EQ(ExitStatus(verdict), 1);
   verdict.set_verdict(VERDICT_LATE);
-  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("LATE  8 ranks: something takes long, and nobody is known to hold it up"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)),
+              StartsWith("LATE  8 ranks: something takes long, and nobody is known to hold it up"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
               StartsWith("INCOMPLETE_DATA  8 ranks: nothing wrong in what could be read"));
@@ -448,7 +484,10 @@ TEST(Report, HtmlDrawsWhatEachRankReached) {
   EXPECT_THAT(html, HasSubstr("title=\"#41: in flight\""));
   EXPECT_THAT(html, HasSubstr("title=\"#41: record overwritten\""));
   EXPECT_THAT(html, HasSubstr("title=\"#34-41: no data of the rank\""));
-  EXPECT_THAT(html, HasSubstr("<div class=\"seq named\"><div class=\"who\">\u25b6 rank 5<small>issued up to #40, completed up to #40"));
+  EXPECT_THAT(
+      html,
+      HasSubstr(
+          "<div class=\"seq named\"><div class=\"who\">\u25b6 rank 5<small>issued up to #40, completed up to #40"));
 }
 
 TEST(Report, HtmlMergesStacks) {
@@ -472,7 +511,8 @@ TEST(Report, HtmlSaysNotMeasuredRatherThanZero) {
   EXPECT_THAT(ReportHtml(verdict, MakeBundle(8)), HasSubstr("not measured</small><div class=\"meter none\">"));
   bandwidth->set_bus_bytes_per_s(2e9);
   bandwidth->set_peer_bus_bytes_per_s(4e9);
-  EXPECT_THAT(ReportHtml(verdict, MakeBundle(8)), HasSubstr("of its peers' 0.50</small><div class=\"meter\"><i class=\"low\" style=\"width:50.00%\">"));
+  EXPECT_THAT(ReportHtml(verdict, MakeBundle(8)),
+              HasSubstr("of its peers' 0.50</small><div class=\"meter\"><i class=\"low\" style=\"width:50.00%\">"));
 }
 
 TEST(Report, RanksFold) {

@@ -37,7 +37,8 @@ std::string ProcessText(const Process& process) {
   std::string text;
   if (!process.state.empty()) {
     auto it = kLetters.find(process.state);
-    text = absl::StrCat("process ", it == kLetters.end() ? "in state" : it->second, " (", Printable(process.state, 8), ")");
+    text = absl::StrCat("process ", it == kLetters.end() ? "in state" : it->second, " (", Printable(process.state, 8),
+                        ")");
     if (!process.wchan.empty() && process.wchan != "0")
       absl::StrAppend(&text, " in kernel function ", Printable(process.wchan, 64));
   }
@@ -51,8 +52,10 @@ std::string ProcessText(const Process& process) {
 std::string HostText(const Rank& rank, bool with_time) {
   const ring::ThreadSnapshot* inside = nullptr;
   for (const ring::ThreadSnapshot& thread : rank.threads) {
-    if (thread.call == ring::CallKind::kNone && thread.wait == ring::CallKind::kNone && thread.group_depth == 0) continue;
-    if (inside == nullptr || std::max(thread.since_ns, thread.wait_since_ns) > std::max(inside->since_ns, inside->wait_since_ns))
+    if (thread.call == ring::CallKind::kNone && thread.wait == ring::CallKind::kNone && thread.group_depth == 0)
+      continue;
+    if (inside == nullptr ||
+        std::max(thread.since_ns, thread.wait_since_ns) > std::max(inside->since_ns, inside->wait_since_ns))
       inside = &thread;
   }
   if (inside == nullptr) return rank.threads.empty() ? "" : "host in no NCCL call";
@@ -63,7 +66,8 @@ std::string HostText(const Rank& rank, bool with_time) {
                             : absl::StrCat("host in an open group (depth ", inside->group_depth, ")");
   const int64_t since = call ? inside->since_ns : wait ? inside->wait_since_ns : inside->group_since_ns;
   // Of a process that has ended nobody knows for how long it had been there.
-  if (with_time && since > 0 && rank.captured_ns > since && rank.process.life != Life::kGone) absl::StrAppend(&text, " for ", DurationText(rank.captured_ns - since));
+  if (with_time && since > 0 && rank.captured_ns > since && rank.process.life != Life::kGone)
+    absl::StrAppend(&text, " for ", DurationText(rank.captured_ns - since));
   return text;
 }
 
@@ -87,13 +91,15 @@ std::string MovingText(const Rank& rank) {
   const bool compared = !process.stack.empty() && !process.stack_later.empty();
   const bool same = compared && Frames(process.stack, 1) == Frames(process.stack_later, 1);
   if (compared)
-    absl::StrAppend(&text, sampled ? ", " : "", same ? "same frame in both samples" : "another frame in the second sample");
+    absl::StrAppend(&text, sampled ? ", " : "",
+                    same ? "same frame in both samples" : "another frame in the second sample");
   if (text.empty()) return "";
   // A helper thread takes a little; one that spins where it was takes much and gets nowhere.
   const bool computes = cpu > 0 && cpu >= process.sample_gap_ns / 100;
-  const bool spins = same || (!compared && std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& thread) {
-                       return thread.wait != ring::CallKind::kNone;
-                     }));
+  const bool spins = same || (!compared && std::any_of(rank.threads.begin(), rank.threads.end(),
+                                                       [](const ring::ThreadSnapshot& thread) {
+                                                         return thread.wait != ring::CallKind::kNone;
+                                                       }));
   const char* word = io > 0 || (compared && !same) ? "yes" : !computes ? "no" : spins ? "not seen" : "yes";
   return absl::StrCat(word, ": ", text, computes && spins && io <= 0 ? ": it may spin" : "");
 }
@@ -114,7 +120,8 @@ std::vector<int64_t> WallClocksAhead(const Verdict& verdict, const Bundle& bundl
   constexpr int64_t kMost = INT64_MAX / 4;  // sums of three stay in range
   absl::flat_hash_map<std::string, int64_t> zero;
   for (const Rank& rank : bundle.ranks) {
-    zero.try_emplace(rank.host.empty() ? absl::StrCat("rank ", rank.rank) : rank.host, std::clamp(rank.real_minus_mono_ns, -kMost, kMost));
+    zero.try_emplace(rank.host.empty() ? absl::StrCat("rank ", rank.rank) : rank.host,
+                     std::clamp(rank.real_minus_mono_ns, -kMost, kMost));
   }
   std::vector<int64_t> ahead;
   int64_t first = 0;

@@ -26,8 +26,8 @@ std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t li
 // By global rank; null: no data.
 const Rank* FindRank(const Bundle& bundle, int32_t rank);
 
-// By how much each host's wall clock is ahead of the first aligned host's, in the order of Verdict::clocks. Those offsets are
-// between the clocks that the records carry, whose zero may be each host's own start.
+// By how much each host's wall clock is ahead of the first aligned host's, in the order of Verdict::clocks. Those
+// offsets are between the clocks that the records carry, whose zero may be each host's own start.
 std::vector<int64_t> WallClocksAhead(const Verdict& verdict, const Bundle& bundle);
 
 // Equal texts of several ranks as one line with all their ranks, in the order in which the texts came.

@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/report.h"
 #include "analyzer/report/before.h"
 #include "analyzer/report/content.h"
+#include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
 
 namespace lockstep {
@@ -58,7 +58,9 @@ void AppendBlock(const ReportBlock& block, std::string* out) {
 
 }  // namespace
 
-std::string ReportText(const Verdict& verdict, const Bundle& bundle) { return ReportText(verdict, bundle, Before()); }
+std::string ReportText(const Verdict& verdict, const Bundle& bundle) {
+  return ReportText(verdict, bundle, Before());
+}
 
 std::string ReportText(const Verdict& verdict, const Bundle& bundle, const Before& before) {
   ReportContent content = BuildReport(verdict, bundle);

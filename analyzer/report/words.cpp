@@ -173,7 +173,8 @@ std::string Headline(const Finding& finding) {
   const std::string common = CommonText(finding);
   const int32_t share = finding.common_factor().culprits();
   if (!common.empty() && finding.culprit_ranks_size() > 1 && share >= finding.culprit_ranks_size()) {
-    who = absl::StrCat(common, " (", share, " of its ", finding.common_factor().members(), " ranks: ", FoldRanks(ranks, 40), ")");
+    who = absl::StrCat(common, " (", share, " of its ", finding.common_factor().members(),
+                       " ranks: ", FoldRanks(ranks, 40), ")");
   } else if (finding.culprits_size() == 1) {
     who = CulpritText(finding.culprits(0));
   } else {

@@ -39,7 +39,8 @@ std::vector<std::string> KeysOf(const std::string& section) {
 // What may be meant by a key that its section does not know.
 std::string UnknownKey(const Entry& entry) {
   std::string text = absl::StrCat(Place(entry), ": [", entry.section, "] has no key ", Shown(entry.key));
-  if (const std::string near = Nearest(entry.key, KeysOf(entry.section)); !near.empty()) return absl::StrCat(text, "; is '", near, "' meant?");
+  if (const std::string near = Nearest(entry.key, KeysOf(entry.section)); !near.empty())
+    return absl::StrCat(text, "; is '", near, "' meant?");
   std::string where;
   for (const Row& row : Table()) {
     if (row.key == entry.key && where.find("[" + row.section + "]") == std::string::npos) {
@@ -80,7 +81,8 @@ absl::Status ParseText(const std::string& path, const std::string& text, File* f
     absl::string_view line = absl::string_view(text).substr(at, end - at);
     at = end + 1;
     ++entry.line;
-    if (line.size() > ring::kMostConfigLine) return wrong(absl::StrCat("the line is longer than ", ring::kMostConfigLine, " bytes; shorten it"));
+    if (line.size() > ring::kMostConfigLine)
+      return wrong(absl::StrCat("the line is longer than ", ring::kMostConfigLine, " bytes; shorten it"));
     if (line.find('\0') != line.npos) return wrong("there is a zero byte in it; this is no text file");
     line = absl::StripAsciiWhitespace(line);
     if (line.empty() || line[0] == '#' || line[0] == ';') continue;
@@ -90,14 +92,18 @@ absl::Status ParseText(const std::string& path, const std::string& text, File* f
       known_section = std::find(sections.begin(), sections.end(), entry.section) != sections.end();
       if (!known_section) {
         const std::string near = Nearest(entry.section, sections);
-        file->told.push_back({entry.section, absl::StrCat(Place(entry), ": there is no section [", Shown(entry.section), "]",
-                                          near.empty() ? "; lockstep config shows those there are" : absl::StrCat("; is [", near, "] meant?"))});
+        file->told.push_back(
+            {entry.section, absl::StrCat(Place(entry), ": there is no section [", Shown(entry.section), "]",
+                                         near.empty() ? "; lockstep config shows those there are"
+                                                      : absl::StrCat("; is [", near, "] meant?"))});
       }
       continue;
     }
     const size_t equals = line.find('=');
-    if (equals == line.npos) return wrong(absl::StrCat(Shown(line), " is neither a comment (#), a [section] nor KEY = VALUE"));
-    if (entry.section.empty()) return wrong(absl::StrCat(Shown(line), " stands in no section; put [common], or that of the program, above it"));
+    if (equals == line.npos)
+      return wrong(absl::StrCat(Shown(line), " is neither a comment (#), a [section] nor KEY = VALUE"));
+    if (entry.section.empty())
+      return wrong(absl::StrCat(Shown(line), " stands in no section; put [common], or that of the program, above it"));
     entry.key = absl::AsciiStrToLower(absl::StripAsciiWhitespace(line.substr(0, equals)));
     std::replace(entry.key.begin(), entry.key.end(), '_', '-');
     entry.value = std::string(absl::StripAsciiWhitespace(line.substr(equals + 1)));
@@ -112,11 +118,13 @@ absl::Status ParseText(const std::string& path, const std::string& text, File* f
       continue;
     }
     if (const std::string what = WrongValue(*row, entry.value); !what.empty()) {
-      return wrong(absl::StrCat("[", entry.section, "] ", entry.key, " ", what, entry.value.empty() ? "" : ", not " + Shown(entry.value)));
+      return wrong(absl::StrCat("[", entry.section, "] ", entry.key, " ", what,
+                                entry.value.empty() ? "" : ", not " + Shown(entry.value)));
     }
     int& before = seen[absl::StrCat(entry.section, ".", entry.key)];
     if (before != 0) {
-      file->told.push_back({entry.section, absl::StrCat(Place(entry), ": [", entry.section, "] ", entry.key, " was given in line ", before, " already; this one counts")});
+      file->told.push_back({entry.section, absl::StrCat(Place(entry), ": [", entry.section, "] ", entry.key,
+                                                        " was given in line ", before, " already; this one counts")});
     }
     before = entry.line;
     file->entries.push_back(entry);
@@ -128,7 +136,9 @@ absl::Status ReadConfigFile(const std::string& path, File* file) {
   file->path = path;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return absl::OkStatus();
-  if (fd < 0) return absl::UnavailableError(absl::StrCat("cannot read ", path, ": ", strerror(errno), "; mend its mode, or remove it"));
+  if (fd < 0)
+    return absl::UnavailableError(
+        absl::StrCat("cannot read ", path, ": ", strerror(errno), "; mend its mode, or remove it"));
   file->found = true;
   struct stat info {};
   absl::Status status;
@@ -136,15 +146,18 @@ absl::Status ReadConfigFile(const std::string& path, File* file) {
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     status = absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
   } else if ((info.st_mode & S_IWOTH) != 0) {
-    status = absl::PermissionDeniedError(absl::StrCat(path, " can be written by everybody, and is not read for that; chmod o-w ", path));
+    status = absl::PermissionDeniedError(
+        absl::StrCat(path, " can be written by everybody, and is not read for that; chmod o-w ", path));
   } else if (geteuid() == 0 && info.st_uid != 0 && !(info.st_uid == 65534 && InUserNamespace())) {
-    status = absl::PermissionDeniedError(
-        absl::StrCat(path, " belongs to user ", info.st_uid, ", and root reads only what is root's; chown root ", path));
+    status = absl::PermissionDeniedError(absl::StrCat(path, " belongs to user ", info.st_uid,
+                                                      ", and root reads only what is root's; chown root ", path));
   } else if (geteuid() == 0 && (info.st_mode & S_IWGRP) != 0 && info.st_gid != 0) {
-    status = absl::PermissionDeniedError(
-        absl::StrCat(path, " can be written by group ", info.st_gid, ", and root reads only what root alone writes; chmod g-w ", path));
+    status =
+        absl::PermissionDeniedError(absl::StrCat(path, " can be written by group ", info.st_gid,
+                                                 ", and root reads only what root alone writes; chmod g-w ", path));
   } else if (static_cast<uint64_t>(info.st_size) > ring::kMostConfigBytes) {
-    status = absl::InvalidArgumentError(absl::StrCat(path, " is larger than ", ring::kMostConfigBytes, " bytes; shorten it"));
+    status = absl::InvalidArgumentError(
+        absl::StrCat(path, " is larger than ", ring::kMostConfigBytes, " bytes; shorten it"));
   } else {
     text.resize(ring::kMostConfigBytes + 1);
     size_t got = 0;
@@ -155,7 +168,9 @@ absl::Status ReadConfigFile(const std::string& path, File* file) {
       if (n <= 0) break;
       got += static_cast<size_t>(n);
     }
-    if (got > ring::kMostConfigBytes) status = absl::InvalidArgumentError(absl::StrCat(path, " is larger than ", ring::kMostConfigBytes, " bytes; shorten it"));
+    if (got > ring::kMostConfigBytes)
+      status = absl::InvalidArgumentError(
+          absl::StrCat(path, " is larger than ", ring::kMostConfigBytes, " bytes; shorten it"));
     text.resize(got);
   }
   close(fd);

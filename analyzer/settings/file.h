@@ -32,8 +32,8 @@ struct File {
 // Of `text`, for which `path` is the name only. InvalidArgument names file and line and says what to do.
 absl::Status ParseText(const std::string& path, const std::string& text, File* file);
 
-// What is at `path`. A file that is not there is found == false, and no error. PermissionDenied where others than root and
-// the user may write it: that is, where everybody may, and for root where it is not root's.
+// What is at `path`. A file that is not there is found == false, and no error. PermissionDenied where others than root
+// and the user may write it: that is, where everybody may, and for root where it is not root's.
 absl::Status ReadConfigFile(const std::string& path, File* file);
 
 }  // namespace lockstep::settings

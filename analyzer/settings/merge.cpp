@@ -21,7 +21,8 @@ std::string Variable(const std::string& name) {
 }
 
 bool Lists(std::string_view keys, const std::string& key) {
-  for (const absl::string_view word : absl::StrSplit(absl::string_view(keys.data(), keys.size()), ' ', absl::SkipEmpty())) {
+  for (const absl::string_view word :
+       absl::StrSplit(absl::string_view(keys.data(), keys.size()), ' ', absl::SkipEmpty())) {
     if (word == key) return true;
   }
   return false;
@@ -44,7 +45,9 @@ Value* Find(std::vector<Value>* values, const Row* row) {
   return nullptr;
 }
 
-bool IsFlag(const Row& row) { return row.kind == Kind::kFlag || row.kind == Kind::kNotFlag; }
+bool IsFlag(const Row& row) {
+  return row.kind == Kind::kFlag || row.kind == Kind::kNotFlag;
+}
 
 // Reads the options that the command line has itself into `values`; takes --FLAG=yes and =no out of it.
 absl::Status ReadOptions(std::string_view section, std::vector<std::string>* words, std::vector<Value>* values) {
@@ -70,7 +73,8 @@ absl::Status ReadOptions(std::string_view section, std::vector<std::string>* wor
     }
     if (IsFlag(*row)) {
       bool on = true;
-      if (attached && !ReadFlag(value, &on)) return absl::InvalidArgumentError(absl::StrCat(name, " takes no value, or yes or no, not '", value, "'"));
+      if (attached && !ReadFlag(value, &on))
+        return absl::InvalidArgumentError(absl::StrCat(name, " takes no value, or yes or no, not '", value, "'"));
       Put(values, {row, (row->kind == Kind::kFlag) == on ? "yes" : "no", name, kOptionLayer});
       if (on) kept.push_back(name);
       continue;
@@ -138,7 +142,8 @@ absl::StatusOr<std::vector<File>> ReadFiles() {
     File file;
     if (absl::Status status = ReadConfigFile(path, &file); !status.ok()) return status;
     if (!file.found && path == named) {
-      return absl::NotFoundError(absl::StrCat(ring::kConfigVariable, " names ", path, ", which is not there; mend or unset it"));
+      return absl::NotFoundError(
+          absl::StrCat(ring::kConfigVariable, " names ", path, ", which is not there; mend or unset it"));
     }
     files.push_back(std::move(file));
   }
@@ -162,19 +167,22 @@ absl::StatusOr<Merged> Merge(std::string_view section, std::vector<std::string> 
   for (const File& file : merged.files) {
     // In one file the program's own section counts more than [common].
     for (const Entry& entry : file.entries) {
-      const Row* recorders = entry.section == kRecorder && section != kRecorder ? FindByKey(kRecorder, entry.key) : nullptr;
+      const Row* recorders =
+          entry.section == kRecorder && section != kRecorder ? FindByKey(kRecorder, entry.key) : nullptr;
       for (const Row& row : Table()) {
         if (row.section != section) continue;
         // What the recorder is told of where its rings are, or how its host is called, holds for who reads them.
         const bool shared = recorders != nullptr && recorders->variable == row.variable;
         const bool own = entry.section == section && row.key == entry.key;
         const bool common = entry.section == kCommon && row.common && row.key == entry.key;
-        if (shared || own || common) Put(&values, {&row, entry.value, Place(entry), layer + (own ? 2 : common ? 1 : 0)});
+        if (shared || own || common)
+          Put(&values, {&row, entry.value, Place(entry), layer + (own ? 2 : common ? 1 : 0)});
       }
     }
     const std::vector<std::string> sections = Sections();
     for (const Told& told : file.told) {
-      const bool others = told.section != section && std::find(sections.begin(), sections.end(), told.section) != sections.end();
+      const bool others =
+          told.section != section && std::find(sections.begin(), sections.end(), told.section) != sections.end();
       if (!others) merged.told.push_back(told.text);
     }
     layer += 3;
@@ -184,7 +192,8 @@ absl::StatusOr<Merged> Merge(std::string_view section, std::vector<std::string> 
     const std::string value = Variable(row.variable);
     if (value.empty()) continue;
     if (std::string wrong = section == kRecorder ? "" : WrongValue(row, value); !wrong.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(row.variable, " ", wrong, ", not '", value, "'; mend or unset it"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(row.variable, " ", wrong, ", not '", value, "'; mend or unset it"));
     }
     Put(&values, {&row, value, row.variable, kEnvironmentLayer});
   }
@@ -221,7 +230,8 @@ absl::StatusOr<Merged> Merge(std::string_view section, std::vector<std::string> 
 }
 
 bool Merged::Given(std::string_view option) const {
-  return std::any_of(values.begin(), values.end(), [&](const Value& value) { return value.layer == kOptionLayer && value.row->option == option; });
+  return std::any_of(values.begin(), values.end(),
+                     [&](const Value& value) { return value.layer == kOptionLayer && value.row->option == option; });
 }
 
 std::string Merged::Explain(std::string problem) const {

@@ -22,17 +22,18 @@ struct Value {
 struct Merged {
   // What the program's own parser takes: in front, as options, what files and environment say and no option does.
   std::vector<std::string> words;
-  std::vector<Value> values;       // all that is set, in the table's order; a list given as options: its words with blanks
-  std::vector<std::string> told;   // what was not understood in files, for standard error
-  std::vector<File> files;         // those that were looked for
+  std::vector<Value> values;  // all that is set, in the table's order; a list given as options: its words with blanks
+  std::vector<std::string> told;              // what was not understood in files, for standard error
+  std::vector<File> files;                    // those that were looked for
   bool Given(std::string_view option) const;  // on the command line itself
   // `problem`, and where the option that it begins with was said if that was not on the command line.
   std::string Explain(std::string problem) const;
 };
 
-// Of `section` (a verb, or "recorder" with no words). Settings without an option go into this process's environment. With
-// --help or --version among the words nothing is read. `--no-config` is taken out: no file is read then. A flag that was set
-// elsewhere is taken back by --FLAG=no. InvalidArgument and the like name what is wrong, where, and what to do.
+// Of `section` (a verb, or "recorder" with no words). Settings without an option go into this process's environment.
+// With
+// --help or --version among the words nothing is read. `--no-config` is taken out: no file is read then. A flag that
+// was set elsewhere is taken back by --FLAG=no. InvalidArgument and the like name what is wrong, where, and what to do.
 absl::StatusOr<Merged> Merge(std::string_view section, std::vector<std::string> words);
 
 // The told ones, a line each, on standard error.

@@ -20,7 +20,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string Problem(const absl::Status& status) { return std::string(status.message()); }
+std::string Problem(const absl::Status& status) {
+  return std::string(status.message());
+}
 
 TEST(SettingsTableTest, EveryNameIsItsOwn) {
   std::set<std::string> keys, options;
@@ -45,7 +47,11 @@ TEST(SettingsTableTest, WhatIsMeantIsFound) {
 
 TEST(SettingsFileTest, SectionsKeysAndComments) {
   File file;
-  ASSERT_TRUE(ParseText("f", "# a comment\n; another\n\n[common]\r\ncollector = tcp://head:9470\n[ Agent ]\nSPOOL_BYTES=500M\nlog = /a = b # c\n", &file).ok());
+  ASSERT_TRUE(ParseText("f",
+                        "# a comment\n; another\n\n[common]\r\ncollector = tcp://head:9470\n[ Agent "
+                        "]\nSPOOL_BYTES=500M\nlog = /a = b # c\n",
+                        &file)
+                  .ok());
   ASSERT_EQ(file.entries.size(), 3u);
   EXPECT_EQ(file.entries[0].section, "common");
   EXPECT_EQ(file.entries[0].value, "tcp://head:9470");
@@ -60,7 +66,8 @@ TEST(SettingsFileTest, WhatIsWrongIsNamedWithFileLineAndKey) {
     File file;
     return Problem(ParseText("/etc/x", text, &file));
   };
-  EXPECT_EQ(problem("[agent]\nlate-after = soon\n"), "/etc/x, line 2: [agent] late-after takes a number of seconds, not 'soon'");
+  EXPECT_EQ(problem("[agent]\nlate-after = soon\n"),
+            "/etc/x, line 2: [agent] late-after takes a number of seconds, not 'soon'");
   EXPECT_THAT(problem("spool = /x\n"), HasSubstr("/etc/x, line 1: 'spool = /x' stands in no section; put [common]"));
   EXPECT_THAT(problem("[agent\n"), HasSubstr("a section is a line like [agent]"));
   EXPECT_THAT(problem("[agent]\nspool\n"), HasSubstr("line 2: 'spool' is neither"));
@@ -77,7 +84,11 @@ TEST(SettingsFileTest, WhatIsWrongIsNamedWithFileLineAndKey) {
 
 TEST(SettingsFileTest, UnknownKeysAreToldWithTheNearest) {
   File file;
-  ASSERT_TRUE(ParseText("f", "[agent]\nspol = /x\nlisten = tcp://x:1\nqqqqqqqqq = 1\n[agnet]\nwhat = ever\n[agent]\nspool = /a\nspool = /b\n", &file).ok());
+  ASSERT_TRUE(ParseText("f",
+                        "[agent]\nspol = /x\nlisten = tcp://x:1\nqqqqqqqqq = 1\n[agnet]\nwhat = ever\n[agent]\nspool = "
+                        "/a\nspool = /b\n",
+                        &file)
+                  .ok());
   ASSERT_EQ(file.told.size(), 5u);
   EXPECT_EQ(file.told[0].text, "f, line 2: [agent] has no key 'spol'; is 'spool' meant?");
   EXPECT_THAT(file.told[1].text, HasSubstr("it belongs to [collector]"));
@@ -88,7 +99,8 @@ TEST(SettingsFileTest, UnknownKeysAreToldWithTheNearest) {
 
 TEST(SettingsFileTest, RandomBytesAreReadOrRefused) {
   std::mt19937 random(7);
-  const char* const pieces[] = {"[agent]", "[recorder]", "spool", "=", "\n", " ", "#", "late-after", "5", "[", "]", "\xff", "\r", "collector", "tcp://a:1", ","};
+  const char* const pieces[] = {"[agent]", "[recorder]", "spool", "=",    "\n", " ",         "#",         "late-after",
+                                "5",       "[",          "]",     "\xff", "\r", "collector", "tcp://a:1", ","};
   for (int i = 0; i < 20'000; ++i) {
     std::string text;
     for (size_t n = random() % 40; n > 0; --n) {
@@ -99,7 +111,9 @@ TEST(SettingsFileTest, RandomBytesAreReadOrRefused) {
       for (const Entry& entry : file.entries) {
         const Row* row = nullptr;
         for (const Row& candidate : Table()) {
-          if (candidate.key == entry.key && (entry.section == kCommon ? candidate.common : candidate.section == entry.section)) row = &candidate;
+          if (candidate.key == entry.key &&
+              (entry.section == kCommon ? candidate.common : candidate.section == entry.section))
+            row = &candidate;
         }
         ASSERT_NE(row, nullptr);
         ASSERT_EQ(WrongValue(*row, entry.value), "");
@@ -138,15 +152,18 @@ class SettingsTest : public ::testing::Test {
 };
 
 TEST_F(SettingsTest, WithoutAnythingTheWordsStayAsTheyAre) {
-  EXPECT_THAT(Words("run", {"-n4", "--", "train", "--late-after", "x"}), ElementsAre("-n4", "--", "train", "--late-after", "x"));
+  EXPECT_THAT(Words("run", {"-n4", "--", "train", "--late-after", "x"}),
+              ElementsAre("-n4", "--", "train", "--late-after", "x"));
 }
 
 TEST_F(SettingsTest, FileThenEnvironmentThenOptions) {
   Write("[common]\nlate-after = 7\n[agent]\nspool = /file\nspool-bytes = 1G\nhost = one\n");
-  EXPECT_THAT(Words("agent"), ElementsAre("--spool", "/file", "--spool-bytes", "1G", "--host", "one", "--late-after", "7"));
+  EXPECT_THAT(Words("agent"),
+              ElementsAre("--spool", "/file", "--spool-bytes", "1G", "--host", "one", "--late-after", "7"));
   setenv("LOCKSTEP_SPOOL", "/environment", 1);
   setenv("LOCKSTEP_AGENT_LATE_AFTER", "8", 1);
-  EXPECT_THAT(Words("agent", {"--host=two"}), ElementsAre("--spool", "/environment", "--spool-bytes", "1G", "--late-after", "8", "--host=two"));
+  EXPECT_THAT(Words("agent", {"--host=two"}),
+              ElementsAre("--spool", "/environment", "--spool-bytes", "1G", "--late-after", "8", "--host=two"));
   EXPECT_THAT(Words("agent", {"--spool", "/option", "--host", "--spool-bytes"}),
               ElementsAre("--spool-bytes", "1G", "--late-after", "8", "--spool", "/option", "--host", "--spool-bytes"));
   EXPECT_THAT(Words("collector"), ElementsAre("--late-after", "7"));
@@ -160,8 +177,10 @@ TEST_F(SettingsTest, AProgramsOwnSectionCountsMoreThanTheCommonOne) {
 
 TEST_F(SettingsTest, Lists) {
   Write("[agent]\ncollector = tcp://a:1,tcp://b:2\nrings = /a:/b\n");
-  EXPECT_THAT(Words("agent"), ElementsAre("--collector", "tcp://a:1", "--collector", "tcp://b:2", "--rings", "/a", "--rings", "/b"));
-  EXPECT_THAT(Words("agent", {"--rings", "/c"}), ElementsAre("--collector", "tcp://a:1", "--collector", "tcp://b:2", "--rings", "/c"));
+  EXPECT_THAT(Words("agent"),
+              ElementsAre("--collector", "tcp://a:1", "--collector", "tcp://b:2", "--rings", "/a", "--rings", "/b"));
+  EXPECT_THAT(Words("agent", {"--rings", "/c"}),
+              ElementsAre("--collector", "tcp://a:1", "--collector", "tcp://b:2", "--rings", "/c"));
   const absl::StatusOr<Merged> merged = Merge("agent", {"--rings", "/c", "--rings=/d"});
   ASSERT_TRUE(merged.ok());
   EXPECT_EQ(merged->values.back().text, "/c:/d");
@@ -183,8 +202,10 @@ TEST_F(SettingsTest, WhatExcludesSomethingPutsItOutOfForce) {
   EXPECT_THAT(Words("agent"), ElementsAre("--collector", "tcp://a:1")) << "out is for --alone";
   EXPECT_THAT(Words("run", {"--profiler", "x"}), ElementsAre("--profiler", "x"));
   EXPECT_THAT(Words("collector"), IsEmpty());
-  EXPECT_THAT(Words("collector", {"--upstream", "tcp://x:1"}), ElementsAre("--server-key", "k", "--upstream", "tcp://x:1"));
-  EXPECT_THAT(Words("collector", {"--server-key", "k"}), ElementsAre("--server-key", "k")) << "said by hand it is a mistake to tell";
+  EXPECT_THAT(Words("collector", {"--upstream", "tcp://x:1"}),
+              ElementsAre("--server-key", "k", "--upstream", "tcp://x:1"));
+  EXPECT_THAT(Words("collector", {"--server-key", "k"}), ElementsAre("--server-key", "k"))
+      << "said by hand it is a mistake to tell";
 }
 
 TEST_F(SettingsTest, WhatHasNoOptionGoesIntoTheEnvironment) {
@@ -259,13 +280,15 @@ TEST_F(SettingsTest, WhatIsNoFileOfReasonableSizeIsRefused) {
 
 TEST_F(SettingsTest, AnEnvironmentThatMakesNoSenseIsNamed) {
   setenv("LOCKSTEP_SPOOL_BYTES", "lots", 1);
-  EXPECT_THAT(Words("agent")[0], HasSubstr("LOCKSTEP_SPOOL_BYTES takes a number of bytes like 500M or 10G, not 'lots'"));
+  EXPECT_THAT(Words("agent")[0],
+              HasSubstr("LOCKSTEP_SPOOL_BYTES takes a number of bytes like 500M or 10G, not 'lots'"));
 }
 
 TEST_F(SettingsTest, WhatTheRecorderDoesNotUnderstandIsTold) {
-  const std::map<std::string, std::vector<std::string>> good = {{"LOCKSTEP", {"0", "Off", "yes", ""}}, {"LOCKSTEP_GPU", {"no", "FULL", "0"}},
-                                                                {"LOCKSTEP_CUDA", {"1", "off", "driver"}}, {"LOCKSTEP_RING_KIB", {"8192"}},
-                                                                {"LOCKSTEP_BUDGET", {"3%", "off"}}, {"LOCKSTEP_JOB", {"anything"}}};
+  const std::map<std::string, std::vector<std::string>> good = {
+      {"LOCKSTEP", {"0", "Off", "yes", ""}},     {"LOCKSTEP_GPU", {"no", "FULL", "0"}},
+      {"LOCKSTEP_CUDA", {"1", "off", "driver"}}, {"LOCKSTEP_RING_KIB", {"8192"}},
+      {"LOCKSTEP_BUDGET", {"3%", "off"}},        {"LOCKSTEP_JOB", {"anything"}}};
   for (const auto& [variable, values] : good) {
     for (const std::string& value : values) {
       setenv(variable.c_str(), value.c_str(), 1);
@@ -275,8 +298,11 @@ TEST_F(SettingsTest, WhatTheRecorderDoesNotUnderstandIsTold) {
   }
   setenv("LOCKSTEP_RING_KIB", "64M", 1);
   setenv("LOCKSTEP_HOOK", "on", 1);
-  EXPECT_THAT(WrongRecorderVariables(), ElementsAre(HasSubstr("LOCKSTEP_HOOK takes one of dlsym, symbols, off, not 'on'"),
-                                                    HasSubstr("LOCKSTEP_RING_KIB takes a whole number, not '64M': the recorder goes by its default, 4096")));
+  EXPECT_THAT(
+      WrongRecorderVariables(),
+      ElementsAre(
+          HasSubstr("LOCKSTEP_HOOK takes one of dlsym, symbols, off, not 'on'"),
+          HasSubstr("LOCKSTEP_RING_KIB takes a whole number, not '64M': the recorder goes by its default, 4096")));
   unsetenv("LOCKSTEP_RING_KIB");
   unsetenv("LOCKSTEP_HOOK");
 }

@@ -37,7 +37,8 @@ constexpr Line kLines[] = {
     {"agent", "server-key", "LOCKSTEP_SERVER_KEY", kDerived, Kind::kText, "", "collector.pub where keys are", true},
     {"agent", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
     {"agent", "insecure", kDerived, kDerived, Kind::kFlag, "", "no", true},
-    {"agent", "spool", "LOCKSTEP_SPOOL", kDerived, Kind::kText, "", "/var/lib/lockstep/spool, of a user ~/.local/state/lockstep/spool"},
+    {"agent", "spool", "LOCKSTEP_SPOOL", kDerived, Kind::kText, "",
+     "/var/lib/lockstep/spool, of a user ~/.local/state/lockstep/spool"},
     {"agent", "spool-bytes", "LOCKSTEP_SPOOL_BYTES", kDerived, Kind::kBytes, "", "4G"},
     {"agent", "keep-rings", kDerived, kDerived, Kind::kAge, "", "7d"},
     {"agent", "keep-ring-bytes", kDerived, kDerived, Kind::kBytes, "", "5G"},
@@ -50,7 +51,8 @@ constexpr Line kLines[] = {
     {"agent", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"agent", "rack", "LOCKSTEP_RACK", kNoOption, Kind::kText, "", "not told", true},
     {"agent", "switch", "LOCKSTEP_SWITCH", kNoOption, Kind::kText, "", "of SLURM_TOPOLOGY_ADDR", true},
-    {"agent", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "", "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
+    {"agent", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "",
+     "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
     {"agent", "dir", "LOCKSTEP_DIR", kNoOption, Kind::kText, "", "/dev/shm/lockstep-UID"},
 
     {"analyze", "format", kDerived, kDerived, Kind::kChoice, "text|json|html", "text"},
@@ -58,7 +60,8 @@ constexpr Line kLines[] = {
     {"analyze", "late-after", kDerived, kDerived, Kind::kSeconds, "", "5", true},
     {"analyze", "topology", kDerived, kDerived, Kind::kText, "", ""},
     {"analyze", "archive", "LOCKSTEP_ARCHIVE", kDerived, Kind::kText, "", "", true},
-    {"analyze", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
+    {"analyze", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys",
+     true},
     {"analyze", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"analyze", "start", kDerived, kDerived, Kind::kFlag, "", "no"},
 
@@ -76,7 +79,8 @@ constexpr Line kLines[] = {
     {"archive", "host", kDerived, kDerived, Kind::kText, "", "all"},
     {"archive", "place", kDerived, kDerived, Kind::kText, "", "all"},
     {"archive", "job", kDerived, kDerived, Kind::kText, "", "all"},
-    {"archive", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
+    {"archive", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys",
+     true},
     {"archive", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"archive", "json", kDerived, kDerived, Kind::kFlag, "", "no"},
     {"archive", "sql", kDerived, kDerived, Kind::kFlag, "", "no"},
@@ -108,19 +112,23 @@ constexpr Line kLines[] = {
     {"collector", "group", "LOCKSTEP_GROUP", kDerived, Kind::kText, "", "the owner alone", true},
     {"collector", "keep", kDerived, kDerived, Kind::kAge, "", "7d", true},
     {"collector", "keep-bytes", kDerived, kDerived, Kind::kBytes, "", "5G", true},
-    {"collector", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "", "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
+    {"collector", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "",
+     "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
 
     {"doctor", "collector", "LOCKSTEP_COLLECTOR", kDerived, Kind::kEndpoint, "", "the one that this host knows", true},
     {"doctor", "key", "LOCKSTEP_KEY", kDerived, Kind::kText, "", "operator.key, reader.key where keys are", true},
     {"doctor", "server-key", "LOCKSTEP_SERVER_KEY", kDerived, Kind::kText, "", "collector.pub where keys are", true},
-    {"doctor", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
+    {"doctor", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys",
+     true},
     {"doctor", "insecure", kDerived, kDerived, Kind::kFlag, "", "no", true},
     {"doctor", "nccl", kDerived, kDerived, Kind::kText, "", "those found where programs look"},
     {"doctor", "ranks", kDerived, kDerived, Kind::kNumber, "", "8"},
-    {"doctor", "library", "LOCKSTEP_LIBRARY", kNoOption, Kind::kText, "", "../lib/liblockstep.so beside the program", true},
+    {"doctor", "library", "LOCKSTEP_LIBRARY", kNoOption, Kind::kText, "", "../lib/liblockstep.so beside the program",
+     true},
     {"doctor", "dir", "LOCKSTEP_DIR", kNoOption, Kind::kText, "", "/dev/shm/lockstep-UID"},
     {"doctor", "json", kDerived, kDerived, Kind::kFlag, "", "no"},
-    {"doctor", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "", "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
+    {"doctor", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "",
+     "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
 
     {"dump", "collector", "LOCKSTEP_COLLECTOR", kDerived, Kind::kEndpoint, "", "the one that this host knows", true},
     {"dump", "key", "LOCKSTEP_KEY", kDerived, Kind::kText, "", "operator.key, reader.key where keys are", true},
@@ -130,9 +138,11 @@ constexpr Line kLines[] = {
     {"dump", "everything", kDerived, kDerived, Kind::kFlag, "", "no"},
     {"dump", "json", kDerived, kDerived, Kind::kFlag, "", "no"},
     {"dump", "timeout", kDerived, kDerived, Kind::kSeconds, "", "600"},
-    {"dump", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "", "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
+    {"dump", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "",
+     "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
 
-    {"evidence", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
+    {"evidence", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys",
+     true},
     {"evidence", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"evidence", "ring", kDerived, kDerived, Kind::kText, "", ""},
 
@@ -140,7 +150,8 @@ constexpr Line kLines[] = {
     {"export", "chrome", kDerived, kDerived, Kind::kText, "", ""},
     {"export", "csv", kDerived, kDerived, Kind::kText, "", ""},
     {"export", "ranks", kDerived, kDerived, Kind::kText, "", "all"},
-    {"export", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
+    {"export", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys",
+     true},
     {"export", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"export", "around-stop", kDerived, kDerived, Kind::kSeconds, "", "all"},
 
@@ -148,17 +159,20 @@ constexpr Line kLines[] = {
     {"keygen", "name", kDerived, kDerived, Kind::kText, "", "the role"},
 
     {"run", "ranks", kDerived, "-n", Kind::kNumber, "", "the command runs once"},
-    {"run", "out", kDerived, kDerived, Kind::kText, "", "made up, where there is something to say", false, 0, "collector"},
+    {"run", "out", kDerived, kDerived, Kind::kText, "", "made up, where there is something to say", false, 0,
+     "collector"},
     {"run", "collector", kDerived, kDerived, Kind::kEndpoint, "", "", false, 0, "out"},
     {"run", "group", "LOCKSTEP_GROUP", kDerived, Kind::kText, "", "the owner alone", true},
     {"run", "kill-on-hang", kDerived, kDerived, Kind::kFlag, "", "no"},
-    {"run", "gpu", kDerived, kDerived, Kind::kChoice, "off|done|full|events|watch|auto", "LOCKSTEP_GPU, else watch", false, 0, "profiler"},
+    {"run", "gpu", kDerived, kDerived, Kind::kChoice, "off|done|full|events|watch|auto", "LOCKSTEP_GPU, else watch",
+     false, 0, "profiler"},
     {"run", "profiler", kDerived, kDerived, Kind::kFlag, "", "no", false, 0, "gpu"},
     {"run", "late-after", kDerived, kDerived, Kind::kSeconds, "", "5", true},
     {"run", "hang-after", kDerived, kDerived, Kind::kSeconds, "", "never"},
     {"run", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"run", "quiet", kDerived, kDerived, Kind::kFlag, "", "no"},
-    {"run", "library", "LOCKSTEP_LIBRARY", kNoOption, Kind::kText, "", "../lib/liblockstep.so beside the program", true},
+    {"run", "library", "LOCKSTEP_LIBRARY", kNoOption, Kind::kText, "", "../lib/liblockstep.so beside the program",
+     true},
     {"run", "rack", "LOCKSTEP_RACK", kNoOption, Kind::kText, "", "not told", true},
     {"run", "switch", "LOCKSTEP_SWITCH", kNoOption, Kind::kText, "", "of SLURM_TOPOLOGY_ADDR", true},
     {"run", "dir", "LOCKSTEP_DIR", kNoOption, Kind::kText, "", "/dev/shm, else the temporary folder"},
@@ -172,7 +186,8 @@ constexpr Line kLines[] = {
     {"top", "server-key", "LOCKSTEP_SERVER_KEY", kDerived, Kind::kText, "", "collector.pub where keys are", true},
     {"top", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
     {"top", "insecure", kDerived, kDerived, Kind::kFlag, "", "no", true},
-    {"top", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "", "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
+    {"top", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "",
+     "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
 
     {"view", "compare", kDerived, kDerived, Kind::kFlag, "", "no"},
     {"view", "live", kDerived, kDerived, Kind::kText, "", ""},
@@ -233,7 +248,8 @@ std::vector<Row> MakeTable() {
 }
 
 bool WholeNumber(std::string_view text) {
-  return !text.empty() && text.size() <= 18 && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !text.empty() && text.size() <= 18 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 bool WithUnit(std::string_view text, std::string_view units) {
@@ -245,7 +261,8 @@ bool PositiveSeconds(std::string_view text) {
   const std::string copy(text);
   char* end = nullptr;
   const double value = strtod(copy.c_str(), &end);
-  return !copy.empty() && *end == 0 && !isspace(static_cast<unsigned char>(copy[0])) && std::isfinite(value) && value >= 0;
+  return !copy.empty() && *end == 0 && !isspace(static_cast<unsigned char>(copy[0])) && std::isfinite(value) &&
+         value >= 0;
 }
 
 std::vector<std::string> Split(std::string_view text, char separator) {
@@ -273,9 +290,11 @@ const std::vector<LoneVariable>& LoneVariables() {
       {"LOCKSTEP_VIEW_VERBOSE", "view", "set: says on standard error what it loads"},
       {"LOCKSTEP_ENROOT_ENVIRONMENT", "the Enroot hook", "its file of variables (default /etc/lockstep/enroot.env)"},
       {"LOCKSTEP_PROGRAM", "Slurm's prolog and epilog", "the lockstep program (default lockstep)"},
-      {"LOCKSTEP_SLURM_ENVIRONMENT", "Slurm's prolog, TaskProlog and epilog", "a file of variables instead of `environment` beside them"},
+      {"LOCKSTEP_SLURM_ENVIRONMENT", "Slurm's prolog, TaskProlog and epilog",
+       "a file of variables instead of `environment` beside them"},
       {"LOCKSTEP_SLURM_RUN", "Slurm's prolog and epilog", "where the node's agent runs (default /run/lockstep-slurm)"},
-      {"LOCKSTEP_SLURM_RINGS", "Slurm's prolog, TaskProlog and epilog", "where rings are (default /dev/shm/lockstep-slurm)"},
+      {"LOCKSTEP_SLURM_RINGS", "Slurm's prolog, TaskProlog and epilog",
+       "where rings are (default /dev/shm/lockstep-slurm)"},
   };
   return variables;
 }
@@ -349,7 +368,8 @@ std::string WrongValue(const Row& row, std::string_view value) {
     }
     case Kind::kEndpoint:
       if (value.substr(0, 6) == "tcp://" && value.find(':', 6) != value.npos) return "";
-      return value.substr(0, 6) == "ipc://" && value.size() > 6 ? "" : "takes an endpoint, tcp://ADDRESS:PORT or ipc://PATH";
+      return value.substr(0, 6) == "ipc://" && value.size() > 6 ? ""
+                                                                : "takes an endpoint, tcp://ADDRESS:PORT or ipc://PATH";
     case Kind::kText:
       break;
   }
@@ -363,11 +383,16 @@ std::vector<std::string> WrongRecorderVariables() {
     if (value == nullptr || *value == 0) continue;
     // As the recorder reads them: without regard to case, and 0 or no for off.
     std::string text = value;
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(tolower(c)); });
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(tolower(c)); });
     bool on = true;
-    if (row.kind == Kind::kChoice && ReadFlag(text, &on) && ("|" + row.choices + "|").find(on ? "|on|" : "|off|") != std::string::npos) continue;
+    if (row.kind == Kind::kChoice && ReadFlag(text, &on) &&
+        ("|" + row.choices + "|").find(on ? "|on|" : "|off|") != std::string::npos)
+      continue;
     const std::string wrong = WrongValue(row, text);
-    if (!wrong.empty()) lines.push_back(row.variable + " " + wrong + ", not '" + std::string(value).substr(0, 60) + "': the recorder goes by its default, " + row.fallback);
+    if (!wrong.empty())
+      lines.push_back(row.variable + " " + wrong + ", not '" + std::string(value).substr(0, 60) +
+                      "': the recorder goes by its default, " + row.fallback);
   }
   return lines;
 }

@@ -11,21 +11,21 @@ namespace lockstep::settings {
 
 enum class Kind {
   kText,
-  kFlag,      // the option takes no value; in a file and in the environment: yes, no
-  kNotFlag,   // the same, and the option means no
-  kNumber,    // whole, from 0
+  kFlag,     // the option takes no value; in a file and in the environment: yes, no
+  kNotFlag,  // the same, and the option means no
+  kNumber,   // whole, from 0
   kSeconds,
-  kBytes,     // 500M, 4G
-  kAge,       // 90s, 10m, 36h, 7d
+  kBytes,  // 500M, 4G
+  kAge,    // 90s, 10m, 36h, 7d
   kChoice,
   kEndpoint,  // tcp://..., ipc://...
 };
 
 struct Row {
-  std::string section;   // the verb, or "recorder"
+  std::string section;  // the verb, or "recorder"
   std::string key;
   std::string variable;
-  std::string option;    // "--late-after"; empty: no option, what a file says goes into the environment of the program
+  std::string option;  // "--late-after"; empty: no option, what a file says goes into the environment of the program
   Kind kind = Kind::kText;
   std::string choices;   // kChoice: "text|json|html"
   char separator = 0;    // of a list, in a file and in the environment; as options each has its own
@@ -52,8 +52,8 @@ const Row* FindByOption(std::string_view section, std::string_view option);
 
 // Empty, or what `row` takes instead of `value`: "takes a number of seconds above 0".
 std::string WrongValue(const Row& row, std::string_view value);
-// Variables of the recorder in this process's environment whose value it does not understand, a line each: it goes by its
-// default then and says so nowhere but in its ring.
+// Variables of the recorder in this process's environment whose value it does not understand, a line each: it goes by
+// its default then and says so nowhere but in its ring.
 std::vector<std::string> WrongRecorderVariables();
 // yes, on, true, 1 and no, off, false, 0.
 bool ReadFlag(std::string_view text, bool* value);

@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <string>
 
-#include "analyzer/testing/export_job.h"
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/testing/export_job.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;

@@ -12,7 +12,9 @@
 
 namespace lockstep::testing {
 
-inline std::vector<int32_t> Culprits(const Finding& finding) { return {finding.culprit_ranks().begin(), finding.culprit_ranks().end()}; }
+inline std::vector<int32_t> Culprits(const Finding& finding) {
+  return {finding.culprit_ranks().begin(), finding.culprit_ranks().end()};
+}
 
 // The verdict and its findings, for the message of a test that fails.
 inline std::string Show(const Verdict& verdict) {

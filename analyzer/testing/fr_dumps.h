@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/model/bundle.h"
 #include "analyzer/formats/fr/loader.h"
+#include "analyzer/model/bundle.h"
 
 namespace lockstep::fr_test {
 

@@ -91,7 +91,9 @@ size_t Job::Find(int rank, const std::string& prefix, int step, int nth) const {
 
 namespace {
 
-bool IsP2p(const Call& c) { return c.kind == CallKind::kSend || c.kind == CallKind::kRecv; }
+bool IsP2p(const Call& c) {
+  return c.kind == CallKind::kSend || c.kind == CallKind::kRecv;
+}
 
 bool Agree(const Call& a, const Call& b) {
   return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype;
@@ -236,9 +238,13 @@ Bundle Job::Run() {
       op.ticket = static_cast<int64_t>(i) + 1;
       op.group = static_cast<uint32_t>(c.group);
       const bool reached = Reached(static_cast<int>(r), i, s);
-      op.state = s.done[i] ? OpState::kCompleted : !full_marks ? OpState::kIncomplete : reached ? OpState::kStarted : OpState::kEnqueued;
+      op.state = s.done[i]     ? OpState::kCompleted
+                 : !full_marks ? OpState::kIncomplete
+                 : reached     ? OpState::kStarted
+                               : OpState::kEnqueued;
       if (IsP2p(c)) {
-        auto it = std::find_if(ms.peers.begin(), ms.peers.end(), [&](const PeerCount& p) { return p.peer == c.root_or_peer; });
+        auto it = std::find_if(ms.peers.begin(), ms.peers.end(),
+                               [&](const PeerCount& p) { return p.peer == c.root_or_peer; });
         if (it == ms.peers.end()) it = ms.peers.insert(it, {c.root_or_peer, 0, 0});
         ++(c.kind == CallKind::kSend ? it->sends : it->recvs);
       } else {
@@ -269,9 +275,14 @@ Bundle Job::Run() {
           rank.process.life = Life::kKilled;
           rank.process.signal = ranks[r].signal;
           break;
-        case HostFault::kExit: rank.process.life = Life::kExited; break;
-        case HostFault::kStop: rank.process.state = "T"; break;
-        default: break;
+        case HostFault::kExit:
+          rank.process.life = Life::kExited;
+          break;
+        case HostFault::kStop:
+          rank.process.state = "T";
+          break;
+        default:
+          break;
       }
     } else if (s.host == ranks[r].program.size()) {
       rank.process.life = Life::kExited;

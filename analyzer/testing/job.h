@@ -15,14 +15,14 @@
 namespace lockstep::testing {
 
 struct Call {
-  int comm = -1;                       // -1: the host waits for its GPU
+  int comm = -1;  // -1: the host waits for its GPU
   ring::CallKind kind = ring::CallKind::kNone;
   int64_t count = 0;
   uint8_t datatype = 7, reduction = ring::kNoReduction;
   int32_t root_or_peer = -1;
   uint64_t site = 0;
-  int stream = 0;                      // calls of one stream run in order
-  int group = 0;                       // calls of one group, which stand together, run together; 0: alone
+  int stream = 0;  // calls of one stream run in order
+  int group = 0;   // calls of one group, which stand together, run together; 0: alone
   // Index into the program of a call that this GPU runs first, whatever the order of calls: the GPU's own choice.
   size_t after = SIZE_MAX;
 };
@@ -36,9 +36,9 @@ enum class HostFault { kNone, kStall, kDie, kStop, kExit };
 
 struct JobRank {
   std::vector<Call> program;
-  size_t host_fault_at = SIZE_MAX;     // before issuing program[i]
+  size_t host_fault_at = SIZE_MAX;  // before issuing program[i]
   HostFault host_fault = HostFault::kNone;
-  size_t gpu_stall_at = SIZE_MAX;      // the GPU never gets to program[i]
+  size_t gpu_stall_at = SIZE_MAX;  // the GPU never gets to program[i]
   int signal = 9;
 };
 
@@ -61,9 +61,9 @@ class Job {
 
  private:
   struct State {
-    size_t host = 0;                   // next call to issue
-    std::vector<bool> done;            // by call: the GPU has completed it
-    size_t first_open = 0;             // everything before is done
+    size_t host = 0;         // next call to issue
+    std::vector<bool> done;  // by call: the GPU has completed it
+    size_t first_open = 0;   // everything before is done
     bool waiting = false, faulted = false;
   };
   // The GPU has come to this call, which has been issued.

@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string folder = argv[1];
   lockstep::Bundle rich, hostile, huge;
-  const lockstep::Verdict of_rich = lockstep::MakeRich(&rich), of_hostile = lockstep::MakeHostile(&hostile), of_huge = lockstep::MakeHuge(&huge);
+  const lockstep::Verdict of_rich = lockstep::MakeRich(&rich), of_hostile = lockstep::MakeHostile(&hostile),
+                          of_huge = lockstep::MakeHuge(&huge);
   lockstep::Verdict healthy;
   healthy.set_verdict(lockstep::VERDICT_HEALTHY);
   healthy.set_ranks_read(16);

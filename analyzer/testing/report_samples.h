@@ -236,10 +236,12 @@ inline Verdict MakeRich(Bundle* out) {
   for (int i = 0; i < 16; ++i) {
     Process& process = bundle.ranks[i].process;
     process.state = i == 5 ? "D" : "S";
-    process.stack = {"futex_wait", "__cudaStreamSynchronize_in_a_long_library_name_v12_4_127", "torch::autograd::Engine::execute", "step", "main"};
+    process.stack = {"futex_wait", "__cudaStreamSynchronize_in_a_long_library_name_v12_4_127",
+                     "torch::autograd::Engine::execute", "step", "main"};
     process.python_stack = {"torch/cuda/streams.py:96 synchronize", "train.py:412 step", "train.py:88 main"};
     if (i == 5) process.stack = {"[kernel] folio_wait_bit+0x13d/0x350", "write", "save", "main"};
-    if (i == 5) process.python_stack = {"torch/serialization.py:850 save", "checkpoint.py:31 write", "train.py:88 main"};
+    if (i == 5)
+      process.python_stack = {"torch/serialization.py:850 save", "checkpoint.py:31 write", "train.py:88 main"};
   }
   for (int i = 0; i < 6; ++i) {
     Bandwidth* b = verdict.add_bandwidths();
@@ -295,7 +297,8 @@ inline Verdict MakeRich(Bundle* out) {
     rank->set_last(i < 2 ? 2 - i : 0);
     rank->set_last_by_ns(i < 2 ? 4'000'000'000 : 0);
   }
-  verdict.mutable_start_up()->set_text("Making communicators took 2 min: splits of the same ranks ran one after the other.");
+  verdict.mutable_start_up()->set_text(
+      "Making communicators took 2 min: splits of the same ranks ran one after the other.");
   *verdict.add_findings() = *finding;
   verdict.mutable_findings(1)->set_hypothesis(true);
   *out = std::move(bundle);

@@ -16,11 +16,11 @@ struct Comm {
   std::vector<int> members;
 };
 
-struct Step {              // one operation of a rank's program
+struct Step {  // one operation of a rank's program
   int comm = 0;
   CallKind kind = CallKind::kAllReduce;
-  int peer = -1;           // member
-  bool compute = false;    // computes before it
+  int peer = -1;         // member
+  bool compute = false;  // computes before it
 };
 
 class Player {
@@ -88,7 +88,7 @@ class Player {
       }
     }
     std::vector<int64_t> now(n, 1'000'000'000), host_now(n, 1'000'000'000);
-    std::map<std::pair<int, int>, int64_t> issued;   // comm, rank
+    std::map<std::pair<int, int>, int64_t> issued;     // comm, rank
     std::map<std::tuple<int, int, int>, int64_t> p2p;  // comm, sender, receiver
     std::vector<uint64_t> random(n);
     for (int r = 0; r < n; ++r) random[r] = job_.seed * 7919 + static_cast<uint64_t>(r) * 104729 + 12345;
@@ -106,7 +106,8 @@ class Player {
           int64_t t = now[r];
           if (s.compute) {
             const double factor = job_.compute_factor ? job_.compute_factor(r, step) : 1;
-            t += static_cast<int64_t>(static_cast<double>(job_.compute_ns) * factor * (1 + job_.jitter * Random(&random[r])));
+            t += static_cast<int64_t>(static_cast<double>(job_.compute_ns) * factor *
+                                      (1 + job_.jitter * Random(&random[r])));
           }
           if (job_.delay_ns) t += job_.delay_ns(r, step, nth[r]);
           arrived[r] = std::max<int64_t>(t, 1);
@@ -131,7 +132,8 @@ class Player {
           const double factor = job_.transfer_factor ? job_.transfer_factor(in, step) : 1;
           const int64_t end = begin + static_cast<int64_t>(static_cast<double>(job_.transfer_ns) * factor);
           for (int m : in) {
-            Record(&b.ranks[m], m, todo[m].front(), membership[m][s.comm], &issued, &p2p, step_begin[m], arrived[m], end);
+            Record(&b.ranks[m], m, todo[m].front(), membership[m][s.comm], &issued, &p2p, step_begin[m], arrived[m],
+                   end);
             now[m] = end;
             arrived[m] = 0;
             ++nth[m];
@@ -195,7 +197,8 @@ class Player {
   }
 
   void Record(Rank* rank, int r, const Step& s, uint32_t membership, std::map<std::pair<int, int>, int64_t>* issued,
-              std::map<std::tuple<int, int, int>, int64_t>* p2p, int64_t step_begin, int64_t arrived, int64_t end) const {
+              std::map<std::tuple<int, int, int>, int64_t>* p2p, int64_t step_begin, int64_t arrived,
+              int64_t end) const {
     Op op;
     op.membership = membership;
     op.kind = s.kind;
@@ -206,7 +209,9 @@ class Player {
     op.index = static_cast<int64_t>(rank->ops.size());
     const int host = Host(r);
     // A host that runs ahead issues a step's calls in a burst at its beginning.
-    const int64_t entered = job_.host_runs_ahead ? std::min(arrived - 10'000, step_begin + 10'000 * (op.index % 1000 + 1)) : arrived - 10'000;
+    const int64_t entered = job_.host_runs_ahead
+                                ? std::min(arrived - 10'000, step_begin + 10'000 * (op.index % 1000 + 1))
+                                : arrived - 10'000;
     op.enter_ns = Show(host, entered);
     op.return_ns = Show(host, entered + 5'000);
     if (s.peer >= 0) {
@@ -219,7 +224,9 @@ class Player {
       op.seq = ++(*issued)[{s.comm, r}];
     }
     op.state = OpState::kCompleted;
-    auto seen = [&](int64_t t) { return job_.sampled_every_ns > 0 ? (t / job_.sampled_every_ns + 1) * job_.sampled_every_ns : t; };
+    auto seen = [&](int64_t t) {
+      return job_.sampled_every_ns > 0 ? (t / job_.sampled_every_ns + 1) * job_.sampled_every_ns : t;
+    };
     if (job_.record_started) op.started_ns = Show(host, seen(arrived));
     if (job_.record_completed) op.completed_ns = Show(host, seen(end));
     if (!job_.record_completed) op.state = OpState::kUnknown;

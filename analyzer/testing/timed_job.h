@@ -1,6 +1,7 @@
-// A small executable model of how long a job's parts take, for the tests of clocks and slowness. Each rank computes, then reaches an
-// operation; the operation begins when its last member has come and lasts as long as its bytes need; then the rank goes on. What
-// comes out is what a recorder would have written down, on each host's own clock. It shares no code with the engine.
+// A small executable model of how long a job's parts take, for the tests of clocks and slowness. Each rank computes,
+// then reaches an operation; the operation begins when its last member has come and lasts as long as its bytes need;
+// then the rank goes on. What comes out is what a recorder would have written down, on each host's own clock. It shares
+// no code with the engine.
 #ifndef LOCKSTEP_ANALYZER_TESTING_TIMED_JOB_H_
 #define LOCKSTEP_ANALYZER_TESTING_TIMED_JOB_H_
 
@@ -18,14 +19,14 @@ struct TimedJob {
   // tp fastest, then dp, then pp, as Megatron numbers ranks.
   int tp = 2, pp = 1, dp = 4, steps = 8, gpus_per_host = 4, micro_batches = 2;
   int64_t compute_ns = 5'000'000, transfer_ns = 1'000'000;
-  double jitter = 0.02;                // of each computation, even on both sides
+  double jitter = 0.02;  // of each computation, even on both sides
   uint64_t seed = 1;
   bool record_started = true, record_completed = true;
-  bool host_runs_ahead = true;         // else it issues an operation when the GPU is there
-  int64_t sampled_every_ns = 0;        // what the marks are looked at with; 0: exact
+  bool host_runs_ahead = true;   // else it issues an operation when the GPU is there
+  int64_t sampled_every_ns = 0;  // what the marks are looked at with; 0: exact
   TimeSource source = TimeSource::kEvents;
-  // What is wrong, if anything: factor of a rank's computation in a step; of a communicator's transfer in a step; delay added to a
-  // rank's computation before operation `nth` of a step.
+  // What is wrong, if anything: factor of a rank's computation in a step; of a communicator's transfer in a step; delay
+  // added to a rank's computation before operation `nth` of a step.
   std::function<double(int rank, int step)> compute_factor;
   std::function<double(const std::vector<int>& members, int step)> transfer_factor;
   std::function<int64_t(int rank, int step, int nth)> delay_ns;

@@ -28,7 +28,8 @@ absl::Status FileError(const std::string& what, const std::string& path, int err
   return absl::InternalError(message);
 }
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(absl::StrCat(FolderOf(path), "/.lockstep.XXXXXX")) {}
+AtomicFile::AtomicFile(const std::string& path)
+    : path_(path), temporary_(absl::StrCat(FolderOf(path), "/.lockstep.XXXXXX")) {}
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) close(fd_);

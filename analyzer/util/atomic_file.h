@@ -13,8 +13,8 @@ namespace lockstep {
 // "cannot WHAT PATH: why", with what to do where the disk is full; the code tells permission and space from the rest.
 absl::Status FileError(const std::string& what, const std::string& path, int error);
 
-// Written under a hidden name in the folder of `path`; Commit() syncs and renames. Without it the destructor removes the
-// temporary file and an older file of that name is untouched. Not thread-safe.
+// Written under a hidden name in the folder of `path`; Commit() syncs and renames. Without it the destructor removes
+// the temporary file and an older file of that name is untouched. Not thread-safe.
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);

@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-// Reads as T() while nothing was set. Owns its value; a copy has a value of its own. As safe to share between threads as T is.
+// Reads as T() while nothing was set. Owns its value; a copy has a value of its own. As safe to share between threads
+// as T is.
 template <typename T>
 class Boxed {
  public:

@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-// One a program, made before any other thread and kept until the program ends. SIGINT, SIGTERM and SIGHUP then end it with
-// 128 + their number, unless they were ignored before (nohup).
+// One a program, made before any other thread and kept until the program ends. SIGINT, SIGTERM and SIGHUP then end it
+// with 128 + their number, unless they were ignored before (nohup).
 class InterruptWatch {
  public:
   InterruptWatch() {

@@ -28,12 +28,16 @@ inline int64_t Quantile(std::vector<int64_t>* values, double q) {
 }
 
 // "40 %"
-inline std::string Percent(double share) { return absl::StrFormat("%.0f %%", share * 100); }
+inline std::string Percent(double share) {
+  return absl::StrFormat("%.0f %%", share * 100);
+}
 
 // "2.5 ms", "12 ms", "1.3 s"
 inline std::string Milliseconds(int64_t ns) {
   const double ms = static_cast<double>(ns) / 1e6;
-  return ms >= 1000 ? absl::StrFormat("%.1f s", ms / 1000) : ms >= 10 ? absl::StrFormat("%.0f ms", ms) : absl::StrFormat("%.2g ms", ms);
+  return ms >= 1000 ? absl::StrFormat("%.1f s", ms / 1000)
+         : ms >= 10 ? absl::StrFormat("%.0f ms", ms)
+                    : absl::StrFormat("%.2g ms", ms);
 }
 
 }  // namespace lockstep

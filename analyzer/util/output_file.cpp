@@ -42,7 +42,8 @@ absl::Status OutputFile::Open() {
     fd_ = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
     const size_t slash = path_.rfind('/');
-    std::string name = absl::StrCat(slash == std::string::npos ? "" : path_.substr(0, slash + 1), ".lockstep-", tag_, ".XXXXXX");
+    std::string name =
+        absl::StrCat(slash == std::string::npos ? "" : path_.substr(0, slash + 1), ".lockstep-", tag_, ".XXXXXX");
     fd_ = mkostemp(name.data(), O_CLOEXEC);
     if (fd_ >= 0) temporary_ = std::move(name);
   }

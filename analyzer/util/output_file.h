@@ -1,5 +1,5 @@
-// A file that appears whole or not at all: written under a temporary name beside it, then renamed. What is no regular file (a pipe,
-// /dev/full) is written as it is.
+// A file that appears whole or not at all: written under a temporary name beside it, then renamed. What is no regular
+// file (a pipe, /dev/full) is written as it is.
 #ifndef LOCKSTEP_ANALYZER_UTIL_OUTPUT_FILE_H_
 #define LOCKSTEP_ANALYZER_UTIL_OUTPUT_FILE_H_
 

@@ -6,32 +6,39 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/clean_utf8.h"
 #include "analyzer/viewdata/parts.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int kMostMismatches = 1000;
-constexpr int kMostOfAKind = 64;      // lagging communicators, failed calls, mismatches among the anomalies
+constexpr int kMostOfAKind = 64;  // lagging communicators, failed calls, mismatches among the anomalies
 constexpr size_t kMostGroups = 64;
 
 const char* FieldOf(FindingKind kind) {
   switch (kind) {
-    case MISMATCH_KIND: return "kind";
-    case MISMATCH_COUNT: return "count";
-    case MISMATCH_DATATYPE: return "datatype";
-    case MISMATCH_REDUCTION: return "reduction";
-    case MISMATCH_ROOT: return "root";
-    case MISMATCH_SPLITS: return "splits";
-    default: return "call";
+    case MISMATCH_KIND:
+      return "kind";
+    case MISMATCH_COUNT:
+      return "count";
+    case MISMATCH_DATATYPE:
+      return "datatype";
+    case MISMATCH_REDUCTION:
+      return "reduction";
+    case MISMATCH_ROOT:
+      return "root";
+    case MISMATCH_SPLITS:
+      return "splits";
+    default:
+      return "call";
   }
 }
 
 struct Group {
   const Op* op = nullptr;
-  std::vector<int32_t> ranks;   // global
+  std::vector<int32_t> ranks;  // global
   bool odd = false;
 };
 
@@ -57,15 +64,20 @@ void AddGroups(const ViewInput& in, const Mismatch& m, CallMismatch* out) {
   const auto& members = model.comms[m.comm].members;
   if (m.sender >= 0) {
     const Member &sender = members[static_cast<size_t>(m.sender)], &receiver = members[static_cast<size_t>(m.receiver)];
-    if (sender.rank_index >= 0) add(sender.rank_index, model.FindPointToPoint(sender, ring::CallKind::kSend, m.receiver, m.seq), true);
-    if (receiver.rank_index >= 0) add(receiver.rank_index, model.FindPointToPoint(receiver, ring::CallKind::kRecv, m.sender, m.seq), true);
+    if (sender.rank_index >= 0)
+      add(sender.rank_index, model.FindPointToPoint(sender, ring::CallKind::kSend, m.receiver, m.seq), true);
+    if (receiver.rank_index >= 0)
+      add(receiver.rank_index, model.FindPointToPoint(receiver, ring::CallKind::kRecv, m.sender, m.seq), true);
   } else {
     for (const Member& member : members) {
-      if (member.rank_index >= 0 && member.membership != kNoIndex) add(member.rank_index, model.FindCollective(member, m.seq), m.kind == MISMATCH_SPLITS && groups.size() + 1 < kMostGroups);
+      if (member.rank_index >= 0 && member.membership != kNoIndex)
+        add(member.rank_index, model.FindCollective(member, m.seq),
+            m.kind == MISMATCH_SPLITS && groups.size() + 1 < kMostGroups);
     }
   }
   if (groups.empty()) return;
-  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.ranks.size() > b.ranks.size(); });
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const Group& a, const Group& b) { return a.ranks.size() > b.ranks.size(); });
   // The reference: who most, or the siblings, agree with.
   const Group* reference = nullptr;
   for (const Group& g : groups) {
@@ -94,7 +106,7 @@ Anomaly* AddAnomaly(const std::string& text, int32_t comm, int64_t sequence, Vie
 void AddLagging(const ViewInput& in, ViewFacts* facts) {
   struct Lagging {
     uint32_t comm;
-    int64_t seq, most = 0;   // the first that is missing
+    int64_t seq, most = 0;  // the first that is missing
     std::vector<int32_t> ranks;
   };
   const Model& model = in.analysis.model;
@@ -120,8 +132,9 @@ void AddLagging(const ViewInput& in, ViewFacts* facts) {
   std::stable_sort(all.begin(), all.end(), [](const Lagging& a, const Lagging& b) { return a.most > b.most; });
   if (all.size() > kMostOfAKind) all.resize(kMostOfAKind);
   for (const Lagging& l : all) {
-    const std::string text = absl::StrCat(RanksText(l.ranks), l.ranks.size() == 1 ? " is " : " are up to ", CountText(l.most), l.most == 1 ? " call" : " calls", " behind the others on ",
-                                          CommText(model.bundle.comms[l.comm]));
+    const std::string text =
+        absl::StrCat(RanksText(l.ranks), l.ranks.size() == 1 ? " is " : " are up to ", CountText(l.most),
+                     l.most == 1 ? " call" : " calls", " behind the others on ", CommText(model.bundle.comms[l.comm]));
     SetRuns(l.ranks, AddAnomaly(text, static_cast<int32_t>(l.comm), l.seq, facts)->mutable_ranks());
   }
 }
@@ -131,18 +144,22 @@ void AddFailed(const ViewInput& in, ViewFacts* facts) {
   for (const Rank& rank : in.bundle.ranks) {
     for (const Op& op : rank.ops) {
       if (op.state != OpState::kFailed) continue;
-      const int32_t comm = op.membership < rank.memberships.size() ? static_cast<int32_t>(rank.memberships[op.membership].comm) : -1;
+      const int32_t comm =
+          op.membership < rank.memberships.size() ? static_cast<int32_t>(rank.memberships[op.membership].comm) : -1;
       if (failed.size() >= kMostOfAKind && !failed.contains({comm, op.seq})) continue;
       auto& [text, ranks] = failed[{comm, op.seq}];
       if (text.empty()) {
-        text = absl::StrCat(OpName(in.bundle, op), op.seq >= 0 ? absl::StrCat(" #", op.seq) : "", comm < 0 ? "" : absl::StrCat(" on ", CommText(in.bundle.comms[static_cast<size_t>(comm)])),
+        text = absl::StrCat(OpName(in.bundle, op), op.seq >= 0 ? absl::StrCat(" #", op.seq) : "",
+                            comm < 0 ? "" : absl::StrCat(" on ", CommText(in.bundle.comms[static_cast<size_t>(comm)])),
                             " failed", op.result != 0 ? absl::StrCat(" with result ", op.result) : "");
       }
       if (ranks.empty() || ranks.back() != rank.rank) ranks.push_back(rank.rank);
     }
   }
   for (const auto& [place, what] : failed) {
-    SetRuns(what.second, AddAnomaly(absl::StrCat(RanksText(what.second), ": ", what.first), place.first, place.second < 0 ? -1 : place.second, facts)->mutable_ranks());
+    SetRuns(what.second, AddAnomaly(absl::StrCat(RanksText(what.second), ": ", what.first), place.first,
+                                    place.second < 0 ? -1 : place.second, facts)
+                             ->mutable_ranks());
   }
 }
 
@@ -167,7 +184,10 @@ void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
     out->set_finding(i);
   }
   if (!in.missing.empty()) {
-    SetRuns(in.missing, AddAnomaly(absl::StrCat(RanksText(in.missing), in.missing.size() == 1 ? " left no data" : " left no data"), -1, -1, facts)->mutable_ranks());
+    SetRuns(in.missing,
+            AddAnomaly(absl::StrCat(RanksText(in.missing), in.missing.size() == 1 ? " left no data" : " left no data"),
+                       -1, -1, facts)
+                ->mutable_ranks());
   }
   for (int i = 0; i < facts->mismatches_size() && i < kMostOfAKind; ++i) {
     const CallMismatch& m = facts->mismatches(i);
@@ -181,8 +201,10 @@ void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
         for (int32_t r = g.ranks().bounds(b); r <= g.ranks().bounds(b + 1); ++r) odd.push_back(r);
       }
     }
-    SetRuns(odd, AddAnomaly(absl::StrCat("calls differ in ", m.field(), " at #", m.sequence(), " of ", CommText(in.bundle.comms[static_cast<size_t>(m.comm())]), ": ", values), m.comm(),
-                            m.sequence(), facts)->mutable_ranks());
+    SetRuns(odd, AddAnomaly(absl::StrCat("calls differ in ", m.field(), " at #", m.sequence(), " of ",
+                                         CommText(in.bundle.comms[static_cast<size_t>(m.comm())]), ": ", values),
+                            m.comm(), m.sequence(), facts)
+                     ->mutable_ranks());
   }
   AddLagging(in, facts);
   AddFailed(in, facts);
@@ -190,7 +212,9 @@ void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
 
 void SetUnknown(const ViewInput& in, ViewFacts* facts) {
   auto say = [&](const std::string& text) { facts->add_unknown(CleanUtf8(text, 600)); };
-  if (!in.missing.empty()) say(absl::StrCat("no data of ", RanksText(in.missing), " (", CountText(static_cast<int64_t>(in.missing.size())), " of ", CountText(in.verdict.ranks_expected()), ")"));
+  if (!in.missing.empty())
+    say(absl::StrCat("no data of ", RanksText(in.missing), " (", CountText(static_cast<int64_t>(in.missing.size())),
+                     " of ", CountText(in.verdict.ranks_expected()), ")"));
   std::vector<int32_t> lost, damaged, unaligned, no_gpu, partly, refused;
   for (size_t row = 0; row < in.bundle.ranks.size(); ++row) {
     const Rank& rank = in.bundle.ranks[row];
@@ -203,13 +227,17 @@ void SetUnknown(const ViewInput& in, ViewFacts* facts) {
     if (!rank.process.stack_refused.empty()) refused.push_back(rank.rank);
   }
   const size_t all = in.bundle.ranks.size();
-  auto who = [&](const std::vector<int32_t>& ranks) { return ranks.size() == all ? std::string("all ranks") : RanksText(ranks); };
+  auto who = [&](const std::vector<int32_t>& ranks) {
+    return ranks.size() == all ? std::string("all ranks") : RanksText(ranks);
+  };
   if (!damaged.empty()) say(absl::StrCat("part of the data of ", who(damaged), " could not be read"));
   if (!lost.empty()) say(absl::StrCat("older operations of ", who(lost), " were overwritten in their rings"));
   if (!no_gpu.empty()) say(absl::StrCat("what the GPUs of ", who(no_gpu), " did: nothing records it"));
   if (!refused.empty()) say(absl::StrCat("stacks of ", who(refused), " could not be taken"));
-  if (!unaligned.empty() && all > 1) say(absl::StrCat("the clocks of ", who(unaligned), " are not aligned: their times stand by the wall clock"));
-  if (!partly.empty()) say(absl::StrCat("the analysis looked at the newest operations of ", who(partly), "; the pictures show all"));
+  if (!unaligned.empty() && all > 1)
+    say(absl::StrCat("the clocks of ", who(unaligned), " are not aligned: their times stand by the wall clock"));
+  if (!partly.empty())
+    say(absl::StrCat("the analysis looked at the newest operations of ", who(partly), "; the pictures show all"));
   for (const std::string& text : in.verdict.blind()) say(text);
   for (const std::string& text : in.verdict.not_measured()) say(text);
 }

@@ -60,7 +60,8 @@ void SetBandwidths(const ViewInput& in, ViewFacts* facts) {
     for (const LinkUse* use : *list) n += use->ranks.size();
     return n;
   };
-  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) { return ranks_of(a.second) > ranks_of(b.second); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const auto& a, const auto& b) { return ranks_of(a.second) > ranks_of(b.second); });
   int left = kMostPoints;
   for (const auto& [key, list] : order) {
     if (facts->bandwidths_size() >= static_cast<int>(kMostSeries) || static_cast<size_t>(left) < ranks_of(list)) break;
@@ -73,7 +74,8 @@ void SetBandwidths(const ViewInput& in, ViewFacts* facts) {
     for (const LinkUse* use : *list) {
       const int32_t size = model.bundle.comms[use->comm].size;
       comms.insert(use->comm);
-      const size_t worst = static_cast<size_t>(std::max_element(use->transfers_ns.begin(), use->transfers_ns.end()) - use->transfers_ns.begin());
+      const size_t worst = static_cast<size_t>(std::max_element(use->transfers_ns.begin(), use->transfers_ns.end()) -
+                                               use->transfers_ns.begin());
       BandwidthSeries::Point point;
       point.set_comm(static_cast<int32_t>(use->comm));
       point.set_median_bytes_per_s(BusBandwidth(*use, size, MedianOf(use->transfers_ns)));
@@ -90,8 +92,10 @@ void SetBandwidths(const ViewInput& in, ViewFacts* facts) {
     left -= static_cast<int>(points.size());
     for (BandwidthSeries::Point& point : points) *out->add_points() = std::move(point);
     const std::string kind = ring::CallName(static_cast<ring::CallKind>(key->kind));
-    out->set_label(absl::StrCat(kind, " ", BytesText(key->bytes), " on ", comms.size() == 1 ? CommLabel(comm) : ClassName(model.comms[first.comm], comm),
-                                comms.size() == 1 ? "" : absl::StrCat(" (", CountText(static_cast<int64_t>(comms.size())), " communicators)")));
+    out->set_label(absl::StrCat(
+        kind, " ", BytesText(key->bytes), " on ",
+        comms.size() == 1 ? CommLabel(comm) : ClassName(model.comms[first.comm], comm),
+        comms.size() == 1 ? "" : absl::StrCat(" (", CountText(static_cast<int64_t>(comms.size())), " communicators)")));
     out->set_operation(kind);
     out->set_bytes(key->bytes);
     out->set_clock(ClockText(model.bundle.ranks[first.ranks[0]], timing.ranks[first.ranks[0]]));

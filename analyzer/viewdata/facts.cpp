@@ -24,7 +24,8 @@ void Fill(const ViewInput& in, ViewFacts* facts) {
 
 }  // namespace
 
-ViewInput::ViewInput(const Bundle& given, const AnalysisView& view, const Verdict& said) : bundle(given), analysis(view), verdict(said) {
+ViewInput::ViewInput(const Bundle& given, const AnalysisView& view, const Verdict& said)
+    : bundle(given), analysis(view), verdict(said) {
   const std::vector<Rank>& seen = view.model.bundle.ranks;
   row_of_model.assign(seen.size(), -1);
   std::vector<int32_t> present;

@@ -13,10 +13,11 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::io::CodedInputStream;
 using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
 
-// An empty message takes two bytes in a file and some hundred in memory: how many there are is counted before they are parsed.
+// An empty message takes two bytes in a file and some hundred in memory: how many there are is counted before they are
+// parsed.
 constexpr int64_t kMostMessages = 4'000'000;
 constexpr int kDeepest = 16;
 
@@ -50,7 +51,8 @@ class Checker {
   // Empty: sound.
   std::string Check() {
     if (static_cast<size_t>(facts_.ranks_size()) != index_.ranks().size()) Wrong("facts of another number of ranks");
-    for (int i = 0; why_.empty() && i < facts_.ranks_size(); ++i) Rank(facts_.ranks(i), index_.ranks()[static_cast<size_t>(i)]);
+    for (int i = 0; why_.empty() && i < facts_.ranks_size(); ++i)
+      Rank(facts_.ranks(i), index_.ranks()[static_cast<size_t>(i)]);
     for (const WaitClass& c : facts_.classes()) {
       Place("class", c.comm());
       Finding(c.finding());
@@ -94,7 +96,8 @@ class Checker {
   }
   uint32_t Classes() const { return static_cast<uint32_t>(facts_.classes_size()); }
   void Place(const char* whose, int32_t comm) {
-    if (comm < -1 || comm >= static_cast<int64_t>(index_.comms().size())) Wrong(absl::StrCat("a communicator of a ", whose, " that is not there"));
+    if (comm < -1 || comm >= static_cast<int64_t>(index_.comms().size()))
+      Wrong(absl::StrCat("a communicator of a ", whose, " that is not there"));
   }
   void Finding(int32_t finding) {
     if (finding < -1 || finding >= facts_.verdict().findings_size()) Wrong("a finding that is not there");
@@ -132,14 +135,16 @@ class Checker {
 
 absl::StatusOr<ViewFacts> ReadViewFacts(const IndexReader& index) {
   const absl::Span<const char> bytes = index.facts();
-  if (bytes.empty()) return absl::FailedPreconditionError("this index holds no facts; delete it, it is made again from the dumps");
+  if (bytes.empty())
+    return absl::FailedPreconditionError("this index holds no facts; delete it, it is made again from the dumps");
   const auto size = static_cast<int>(bytes.size());
   CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), size);
   in.PushLimit(size);  // so that the end of the buffer is the end of the message
   int64_t left = kMostMessages;
   ViewFacts facts;
   if (!CountMessages(&in, ViewFacts::descriptor(), 0, &left) || !facts.ParseFromArray(bytes.data(), size)) {
-    return absl::DataLossError("the facts of this index cannot be read; delete the index, it is made again from the dumps");
+    return absl::DataLossError(
+        "the facts of this index cannot be read; delete the index, it is made again from the dumps");
   }
   if (const std::string why = Checker(facts, index).Check(); !why.empty()) {
     return absl::DataLossError(absl::StrCat(why, "; delete the index, it is made again from the dumps"));

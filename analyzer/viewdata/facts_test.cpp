@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "analyzer/engine/engine.h"
+#include "analyzer/formats/lsi/writer.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/testing/timed_job.h"
-#include "analyzer/formats/lsi/writer.h"
 #include "analyzer/viewdata/report.h"
 
 namespace lockstep {
@@ -36,7 +36,8 @@ void ExpectSound(const Bundle& bundle, const ViewFacts& facts) {
   std::set<int32_t> in_classes;
   for (const WaitClass& c : facts.classes()) {
     EXPECT_FALSE(c.label().empty());
-    for (const int32_t r : Ranks(c.ranks())) EXPECT_TRUE(in_classes.insert(r).second) << "rank " << r << " is in two classes";
+    for (const int32_t r : Ranks(c.ranks()))
+      EXPECT_TRUE(in_classes.insert(r).second) << "rank " << r << " is in two classes";
   }
   for (const RankFacts& r : facts.ranks()) {
     EXPECT_GE(r.wait_class(), 0);
@@ -75,7 +76,8 @@ bool Leads(const ViewFacts& facts, int from, int to) {
     left.pop_back();
     if (at == to) return true;
     for (const WaitEdge& e : facts.edges()) {
-      if (static_cast<int>(e.from()) == at && seen.insert(static_cast<int>(e.to())).second) left.push_back(static_cast<int>(e.to()));
+      if (static_cast<int>(e.from()) == at && seen.insert(static_cast<int>(e.to())).second)
+        left.push_back(static_cast<int>(e.to()));
     }
   }
   return false;
@@ -111,13 +113,16 @@ TEST(ViewFactsTest, AStalledHostIsTheCauseThatAllLeadTo) {
   EXPECT_EQ(bundle.comms[static_cast<size_t>(first.comm())].id, facts.verdict().findings(0).communicator().id());
   EXPECT_EQ(first.sequence(), facts.verdict().findings(0).sequence());
   for (const RankFacts& r : facts.ranks()) {
-    EXPECT_EQ(r.stage(), r.rank() / 16) << r.rank();   // pipeline slowest
+    EXPECT_EQ(r.stage(), r.rank() / 16) << r.rank();  // pipeline slowest
     if (r.rank() != culprit) {
       EXPECT_NE(r.state().find("waiting in "), std::string::npos) << r.state();
     }
   }
   EXPECT_GE(facts.ranks(culprit).lag(), 1);
-  EXPECT_EQ(facts.ranks(culprit).lag(), std::max_element(facts.ranks().begin(), facts.ranks().end(), [](auto& a, auto& b) { return a.lag() < b.lag(); })->lag());
+  EXPECT_EQ(facts.ranks(culprit).lag(),
+            std::max_element(facts.ranks().begin(), facts.ranks().end(), [](auto& a, auto& b) {
+              return a.lag() < b.lag();
+            })->lag());
 }
 
 TEST(ViewFactsTest, HealthyRanksAreOneClassAndNoAnomalies) {
@@ -154,7 +159,8 @@ TEST(ViewFactsTest, DeadAndMissingRanksHaveTheirClasses) {
   EXPECT_EQ(Ranks(facts.missing(0)), (std::vector<int32_t>{9, 10}));
   bool told = false, unknown = false;
   for (const Anomaly& a : facts.anomalies()) told |= a.finding() < 0 && Ranks(a.ranks()) == std::vector<int32_t>{9, 10};
-  for (const std::string& line : facts.unknown()) unknown |= line.find("ranks 9, 10") != std::string::npos || line.find("ranks 9-10") != std::string::npos;
+  for (const std::string& line : facts.unknown())
+    unknown |= line.find("ranks 9, 10") != std::string::npos || line.find("ranks 9-10") != std::string::npos;
   EXPECT_TRUE(told);
   EXPECT_TRUE(unknown);
 }
@@ -223,7 +229,8 @@ TEST(ViewFactsTest, StacksMergeIntoOneTree) {
   }
   auto evidence = std::make_shared<ProcessEvidence>();
   ThreadStack* thread = evidence->add_threads();
-  for (const auto& [name, kind] : {std::pair("futex_wait", StackFrame::KERNEL), {"save", StackFrame::PYTHON}, {"main", StackFrame::NATIVE}}) {
+  for (const auto& [name, kind] :
+       {std::pair("futex_wait", StackFrame::KERNEL), {"save", StackFrame::PYTHON}, {"main", StackFrame::NATIVE}}) {
     StackFrame* frame = thread->add_frames();
     frame->set_function(name);
     frame->set_kind(kind);
@@ -245,7 +252,8 @@ TEST(ViewFactsTest, StacksMergeIntoOneTree) {
   ASSERT_NE(node("poll"), nullptr);
   EXPECT_EQ(node("poll")->kind(), StackFrame::NATIVE);
   bool kernel = false;
-  for (const StackNode& n : facts.stacks()) kernel |= n.kind() == StackFrame::KERNEL && Ranks(n.ranks()) == std::vector<int32_t>{3};
+  for (const StackNode& n : facts.stacks())
+    kernel |= n.kind() == StackFrame::KERNEL && Ranks(n.ranks()) == std::vector<int32_t>{3};
   EXPECT_TRUE(kernel);
   EXPECT_EQ(facts.ranks(3).evidence().threads_size(), 1);
 }
@@ -264,7 +272,8 @@ TEST(ViewFactsTest, RanksWhoseRecordingStoppedAreNeitherCausesNorVictims) {
   EXPECT_EQ(facts.classes(facts.ranks(2).wait_class()).kind(), WaitClass::CAUSE);
 }
 
-// Sixty-four hosts that stand still by themselves make more wait states than anybody looks at: they are folded, and nobody is lost.
+// Sixty-four hosts that stand still by themselves make more wait states than anybody looks at: they are folded, and
+// nobody is lost.
 TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   Job job(4, 4, 16, 6);
   for (int rank = 1; rank < 256; rank += 4) {
@@ -283,14 +292,16 @@ TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   // Folding keeps whoever waits for nobody apart from whoever waits.
   int causes = 0;
   for (const RankFacts& rank : facts.ranks()) {
-    const bool stands = rank.host_state() == RankFacts::ELSEWHERE;   // others were stopped by somebody before they came to their own
+    const bool stands =
+        rank.host_state() == RankFacts::ELSEWHERE;  // others were stopped by somebody before they came to their own
     EXPECT_EQ(facts.classes(rank.wait_class()).kind(), stands ? WaitClass::CAUSE : WaitClass::VICTIM) << rank.rank();
     causes += stands;
   }
   EXPECT_GE(causes, 4);
   for (int i = 0; i < facts.classes_size(); ++i) {
     const auto& c = facts.classes(i);
-    const bool waits = std::any_of(facts.edges().begin(), facts.edges().end(), [&](const WaitEdge& e) { return static_cast<int>(e.from()) == i; });
+    const bool waits = std::any_of(facts.edges().begin(), facts.edges().end(),
+                                   [&](const WaitEdge& e) { return static_cast<int>(e.from()) == i; });
     EXPECT_EQ(waits, c.kind() == WaitClass::VICTIM) << c.label();
     for (const WaitEdge& e : facts.edges()) EXPECT_FALSE(e.in_cycle());
   }
@@ -300,10 +311,13 @@ TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
 TEST(ViewFactsTest, BandwidthOfEachRankBySizeAndClass) {
   testing::TimedJob job;
   job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;
-  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{6, 7} ? 3.0 : 1.0; };
+  job.transfer_factor = [](const std::vector<int>& members, int) {
+    return members == std::vector<int>{6, 7} ? 3.0 : 1.0;
+  };
   const Bundle bundle = job.Run();
   const ViewFacts facts = BuildViewFacts(bundle);
-  const auto tp = std::find_if(facts.bandwidths().begin(), facts.bandwidths().end(), [](const BandwidthSeries& s) { return s.label().find("tp_*") != std::string::npos; });
+  const auto tp = std::find_if(facts.bandwidths().begin(), facts.bandwidths().end(),
+                               [](const BandwidthSeries& s) { return s.label().find("tp_*") != std::string::npos; });
   ASSERT_NE(tp, facts.bandwidths().end());
   EXPECT_EQ(tp->label(), "AllReduce 4 MiB on tp_* (8 communicators)");
   EXPECT_EQ(tp->operation(), "AllReduce");

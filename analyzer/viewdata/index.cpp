@@ -20,24 +20,26 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/util/atomic_file.h"
-#include "analyzer/formats/lsi/reader.h"
-#include "analyzer/formats/lsi/writer.h"
-#include "analyzer/load/load.h"
-#include "analyzer/load/files.h"
-#include "analyzer/util/parallel.h"
 #include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/formats/lsd/reader.h"
+#include "analyzer/formats/lsi/reader.h"
+#include "analyzer/formats/lsi/writer.h"
+#include "analyzer/load/files.h"
+#include "analyzer/load/load.h"
+#include "analyzer/util/atomic_file.h"
+#include "analyzer/util/parallel.h"
 #include "analyzer/viewdata/facts.h"
 
 namespace lockstep {
 namespace {
 
-constexpr uint64_t kPartialFrom = 4'000'000;   // operations: fewer are written in no time
-constexpr size_t kPartialNewest = 64;          // of each rank
+constexpr uint64_t kPartialFrom = 4'000'000;  // operations: fewer are written in no time
+constexpr size_t kPartialNewest = 64;         // of each rank
 constexpr time_t kKeepSeconds = 14 * 24 * 3600;
 
-absl::Status Cancelled() { return absl::CancelledError("cancelled"); }
+absl::Status Cancelled() {
+  return absl::CancelledError("cancelled");
+}
 
 std::string Absolute(const std::string& path) {
   std::error_code error;
@@ -54,9 +56,12 @@ bool IsFolder(const std::string& path) {
 std::string CacheFolder() {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   std::string base;
-  if (cache != nullptr && *cache == '/') base = cache;
-  else if (home != nullptr && *home == '/') base = absl::StrCat(home, "/.cache");
-  else return "";
+  if (cache != nullptr && *cache == '/')
+    base = cache;
+  else if (home != nullptr && *home == '/')
+    base = absl::StrCat(home, "/.cache");
+  else
+    return "";
   std::error_code error;
   std::filesystem::create_directories(base, error);
   const std::string folder = base + "/lockstep";
@@ -75,10 +80,12 @@ void Prune(const std::string& folder) {
   const time_t now = time(nullptr);
   while (const dirent* entry = readdir(dir)) {
     const std::string name = entry->d_name;
-    const bool index = absl::StartsWith(name, "view-") && absl::EndsWith(name, ".lsi"), part = absl::StartsWith(name, ".lockstep.");
+    const bool index = absl::StartsWith(name, "view-") && absl::EndsWith(name, ".lsi"),
+               part = absl::StartsWith(name, ".lockstep.");
     struct stat info = {};
     if ((!index && !part) || fstatat(dirfd(dir), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (now - std::max(info.st_atime, info.st_mtime) > (index ? kKeepSeconds : 24 * 3600)) unlinkat(dirfd(dir), name.c_str(), 0);
+    if (now - std::max(info.st_atime, info.st_mtime) > (index ? kKeepSeconds : 24 * 3600))
+      unlinkat(dirfd(dir), name.c_str(), 0);
   }
   closedir(dir);
 }
@@ -111,7 +118,8 @@ class Maker {
     std::vector<std::string> places;
     if (paths_.size() == 1 && IsFolder(paths_[0])) places.push_back(paths_[0] + "/index.lsi");
     if (!options_.beside_only) {
-      if (const std::string cache = CacheFolder(); !cache.empty()) places.push_back(absl::StrCat(cache, "/", CacheName(paths_)));
+      if (const std::string cache = CacheFolder(); !cache.empty())
+        places.push_back(absl::StrCat(cache, "/", CacheName(paths_)));
     }
     for (const std::string& place : places) {
       if (UpToDate(place, source_)) return ViewIndex{place, false, false};
@@ -143,7 +151,8 @@ class Maker {
     const char* given = getenv("TMPDIR");
     int error = 0;
     std::string first;
-    for (const std::string& folder : {std::string(given == nullptr || *given == 0 ? "/tmp" : given), std::string("/dev/shm")}) {
+    for (const std::string& folder :
+         {std::string(given == nullptr || *given == 0 ? "/tmp" : given), std::string("/dev/shm")}) {
       if (std::find(full_.begin(), full_.end(), folder) != full_.end()) continue;
       std::string name = absl::StrCat(folder, "/lockstep-view-XXXXXX");
       const int fd = mkostemp(name.data(), O_CLOEXEC);
@@ -183,8 +192,10 @@ class Maker {
     if (paths_.size() == 1 && IsFolder(paths_[0])) {
       MergedStacks stacks;
       std::string why;
-      if (ReadStacks(paths_[0] + "/stacks.json", &stacks, &why)) AddMergedStacks(stacks, &facts_);
-      else facts_.add_unknown(why);
+      if (ReadStacks(paths_[0] + "/stacks.json", &stacks, &why))
+        AddMergedStacks(stacks, &facts_);
+      else
+        facts_.add_unknown(why);
     }
     if (progress_->cancel) return Cancelled();
     for (const Rank& rank : bundle_.ranks) operations_ += rank.ops.size() + rank.not_loaded;
@@ -192,8 +203,8 @@ class Maker {
     return progress_->cancel ? Cancelled() : absl::OkStatus();
   }
 
-  // Ranks of every sixteenth file, then of every fourth, while the whole is waited for. How long the first take tells whether that
-  // is worth anybody's while.
+  // Ranks of every sixteenth file, then of every fourth, while the whole is waited for. How long the first take tells
+  // whether that is worth anybody's while.
   void ShowFirstRanks() {
     FoundFiles found;
     if (!options_.partial || !FindFiles(paths_, &found, &progress_->cancel).ok()) return;
@@ -208,7 +219,8 @@ class Maker {
       loading.cancel = &progress_->cancel;
       const auto begin = std::chrono::steady_clock::now();
       const absl::StatusOr<Bundle> bundle = LoadPaths(some, &loading, options_.limits);
-      whole_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() * static_cast<double>(one_in);
+      whole_s =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() * static_cast<double>(one_in);
       if (progress_->cancel || !bundle.ok() || whole_s < options_.partial_from_s) return;
       ViewFacts facts = BuildViewFacts(*bundle);
       // Whoever is not read yet would be missed by it: nothing is decided.
@@ -221,7 +233,8 @@ class Maker {
       facts.clear_missing();
       facts.clear_unknown();
       for (RankFacts& rank : *facts.mutable_ranks()) rank.set_wait_class(-1);
-      facts.add_unknown(absl::StrCat("what is in ", data.size() - (data.size() + one_in - 1) / one_in, " of ", data.size(), " files: they are being read"));
+      facts.add_unknown(absl::StrCat("what is in ", data.size() - (data.size() + one_in - 1) / one_in, " of ",
+                                     data.size(), " files: they are being read"));
       ShowPart(*bundle, facts);
     }
   }
@@ -249,7 +262,7 @@ class Maker {
     for (const Rank& rank : bundle_.ranks) counts.push_back(rank.ops.size() + rank.not_loaded);
     auto writer = IndexWriter::Create(bundle_, counts, source_, path);
     if (!writer.ok()) return writer.status();
-    absl::flat_hash_map<std::string, std::vector<size_t>> left_in;   // rows of which operations are in the file still
+    absl::flat_hash_map<std::string, std::vector<size_t>> left_in;  // rows of which operations are in the file still
     for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
       if (progress_->cancel) return Cancelled();
       if (bundle_.ranks[r].not_loaded > 0) {
@@ -266,7 +279,8 @@ class Maker {
   }
 
   // Of each file one worker at a time holds the operations.
-  absl::Status AddLeft(const absl::flat_hash_map<std::string, std::vector<size_t>>& left_in, const std::vector<uint64_t>& counts, IndexWriter* writer) {
+  absl::Status AddLeft(const absl::flat_hash_map<std::string, std::vector<size_t>>& left_in,
+                       const std::vector<uint64_t>& counts, IndexWriter* writer) {
     std::vector<std::pair<std::string, std::vector<size_t>>> files(left_in.begin(), left_in.end());
     std::sort(files.begin(), files.end());
     std::vector<LsdWorkspace> spaces(WorkerCount(files.size()));
@@ -301,7 +315,8 @@ class Maker {
   void Widen(size_t row, const std::vector<Op>& ops) {
     const int64_t offset = facts_.ranks(static_cast<int>(row)).clock_offset_ns();
     for (const Op& op : ops) {
-      if (op.enter_ns > 0 && op.enter_ns < (int64_t{1} << 61)) facts_.set_first_ns(std::min(facts_.first_ns(), op.enter_ns + offset));
+      if (op.enter_ns > 0 && op.enter_ns < (int64_t{1} << 61))
+        facts_.set_first_ns(std::min(facts_.first_ns(), op.enter_ns + offset));
     }
   }
 
@@ -323,7 +338,7 @@ class Maker {
   const std::vector<std::string>& paths_;
   ViewIndexProgress* const progress_;
   const ViewIndexOptions& options_;
-  std::vector<std::string> full_;   // folders for temporary files that had no room
+  std::vector<std::string> full_;  // folders for temporary files that had no room
   uint64_t source_ = 0, operations_ = 0;
   Bundle bundle_;
   ViewFacts facts_;
@@ -331,7 +346,8 @@ class Maker {
 
 }  // namespace
 
-absl::StatusOr<ViewIndex> EnsureViewIndex(const std::vector<std::string>& paths, ViewIndexProgress* progress, const ViewIndexOptions& options) {
+absl::StatusOr<ViewIndex> EnsureViewIndex(const std::vector<std::string>& paths, ViewIndexProgress* progress,
+                                          const ViewIndexOptions& options) {
   ViewIndexProgress own;
   return Maker(paths, progress == nullptr ? &own : progress, options).Run();
 }

@@ -1,5 +1,5 @@
-// Finds the index a viewer draws from, or makes it: load, analyse, write. Every operation of every rank is in it, also of
-// incidents that are too large to be held in memory at once: those are read a second time, file by file.
+// Finds the index a viewer draws from, or makes it: load, analyse, write. Every operation of every rank is in it, also
+// of incidents that are too large to be held in memory at once: those are read a second time, file by file.
 #ifndef LOCKSTEP_ANALYZER_VIEWDATA_INDEX_H_
 #define LOCKSTEP_ANALYZER_VIEWDATA_INDEX_H_
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/model/bundle.h"
 #include "analyzer/load/window.h"
+#include "analyzer/model/bundle.h"
 
 namespace lockstep {
 
@@ -19,14 +19,14 @@ namespace lockstep {
 struct ViewIndexProgress {
   enum Phase : int { kFinding, kReading, kAnalysing, kWriting };
   std::atomic<int> phase{kFinding};
-  std::atomic<int64_t> done{0}, total{0};   // files while reading, operations while writing; total 0: not known
+  std::atomic<int64_t> done{0}, total{0};  // files while reading, operations while writing; total 0: not known
   std::atomic<bool> cancel{false};
 };
 
 struct ViewIndex {
   std::string path;
-  bool made = false;        // now; else it was there and up to date
-  bool temporary = false;   // to be removed once it is open: nothing could be written where indexes are kept
+  bool made = false;       // now; else it was there and up to date
+  bool temporary = false;  // to be removed once it is open: nothing could be written where indexes are kept
 };
 
 struct ViewIndexOptions {
@@ -36,18 +36,19 @@ struct ViewIndexOptions {
   LoadLimits limits;
   // What is wrong with the files, once they are read. Called on the caller's thread, as the next.
   std::function<void(const Problem&)> problem;
-  // The index of what is known so far, when the rest will take its time: first the ranks of some files, with no verdict yet, then all
-  // ranks and facts, of each rank the newest operations. The file is gone when this returns.
+  // The index of what is known so far, when the rest will take its time: first the ranks of some files, with no verdict
+  // yet, then all ranks and facts, of each rank the newest operations. The file is gone when this returns.
   std::function<void(const std::string& index_path)> partial;
   // Files of which reading is expected to take at least this long are shown in parts.
   double partial_from_s = 1;
 };
 
 // An index of one folder stands in it, as index.lsi. That of other paths, or of a folder that cannot be written to, in
-// $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep (0700), under a name made from the paths; failing that in $TMPDIR or /tmp, or in memory (/dev/shm). Any
-// number of processes may do this for the same paths at once. Errors: LoadPaths', CANCELLED, those of the file system that
-// was tried last.
-absl::StatusOr<ViewIndex> EnsureViewIndex(const std::vector<std::string>& paths, ViewIndexProgress* progress, const ViewIndexOptions& options = {});
+// $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep (0700), under a name made from the paths; failing that in $TMPDIR or
+// /tmp, or in memory (/dev/shm). Any number of processes may do this for the same paths at once. Errors: LoadPaths',
+// CANCELLED, those of the file system that was tried last.
+absl::StatusOr<ViewIndex> EnsureViewIndex(const std::vector<std::string>& paths, ViewIndexProgress* progress,
+                                          const ViewIndexOptions& options = {});
 
 }  // namespace lockstep
 

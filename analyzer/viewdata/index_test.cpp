@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/testing/job.h"
-#include "analyzer/formats/lsi/reader.h"
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/formats/lsi/reader.h"
+#include "analyzer/testing/job.h"
 #include "analyzer/viewdata/facts.h"
 
 namespace lockstep {
@@ -31,7 +31,9 @@ class ViewIndexTest : public ::testing::Test {
     job.ranks[5].host_fault = testing::HostFault::kStall;
     bundle_ = job.Run();
     for (size_t first = 0; first < 8; first += 4) {
-      EXPECT_TRUE(WriteLsd(bundle_, {first, first + 1, first + 2, first + 3}, DumpHeader(), (folder_ / ("h" + std::to_string(first) + ".lsd")).string()).ok());
+      EXPECT_TRUE(WriteLsd(bundle_, {first, first + 1, first + 2, first + 3}, DumpHeader(),
+                           (folder_ / ("h" + std::to_string(first) + ".lsd")).string())
+                      .ok());
     }
   }
   ~ViewIndexTest() override {
@@ -96,7 +98,9 @@ TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
   const Bundle bundle = job.Run();
   for (const auto& file : fs::directory_iterator(folder_)) fs::remove(file.path());
   for (size_t first = 0; first < 64; first += 2) {
-    ASSERT_TRUE(WriteLsd(bundle, {first, first + 1}, DumpHeader(), (folder_ / ("h" + std::to_string(100 + first) + ".lsd")).string()).ok());
+    ASSERT_TRUE(WriteLsd(bundle, {first, first + 1}, DumpHeader(),
+                         (folder_ / ("h" + std::to_string(100 + first) + ".lsd")).string())
+                    .ok());
   }
   std::vector<size_t> shown;
   ViewIndexOptions options;
@@ -129,7 +133,8 @@ TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
 
 // Stacks that the collector merged stand in the tree beside those that came with ranks.
 TEST_F(ViewIndexTest, MergedStacksOfTheCollectorAreInTheTree) {
-  std::ofstream(folder_ / "stacks.json") << R"json({"format": 1, "ranks": [[0, 5]], "left_out": [], "refused": ["n9: ptrace is not allowed"], "nodes": [
+  std::ofstream(folder_ / "stacks.json")
+      << R"json({"format": 1, "ranks": [[0, 5]], "left_out": [], "refused": ["n9: ptrace is not allowed"], "nodes": [
       {"parent": 0, "frame": "", "ranks": []},
       {"parent": 0, "frame": "main (train.py:1)", "ranks": []},
       {"parent": 1, "frame": "step (train.py:9)", "ranks": [[0, 4]]},
@@ -191,7 +196,7 @@ TEST_F(ViewIndexTest, WhereNothingCanBeWrittenMemoryIsLeft) {
 TEST_F(ViewIndexTest, WhoCollectsWritesBesideTheFilesOrNowhere) {
   ViewIndexOptions options;
   options.beside_only = true;
-  fs::create_directory(folder_ / "index.lsi");   // in the way of the name
+  fs::create_directory(folder_ / "index.lsi");  // in the way of the name
   std::ofstream(folder_ / "index.lsi" / "x") << "x";
   EXPECT_FALSE(EnsureViewIndex({folder_.string()}, nullptr, options).ok());
   EXPECT_FALSE(fs::exists(base_ / "cache"));

@@ -13,16 +13,16 @@
 namespace lockstep {
 
 struct ViewInput {
-  const Bundle& bundle;               // as it was given: its ranks are the rows
+  const Bundle& bundle;  // as it was given: its ranks are the rows
   const AnalysisView& analysis;
   const Verdict& verdict;
   std::vector<int32_t> model_of_row;  // into analysis.model.bundle.ranks; -1: not analysed, its recording was stopped
   std::vector<int32_t> row_of_model;
-  std::vector<int32_t> missing;       // expected ranks without data, ascending
+  std::vector<int32_t> missing;  // expected ranks without data, ascending
   absl::flat_hash_map<std::string, int32_t> comm_of_id;
 
   ViewInput(const Bundle& bundle, const AnalysisView& analysis, const Verdict& verdict);
-  int32_t CommOf(const CommunicatorRef& ref) const;   // -1 none
+  int32_t CommOf(const CommunicatorRef& ref) const;  // -1 none
 };
 
 // All after these: SetRanks makes the entries of facts->ranks.
@@ -43,10 +43,10 @@ void SetRuns(std::vector<int32_t> ranks, RankRuns* runs);
 // What keeps the GPU of a rank, "waiting in AllReduce #41 on dp"; empty: nothing in flight.
 struct RankFront {
   Front front = Front::kIdle;
-  const Op* op = nullptr;             // null: gone from the record, or a communicator in the making
+  const Op* op = nullptr;  // null: gone from the record, or a communicator in the making
   uint32_t comm = kNoIndex;
   int32_t mismatch = -1;
-  bool creation = false;              // the host is in the making of `comm`
+  bool creation = false;  // the host is in the making of `comm`
 };
 RankFront FrontOf(const AnalysisView& analysis, size_t model_rank);
 std::string FrontText(const AnalysisView& analysis, size_t model_rank, const RankFront& front);

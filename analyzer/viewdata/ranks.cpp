@@ -4,17 +4,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/formats/lsi/format.h"
 #include "analyzer/model/pipeline_name.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/clean_utf8.h"
 #include "analyzer/viewdata/parts.h"
 
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostEvidenceBytes = size_t{32} << 20;   // of all ranks together; the rest is in the ranks' files
+constexpr size_t kMostEvidenceBytes = size_t{32} << 20;  // of all ranks together; the rest is in the ranks' files
 constexpr size_t kMostStreams = kIndexNoStream;
 
 // A rank's place in the one pipeline that it is in; -1 where it is in none, or in several of the largest size (pairs).
@@ -30,12 +30,18 @@ int32_t StageOf(const Rank& rank, const std::vector<Communicator>& comms, const 
 
 RankFacts::Host HostOf(HostState host) {
   switch (host) {
-    case HostState::kElsewhere: return RankFacts::ELSEWHERE;
-    case HostState::kInCall: return RankFacts::IN_CALL;
-    case HostState::kInWait: return RankFacts::IN_WAIT;
-    case HostState::kStopped: return RankFacts::STOPPED;
-    case HostState::kDead: return RankFacts::DEAD;
-    case HostState::kUnknown: break;
+    case HostState::kElsewhere:
+      return RankFacts::ELSEWHERE;
+    case HostState::kInCall:
+      return RankFacts::IN_CALL;
+    case HostState::kInWait:
+      return RankFacts::IN_WAIT;
+    case HostState::kStopped:
+      return RankFacts::STOPPED;
+    case HostState::kDead:
+      return RankFacts::DEAD;
+    case HostState::kUnknown:
+      break;
   }
   return RankFacts::UNKNOWN;
 }
@@ -43,11 +49,16 @@ RankFacts::Host HostOf(HostState host) {
 std::string RecorderText(const Rank& rank) {
   const std::string because = rank.stop_reason.empty() ? "" : absl::StrCat(": ", Printable(rank.stop_reason, 200));
   switch (rank.recorder_state) {
-    case ring::RecorderState::kRecording: return "recording";
-    case ring::RecorderState::kCleanExit: return "ended with the process";
-    case ring::RecorderState::kStopped: return absl::StrCat("stopped", because);
-    case ring::RecorderState::kReplaced: return absl::StrCat("replaced by another program", because);
-    case ring::RecorderState::kUnknown: break;
+    case ring::RecorderState::kRecording:
+      return "recording";
+    case ring::RecorderState::kCleanExit:
+      return "ended with the process";
+    case ring::RecorderState::kStopped:
+      return absl::StrCat("stopped", because);
+    case ring::RecorderState::kReplaced:
+      return absl::StrCat("replaced by another program", because);
+    case ring::RecorderState::kUnknown:
+      break;
   }
   return rank.source == Source::kFlightRecorder ? "Flight Recorder's dump" : absl::StrCat("not known", because);
 }
@@ -73,7 +84,9 @@ bool GpuRecorded(const Rank& rank) {
   return rank.gpu_marks != ring::GpuMarks::kOff || rank.start_recorded || rank.source == Source::kFlightRecorder;
 }
 
-int64_t Clamped(int64_t ns) { return std::clamp<int64_t>(ns, -(int64_t{1} << 61), int64_t{1} << 61); }
+int64_t Clamped(int64_t ns) {
+  return std::clamp<int64_t>(ns, -(int64_t{1} << 61), int64_t{1} << 61);
+}
 
 // What to add to each rank's times: as the shared operations align them, else by the wall clocks.
 void SetClocks(const ViewInput& in, ViewFacts* facts) {
@@ -91,14 +104,16 @@ void SetClocks(const ViewInput& in, ViewFacts* facts) {
     aligned[row] = true;
     const int64_t offset = IsTime(at) ? a.clocks.ToJob(static_cast<size_t>(m), at) - at : clock.epochs.back().offset_ns;
     facts->mutable_ranks(static_cast<int>(row))->set_clock_offset_ns(Clamped(offset));
-    facts->mutable_ranks(static_cast<int>(row))->set_clock_uncertainty_ns(std::max<int64_t>(0, a.clocks.Uncertainty(static_cast<size_t>(m), at)));
+    facts->mutable_ranks(static_cast<int>(row))
+        ->set_clock_uncertainty_ns(std::max<int64_t>(0, a.clocks.Uncertainty(static_cast<size_t>(m), at)));
     if (reference == nullptr) reference = &rank, reference_offset = offset;
   }
   for (size_t row = 0; row < in.bundle.ranks.size(); ++row) {
     if (aligned[row]) continue;
     const Rank& rank = in.bundle.ranks[row];
     if (reference == nullptr) reference = &rank;
-    const int64_t offset = Clamped(rank.real_minus_mono_ns) - Clamped(reference->real_minus_mono_ns) + Clamped(reference_offset);
+    const int64_t offset =
+        Clamped(rank.real_minus_mono_ns) - Clamped(reference->real_minus_mono_ns) + Clamped(reference_offset);
     facts->mutable_ranks(static_cast<int>(row))->set_clock_offset_ns(Clamped(offset));
     facts->mutable_ranks(static_cast<int>(row))->set_clock_uncertainty_ns(-1);
   }
@@ -170,7 +185,9 @@ void SetRanks(const ViewInput& in, ViewFacts* facts) {
     out->set_path(CleanUtf8(rank.path));
     out->set_gpu_pci(CleanUtf8(rank.gpu_pci, 64));
     out->set_state(CleanUtf8(StateText(in, row), 400));
-    out->set_host_state(in.model_of_row[row] < 0 ? RankFacts::UNKNOWN : HostOf(in.analysis.model.ranks[static_cast<size_t>(in.model_of_row[row])].host));
+    out->set_host_state(in.model_of_row[row] < 0
+                            ? RankFacts::UNKNOWN
+                            : HostOf(in.analysis.model.ranks[static_cast<size_t>(in.model_of_row[row])].host));
     out->set_stage(StageOf(rank, in.bundle.comms, pipeline));
     out->set_wait_class(-1);
     int64_t lag = 0;
@@ -224,21 +241,32 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
   const Bundle& bundle = analysis.model.bundle;
   if (front.front == Front::kIdle) return "";
   const std::string on = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle.comms[front.comm]));
-  if (front.creation) return absl::StrCat("waiting in the making of ", front.comm == kNoIndex ? "a communicator" : CommText(bundle.comms[front.comm]));
+  if (front.creation)
+    return absl::StrCat("waiting in the making of ",
+                        front.comm == kNoIndex ? "a communicator" : CommText(bundle.comms[front.comm]));
   if (front.op == nullptr) return absl::StrCat("in an operation", on, " whose record is overwritten");
   // The operation may be another member's, where this rank's record of it is gone.
   const Rank& rank = bundle.ranks[r];
   const bool own = !rank.ops.empty() && front.op >= rank.ops.data() && front.op < rank.ops.data() + rank.ops.size();
-  const std::string op = own ? OpText(bundle, rank, *front.op) : absl::StrCat(OpName(bundle, *front.op), " #", front.op->seq);
+  const std::string op =
+      own ? OpText(bundle, rank, *front.op) : absl::StrCat(OpName(bundle, *front.op), " #", front.op->seq);
   switch (front.front) {
-    case Front::kWaits: return absl::StrCat("waiting in ", op, on);
-    case Front::kAllArrived: return absl::StrCat("in ", op, on, " with all members, which does not end");
-    case Front::kNotReached: return absl::StrCat("its stream has not come to ", op, on, ", its peers' have");
-    case Front::kPeersFinished: return absl::StrCat("its GPU did not end ", op, on, ", its peers' did");
-    case Front::kMismatched: return absl::StrCat("in ", op, on, ", on which the calls differ");
-    case Front::kOverwritten: return absl::StrCat("in an operation", on, " whose record is overwritten");
-    case Front::kFailed: return absl::StrCat("its GPU reported an error in ", op, on);
-    case Front::kIdle: break;
+    case Front::kWaits:
+      return absl::StrCat("waiting in ", op, on);
+    case Front::kAllArrived:
+      return absl::StrCat("in ", op, on, " with all members, which does not end");
+    case Front::kNotReached:
+      return absl::StrCat("its stream has not come to ", op, on, ", its peers' have");
+    case Front::kPeersFinished:
+      return absl::StrCat("its GPU did not end ", op, on, ", its peers' did");
+    case Front::kMismatched:
+      return absl::StrCat("in ", op, on, ", on which the calls differ");
+    case Front::kOverwritten:
+      return absl::StrCat("in an operation", on, " whose record is overwritten");
+    case Front::kFailed:
+      return absl::StrCat("its GPU reported an error in ", op, on);
+    case Front::kIdle:
+      break;
   }
   return "";
 }
@@ -251,7 +279,9 @@ std::string PlaceText(const Process& process) {
   return "";
 }
 
-std::string CommLabel(const Communicator& comm) { return Printable(comm.name.empty() ? comm.id : comm.name, 80); }
+std::string CommLabel(const Communicator& comm) {
+  return Printable(comm.name.empty() ? comm.id : comm.name, 80);
+}
 
 std::string CountText(int64_t count) {
   const std::string digits = absl::StrCat(count);

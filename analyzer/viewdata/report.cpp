@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "analyzer/report/report.h"
 #include "analyzer/report/content.h"
+#include "analyzer/report/report.h"
 
 namespace lockstep {
 namespace {

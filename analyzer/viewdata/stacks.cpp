@@ -7,10 +7,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/clean_utf8.h"
 #include "analyzer/viewdata/facts.h"
 #include "analyzer/viewdata/parts.h"
 
@@ -53,18 +53,20 @@ using Path = std::vector<std::pair<std::string, StackFrame::Kind>>;
 
 Path Plain(const std::vector<std::string>& innermost_first, StackFrame::Kind kind) {
   Path path;
-  for (const std::string& frame : Frames(innermost_first, kDeepestStack)) path.emplace_back(CleanUtf8(frame, 200), kind);
+  for (const std::string& frame : Frames(innermost_first, kDeepestStack))
+    path.emplace_back(CleanUtf8(frame, 200), kind);
   std::reverse(path.begin(), path.end());
   return path;
 }
 
-// The thread that trains: the one with Python frames that began first, else the process's first. Others sleep in the same
-// places on every rank.
+// The thread that trains: the one with Python frames that began first, else the process's first. Others sleep in the
+// same places on every rank.
 const ThreadStack* ThreadOf(const Rank& rank) {
   const ThreadStack *python = nullptr, *first = nullptr;
   for (const ThreadStack& thread : rank.process.evidence->threads()) {
     if (thread.frames().empty()) continue;
-    const bool has_python = std::any_of(thread.frames().begin(), thread.frames().end(), [](const StackFrame& f) { return f.kind() == StackFrame::PYTHON; });
+    const bool has_python = std::any_of(thread.frames().begin(), thread.frames().end(),
+                                        [](const StackFrame& f) { return f.kind() == StackFrame::PYTHON; });
     if (has_python && (python == nullptr || thread.tid() < python->tid())) python = &thread;
     if (first == nullptr || thread.tid() < first->tid()) first = &thread;
   }
@@ -77,7 +79,8 @@ void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
   const auto expanded = [](const RankRuns& runs) {
     std::vector<int32_t> ranks;
     for (int i = 0; i + 1 < runs.bounds_size(); i += 2) {
-      for (int64_t rank = runs.bounds(i); rank <= runs.bounds(i + 1); ++rank) ranks.push_back(static_cast<int32_t>(rank));
+      for (int64_t rank = runs.bounds(i); rank <= runs.bounds(i + 1); ++rank)
+        ranks.push_back(static_cast<int32_t>(rank));
     }
     return ranks;
   };
@@ -94,9 +97,9 @@ void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
     Path path;
     bool python = false;
     for (const std::string& frame : Frames(stack.frames, kDeepestStack)) {
-      const StackFrame::Kind kind = absl::StartsWith(frame, "[kernel] ")  ? StackFrame::KERNEL
-                                    : absl::StrContains(frame, ".py:") ? StackFrame::PYTHON
-                                                                        : StackFrame::NATIVE;
+      const StackFrame::Kind kind = absl::StartsWith(frame, "[kernel] ") ? StackFrame::KERNEL
+                                    : absl::StrContains(frame, ".py:")   ? StackFrame::PYTHON
+                                                                         : StackFrame::NATIVE;
       python |= kind == StackFrame::PYTHON;
       path.emplace_back(CleanUtf8(frame, 200), kind);
     }
@@ -104,10 +107,11 @@ void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
     if (python) has_python.insert(stack.ranks.begin(), stack.ranks.end());
     paths.push_back(std::move(path));
   }
-  absl::flat_hash_map<int32_t, std::vector<int32_t>> added;   // by node
+  absl::flat_hash_map<int32_t, std::vector<int32_t>> added;  // by node
   for (size_t s = 0; s < paths.size(); ++s) {
     const Path& path = paths[s];
-    const bool python = std::any_of(path.begin(), path.end(), [](const auto& frame) { return frame.second == StackFrame::PYTHON; });
+    const bool python =
+        std::any_of(path.begin(), path.end(), [](const auto& frame) { return frame.second == StackFrame::PYTHON; });
     std::vector<int32_t> ranks;
     for (const int32_t rank : merged.stacks[s].ranks) {
       if (!has_own.contains(rank) && (python || !has_python.contains(rank))) ranks.push_back(rank);
@@ -141,7 +145,8 @@ void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
   for (size_t i = 0; i < std::min(merged.refused.size(), kMostRefused); ++i) {
     facts->add_unknown(absl::StrCat("no stacks of ", CleanUtf8(Printable(merged.refused[i], 300), 300)));
   }
-  if (merged.refused.size() > kMostRefused) facts->add_unknown(absl::StrCat("no stacks of ", merged.refused.size() - kMostRefused, " more hosts"));
+  if (merged.refused.size() > kMostRefused)
+    facts->add_unknown(absl::StrCat("no stacks of ", merged.refused.size() - kMostRefused, " more hosts"));
 }
 
 void SetStacks(const Bundle& bundle, ViewFacts* facts) {

@@ -1,5 +1,6 @@
-// What one cell of a picture shows. The number is the severity: of several cells in one pixel the highest is drawn, so that a
-// single bad one is never lost. A proven fault outranks "no data": a hundred silent hosts must not hide the one missing rank.
+// What one cell of a picture shows. The number is the severity: of several cells in one pixel the highest is drawn, so
+// that a single bad one is never lost. A proven fault outranks "no data": a hundred silent hosts must not hide the one
+// missing rank.
 #ifndef LOCKSTEP_ANALYZER_VIEWDATA_STATE_H_
 #define LOCKSTEP_ANALYZER_VIEWDATA_STATE_H_
 
@@ -8,7 +9,7 @@
 namespace lockstep {
 
 enum class ViewState : uint8_t {
-  kOutside = 0,      // nothing belongs here: before the first or after the last operation
+  kOutside = 0,  // nothing belongs here: before the first or after the last operation
   kCompleted = 1,
   kOverwritten = 2,  // issued; its record is gone or was not read
   kIssued = 3,       // handed over; what the GPU did with it is not recorded

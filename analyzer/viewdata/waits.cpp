@@ -1,6 +1,7 @@
-// The wait-for graph folded: ranks of which the same is to be said, waiting for the same, are one class. Classes are found by
-// refining a partition: first by what each rank is in, then by the classes it waits for, until nothing parts any more. Folding
-// that way keeps what waits for nobody apart from what waits, and makes no circle where there was none.
+// The wait-for graph folded: ranks of which the same is to be said, waiting for the same, are one class. Classes are
+// found by refining a partition: first by what each rank is in, then by the classes it waits for, until nothing parts
+// any more. Folding that way keeps what waits for nobody apart from what waits, and makes no circle where there was
+// none.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,32 +12,43 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/clean_utf8.h"
 #include "analyzer/viewdata/parts.h"
 
 namespace lockstep {
 namespace {
 
 constexpr size_t kWantedClasses = 60, kMostClasses = 200;
-constexpr size_t kCircleApart = 24;   // ranks of circles that are shown one by one
+constexpr size_t kCircleApart = 24;  // ranks of circles that are shown one by one
 constexpr int kMostRounds = 256;
 constexpr size_t kMostEdges = 4000;
 
 const char* WhyText(Why why) {
   switch (why) {
-    case Why::kNotIssued: return "not issued";
-    case Why::kBehind: return "behind in its stream";
-    case Why::kNotStarted: return "not started";
-    case Why::kDead: return "dead";
-    case Why::kNoData: return "no data";
-    case Why::kOwnGpu: return "its own GPU";
-    case Why::kInit: return "has not come to its making";
-    case Why::kIn: return "in it";
-    case Why::kStreamOrder: return "behind another stream";
-    case Why::kLaunchOrder: return "runs in another order";
-    case Why::kOutside: return "outside of NCCL";
+    case Why::kNotIssued:
+      return "not issued";
+    case Why::kBehind:
+      return "behind in its stream";
+    case Why::kNotStarted:
+      return "not started";
+    case Why::kDead:
+      return "dead";
+    case Why::kNoData:
+      return "no data";
+    case Why::kOwnGpu:
+      return "its own GPU";
+    case Why::kInit:
+      return "has not come to its making";
+    case Why::kIn:
+      return "in it";
+    case Why::kStreamOrder:
+      return "behind another stream";
+    case Why::kLaunchOrder:
+      return "runs in another order";
+    case Why::kOutside:
+      return "outside of NCCL";
   }
   return "";
 }
@@ -54,8 +66,8 @@ struct RankWait {
   RankFront front;
 };
 
-// Nodes: ranks of the model, then what stands between them (collectives, communicators in the making, mismatches), then ranks
-// without data.
+// Nodes: ranks of the model, then what stands between them (collectives, communicators in the making, mismatches), then
+// ranks without data.
 class Folding {
  public:
   Folding(const ViewInput& in, ViewFacts* facts)
@@ -108,10 +120,12 @@ class Folding {
       AddMismatches();
     }
     for (const int32_t rank : in_.missing) {
-      if (std::find(missing_.begin() + static_cast<ptrdiff_t>(ranks_), missing_.end(), rank) == missing_.end()) left_out_.push_back(rank);
+      if (std::find(missing_.begin() + static_cast<ptrdiff_t>(ranks_), missing_.end(), rank) == missing_.end())
+        left_out_.push_back(rank);
     }
     for (size_t r = 0; r < ranks_; ++r) {
-      if (waits_[r].kind == WaitClass::HEALTHY && (!arcs_[r].empty() || waits_[r].front.front != Front::kIdle)) waits_[r].kind = WaitClass::VICTIM;
+      if (waits_[r].kind == WaitClass::HEALTHY && (!arcs_[r].empty() || waits_[r].front.front != Front::kIdle))
+        waits_[r].kind = WaitClass::VICTIM;
     }
   }
 
@@ -133,16 +147,17 @@ class Folding {
     }
   }
 
-  // What a cause itself waits for would make circles that nobody is in: a host that stays away may have work on its GPU that waits
-  // for those who wait for it.
+  // What a cause itself waits for would make circles that nobody is in: a host that stays away may have work on its GPU
+  // that waits for those who wait for it.
   bool Ends(uint32_t r) const { return waits_[r].kind == WaitClass::CAUSE && !in_circle_[r]; }
 
   void AddArcs(uint32_t v) {
     const uint32_t from = NodeOf(v);
     if (from < ranks_ && Ends(from)) return;
     // A host that others wait for and that waits for nobody is where the way ends, whatever its GPU still holds.
-    if (from < ranks_ && !graph_->IsHost(v) && graph_->edges[WaitGraph::HostNode(from)].empty() && !graph_->back[WaitGraph::HostNode(from)].empty() &&
-        model_.ranks[from].host == HostState::kElsewhere && !in_circle_[from]) {
+    if (from < ranks_ && !graph_->IsHost(v) && graph_->edges[WaitGraph::HostNode(from)].empty() &&
+        !graph_->back[WaitGraph::HostNode(from)].empty() && model_.ranks[from].host == HostState::kElsewhere &&
+        !in_circle_[from]) {
       return;
     }
     for (const Edge& e : graph_->edges[v]) {
@@ -161,11 +176,13 @@ class Folding {
         const GpuFront& front = graph_->queues[q].front;
         if (front.front != Front::kMismatched || front.mismatch < 0) continue;
         const Mismatch& m = in_.analysis.mismatches[static_cast<size_t>(front.mismatch)];
-        if (!m.majority || std::binary_search(m.odd_ranks.begin(), m.odd_ranks.end(), static_cast<int32_t>(r))) continue;
+        if (!m.majority || std::binary_search(m.odd_ranks.begin(), m.odd_ranks.end(), static_cast<int32_t>(r)))
+          continue;
         uint32_t& node = node_of[static_cast<size_t>(front.mismatch)];
         if (node == kNoIndex) {
           node = AddNode();
-          for (const int32_t odd : m.odd_ranks) arcs_[node].push_back({static_cast<uint32_t>(odd), "calls differ", m.comm, nullptr});
+          for (const int32_t odd : m.odd_ranks)
+            arcs_[node].push_back({static_cast<uint32_t>(odd), "calls differ", m.comm, nullptr});
         }
         arcs_[r].push_back({node, "in it", m.comm, front.op});
       }
@@ -178,7 +195,10 @@ class Folding {
     return comm == kNoIndex ? kNone : model_.comms[comm].klass;
   }
   std::string OpKind(const RankFront& front) const {
-    return front.creation ? "making" : front.op == nullptr ? "" : ring::IsPointToPoint(front.op->kind) ? ring::CallName(front.op->kind) : OpName(model_.bundle, *front.op);
+    return front.creation                         ? "making"
+           : front.op == nullptr                  ? ""
+           : ring::IsPointToPoint(front.op->kind) ? ring::CallName(front.op->kind)
+                                                  : OpName(model_.bundle, *front.op);
   }
 
   // What is to be said of the rank by itself.
@@ -186,7 +206,8 @@ class Folding {
     const RankWait& w = waits_[r];
     const bool apart = w.kind == WaitClass::IN_CYCLE && circle_ranks_ <= kCircleApart;
     const auto what = coarse ? size_t{0}
-                             : absl::HashOf(static_cast<int>(model_.ranks[r].host), static_cast<int>(w.front.front), w.front.mismatch, OpKind(w.front));
+                             : absl::HashOf(static_cast<int>(model_.ranks[r].host), static_cast<int>(w.front.front),
+                                            w.front.mismatch, OpKind(w.front));
     return absl::HashOf(static_cast<int>(w.kind), w.finding, apart ? r : kNoIndex, what, ClassOf(w.front.comm));
   }
 
@@ -202,9 +223,12 @@ class Folding {
   void SetAttributes(bool coarse) {
     color_.assign(arcs_.size(), 0);
     for (uint32_t v = 0; v < color_.size(); ++v) {
-      if (v < ranks_) color_[v] = Attributes(v, coarse);
-      else if (missing_[v] >= 0) color_[v] = absl::HashOf(2, FindingOf(missing_[v]));
-      else color_[v] = 1;
+      if (v < ranks_)
+        color_[v] = Attributes(v, coarse);
+      else if (missing_[v] >= 0)
+        color_[v] = absl::HashOf(2, FindingOf(missing_[v]));
+      else
+        color_[v] = 1;
     }
   }
   int32_t FindingOf(int32_t rank) const {
@@ -244,7 +268,8 @@ class Folding {
   // The longest way to a node that waits for nobody, counted in ranks; what is in one circle has one height.
   std::vector<uint32_t> Heights() const {
     const auto n = static_cast<uint32_t>(arcs_.size());
-    const Components found = FindComponents(n, [&](uint32_t v) { return arcs_[v].size(); }, [&](uint32_t v, size_t k) { return arcs_[v][k].to; });
+    const Components found = FindComponents(
+        n, [&](uint32_t v) { return arcs_[v].size(); }, [&](uint32_t v, size_t k) { return arcs_[v][k].to; });
     // Tarjan numbers a component after all that it leads to.
     std::vector<std::vector<uint32_t>> members(found.count);
     for (uint32_t v = 0; v < n; ++v) members[found.of[v]].push_back(v);
@@ -281,7 +306,7 @@ class Folding {
     std::vector<const Group*> order;
     for (const auto& [color, g] : groups) order.push_back(&g);
     auto place = [](const Group& g) {
-      static const int kPlace[] = {4, 3, 0, 1, 2};   // by WaitClass::Kind
+      static const int kPlace[] = {4, 3, 0, 1, 2};  // by WaitClass::Kind
       return std::tuple(kPlace[g.kind], g.height, g.nodes[0]);
     };
     std::sort(order.begin(), order.end(), [&](const Group* a, const Group* b) { return place(*a) < place(*b); });
@@ -309,7 +334,9 @@ class Folding {
       const int32_t m = in_.model_of_row[row];
       const auto waited = class_of_missing.find(in_.bundle.ranks[row].rank);
       facts_->mutable_ranks(static_cast<int>(row))
-          ->set_wait_class(m >= 0 ? class_of_[static_cast<size_t>(m)] : waited != class_of_missing.end() ? waited->second : rest);
+          ->set_wait_class(m >= 0                             ? class_of_[static_cast<size_t>(m)]
+                           : waited != class_of_missing.end() ? waited->second
+                                                              : rest);
     }
   }
 
@@ -326,7 +353,8 @@ class Folding {
   }
 
   static std::string RanksLabel(const std::vector<int32_t>& ranks) {
-    return ranks.size() == 1 ? absl::StrCat("rank ", ranks[0]) : absl::StrCat(CountText(static_cast<int64_t>(ranks.size())), " ranks");
+    return ranks.size() == 1 ? absl::StrCat("rank ", ranks[0])
+                             : absl::StrCat(CountText(static_cast<int64_t>(ranks.size())), " ranks");
   }
 
   void Describe(const std::vector<uint32_t>& nodes, WaitClass::Kind kind, WaitClass* out) const {
@@ -366,11 +394,14 @@ class Folding {
     out->set_state(CleanUtf8(*states.begin(), 300));
     std::string label = RanksLabel(ranks);
     if (!operation.empty() && comms.size() >= 1) {
-      absl::StrAppend(&label, " in ", operation == "making" ? "the making" : operation, seqs.size() == 1 && operation != "making" ? absl::StrCat(" #", *seqs.begin()) : "",
-                      " of ", CommsLabel(comms));
+      absl::StrAppend(&label, " in ", operation == "making" ? "the making" : operation,
+                      seqs.size() == 1 && operation != "making" ? absl::StrCat(" #", *seqs.begin()) : "", " of ",
+                      CommsLabel(comms));
     } else if (ranks.size() == 1) {
       const Rank& rank = model_.bundle.ranks[nodes[0]];
-      if (!rank.host.empty()) absl::StrAppend(&label, " (", Printable(rank.host, 64), rank.gpu_index >= 0 ? absl::StrCat(", GPU ", rank.gpu_index) : "", ")");
+      if (!rank.host.empty())
+        absl::StrAppend(&label, " (", Printable(rank.host, 64),
+                        rank.gpu_index >= 0 ? absl::StrCat(", GPU ", rank.gpu_index) : "", ")");
     }
     out->set_label(CleanUtf8(label, 400));
   }
@@ -380,8 +411,11 @@ class Folding {
     if (comms.size() == 1) return CommLabel(first);
     std::string name = model_.comms[*comms.begin()].klass;
     const size_t slash = name.find('/');
-    const bool one = std::all_of(comms.begin(), comms.end(), [&](uint32_t c) { return model_.comms[c].klass == model_.comms[*comms.begin()].klass; });
-    if (!one || slash == std::string::npos || name.find('#') == std::string::npos) return absl::StrCat(CountText(static_cast<int64_t>(comms.size())), " communicators");
+    const bool one = std::all_of(comms.begin(), comms.end(), [&](uint32_t c) {
+      return model_.comms[c].klass == model_.comms[*comms.begin()].klass;
+    });
+    if (!one || slash == std::string::npos || name.find('#') == std::string::npos)
+      return absl::StrCat(CountText(static_cast<int64_t>(comms.size())), " communicators");
     name = Printable(name.substr(slash + 1), 80);
     std::replace(name.begin(), name.end(), '#', '*');
     return absl::StrCat(name, " (", CountText(static_cast<int64_t>(comms.size())), " communicators)");
@@ -407,8 +441,10 @@ class Folding {
       auto& out = leads[v - ranks_];
       if (!out.empty() || depth > 4) return out;
       for (const Arc& arc : arcs_[v]) {
-        if (class_of_[arc.to] >= 0) out.try_emplace(class_of_[arc.to], arc);
-        else for (const auto& [c, inner] : self(self, arc.to, depth + 1)) out.try_emplace(c, inner);
+        if (class_of_[arc.to] >= 0)
+          out.try_emplace(class_of_[arc.to], arc);
+        else
+          for (const auto& [c, inner] : self(self, arc.to, depth + 1)) out.try_emplace(c, inner);
       }
       return out;
     };
@@ -416,8 +452,10 @@ class Folding {
       const int32_t c = class_of_[from];
       if (c == to || (edges.size() >= kMostEdges && !edges.contains({c, to}))) return;
       const auto [it, fresh] = edges.try_emplace({c, to}, own);
-      if (fresh) it->second.why = why;
-      else if (it->second.comm != own.comm) it->second.comm = kNoIndex;
+      if (fresh)
+        it->second.why = why;
+      else if (it->second.comm != own.comm)
+        it->second.comm = kNoIndex;
       if (it->second.op == nullptr) it->second.op = own.op;
       if (circle) circles.insert({c, to});
     };
@@ -427,7 +465,8 @@ class Folding {
         if (class_of_[arc.to] >= 0) {
           add(r, class_of_[arc.to], arc, arc.why, circle);
         } else {
-          for (const auto& [c, inner] : reach(reach, arc.to, 0)) add(r, c, arc, inner.why, circle && in_circle_[inner.to]);
+          for (const auto& [c, inner] : reach(reach, arc.to, 0))
+            add(r, c, arc, inner.why, circle && in_circle_[inner.to]);
         }
       }
     }
@@ -449,11 +488,11 @@ class Folding {
   const size_t ranks_;
   uint32_t first_extra_ = 0;
   std::vector<std::vector<Arc>> arcs_;
-  std::vector<int32_t> missing_;       // by node: global rank without data, -1
+  std::vector<int32_t> missing_;  // by node: global rank without data, -1
   std::vector<RankWait> waits_;
   std::vector<bool> in_circle_;
   size_t circle_ranks_ = 0;
-  absl::flat_hash_map<int32_t, int32_t> finding_of_;   // by global rank: the first that names it
+  absl::flat_hash_map<int32_t, int32_t> finding_of_;  // by global rank: the first that names it
   std::vector<int32_t> left_out_;
   std::vector<size_t> color_;
   std::vector<int32_t> class_of_;
@@ -461,6 +500,8 @@ class Folding {
 
 }  // namespace
 
-void SetWaits(const ViewInput& in, ViewFacts* facts) { Folding(in, facts).Run(); }
+void SetWaits(const ViewInput& in, ViewFacts* facts) {
+  Folding(in, facts).Run();
+}
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// lockstep-agent as a process, with real jobs (the workload on the stand-ins) and a collector played by the test over the
-// real transport: kills, cuts, ends, containers, full disks, wrong users of it.
+// lockstep-agent as a process, with real jobs (the workload on the stand-ins) and a collector played by the test over
+// the real transport: kills, cuts, ends, containers, full disks, wrong users of it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,10 +27,10 @@
 
 #include "analyzer/load/load.h"
 #include "analyzer/util/time_units.h"
-#include "collector/host/environment.h"
-#include "collector/host/proc.h"
 #include "collector/common/rank_set.h"
 #include "collector/common/runtime_folder.h"
+#include "collector/host/environment.h"
+#include "collector/host/proc.h"
 #include "collector/wire/server.h"
 #include "proto/wire.pb.h"
 #include "zstd.h"
@@ -130,7 +130,9 @@ class PlayedCollector {
  private:
   void Take(const wire::Received& got) {
     peer_ = got.peer;
-    const auto decode = [&](google::protobuf::MessageLite* into) { EXPECT_TRUE(wire::DecodeBody(got.message, into).ok()); };
+    const auto decode = [&](google::protobuf::MessageLite* into) {
+      EXPECT_TRUE(wire::DecodeBody(got.message, into).ok());
+    };
     switch (got.message.header.type) {
       case wire::Type::kHello: {
         Welcome welcome;
@@ -205,16 +207,20 @@ class AgentVerbTest : public ::testing::Test {
       waitpid(pid, nullptr, 0);
     }
     if (HasFailure()) {
-      fprintf(stderr, "--- agent.log\n%s--- agent's stderr\n%s", ReadFile(base_ + "/spool/agent.log").c_str(), ReadFile(base_ + "/agent.err").c_str());
+      fprintf(stderr, "--- agent.log\n%s--- agent's stderr\n%s", ReadFile(base_ + "/spool/agent.log").c_str(),
+              ReadFile(base_ + "/agent.err").c_str());
     }
     fs::remove_all(base_);
   }
 
   pid_t StartAgent(std::vector<std::string> more = {}, const std::function<void()>& before = {}) {
     std::vector<std::string> words = {LOCKSTEP_AGENT, "--spool", base_ + "/spool", "--late-after", "1"};
-    if (std::find(more.begin(), more.end(), "--rings") == more.end()) more.insert(more.end(), {"--rings", base_ + "/rings"});
+    if (std::find(more.begin(), more.end(), "--rings") == more.end())
+      more.insert(more.end(), {"--rings", base_ + "/rings"});
     words.insert(words.end(), more.begin(), more.end());
-    const pid_t pid = Spawn(words, {"LOCKSTEP_RUNTIME_DIR=" + base_ + "/run", "LOCKSTEP_COLLECTOR=" + collector_->endpoint()}, base_ + "/agent.err", before);
+    const pid_t pid =
+        Spawn(words, {"LOCKSTEP_RUNTIME_DIR=" + base_ + "/run", "LOCKSTEP_COLLECTOR=" + collector_->endpoint()},
+              base_ + "/agent.err", before);
     children_.push_back(pid);
     return pid;
   }
@@ -233,11 +239,13 @@ class AgentVerbTest : public ::testing::Test {
       std::vector<std::string> words = {LOCKSTEP_TRAINSIM};
       words.insert(words.end(), options.begin(), options.end());
       const std::string number = std::to_string(rank);
-      pids.push_back(Spawn(words,
-                           {"RANK=" + number, "LOCAL_RANK=" + number, "WORLD_SIZE=" + std::to_string(ranks), "MASTER_ADDR=127.0.0.1",
-                            "MASTER_PORT=" + std::to_string(port), "LOCKSTEP_DIR=" + base_ + "/rings", "LOCKSTEP_JOB=" + job, "LOCKSTEP_GPU=full",
-                            "LOCKSTEP_RING_KIB=512", "LD_PRELOAD=" LOCKSTEP_LIBRARY, "LD_LIBRARY_PATH=" LOCKSTEP_STANDIN},
-                           base_ + "/job.log"));
+      pids.push_back(
+          Spawn(words,
+                {"RANK=" + number, "LOCAL_RANK=" + number, "WORLD_SIZE=" + std::to_string(ranks),
+                 "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port), "LOCKSTEP_DIR=" + base_ + "/rings",
+                 "LOCKSTEP_JOB=" + job, "LOCKSTEP_GPU=full", "LOCKSTEP_RING_KIB=512", "LD_PRELOAD=" LOCKSTEP_LIBRARY,
+                 "LD_LIBRARY_PATH=" LOCKSTEP_STANDIN},
+                base_ + "/job.log"));
       children_.push_back(pids.back());
     }
     return pids;
@@ -257,7 +265,9 @@ const std::vector<std::string> kLong = {"--tp", "2", "--pp", "1", "--dp", "2", "
 
 TEST_F(AgentVerbTest, AHangIsReportedLateAndItsDigestsEvidenceAndRingsCome) {
   const pid_t agent = StartAgent();
-  const std::vector<pid_t> ranks = StartJob(4, "hang", {"--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=3,step=5,kind=stall-host,comm=dp"});
+  const std::vector<pid_t> ranks = StartJob(
+      4, "hang",
+      {"--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=3,step=5,kind=stall-host,comm=dp"});
   ASSERT_TRUE(Alive(4));
   ASSERT_TRUE(collector_->Until([&] { return !collector_->late.empty(); }));
   const LateReport& late = collector_->late[0];
@@ -278,7 +288,8 @@ TEST_F(AgentVerbTest, AHangIsReportedLateAndItsDigestsEvidenceAndRingsCome) {
   EXPECT_EQ(collector_->evidence[0].reports(0).pid(), ranks[3]);
   collector_->Ask(CollectRequest::EVERYTHING);
   const std::string host = collector_->digests[0].host();
-  ASSERT_TRUE(collector_->Until([&] { return collector_->Whole(host + ".lsd") && collector_->Whole(host + ".evidence.lsd"); }));
+  ASSERT_TRUE(
+      collector_->Until([&] { return collector_->Whole(host + ".lsd") && collector_->Whole(host + ".evidence.lsd"); }));
   const std::string path = base_ + "/" + host + ".lsd";
   std::ofstream(path, std::ios::binary) << collector_->files[host + ".lsd"].content;
   const absl::StatusOr<Bundle> bundle = LoadPaths({path});
@@ -311,7 +322,8 @@ TEST_F(AgentVerbTest, OfRanksThatDieTheRingsAreSavedAndTheFirstIsToldFirst) {
   int saved = 0;
   EXPECT_TRUE(collector_->Until([&] {
     saved = 0;
-    for (const auto& entry : fs::directory_iterator(base_ + "/spool/rings")) saved += entry.path().filename().string()[0] == '.' ? 0 : 1;
+    for (const auto& entry : fs::directory_iterator(base_ + "/spool/rings"))
+      saved += entry.path().filename().string()[0] == '.' ? 0 : 1;
     return saved == 4;
   })) << saved;
   // Also of a dead job everything can be had.
@@ -347,8 +359,8 @@ TEST_F(AgentVerbTest, KilledAtAnyPointItsChunksComeWithTheirIdsAndItsSavedRingsS
       }
       EXPECT_EQ(spooled.count(hex), 1u) << "a chunk that was sent is neither acknowledged nor kept";
     }
-    // Until this agent has found the ranks: heartbeats of the one before may still come, and of a rank that ends before it is found no
-    // ring is saved.
+    // Until this agent has found the ranks: heartbeats of the one before may still come, and of a rank that ends before
+    // it is found no ring is saved.
     const int64_t started = MonotonicNs();
     agent = StartAgent();
     ASSERT_TRUE(collector_->Until([&] {
@@ -362,7 +374,9 @@ TEST_F(AgentVerbTest, KilledAtAnyPointItsChunksComeWithTheirIdsAndItsSavedRingsS
   ASSERT_TRUE(collector_->Until([&] {
     if (!fs::exists(base_ + "/spool/rings")) return false;
     for (const auto& entry : fs::directory_iterator(base_ + "/spool/rings")) {
-      if (entry.path().filename().string().find(".r1.") != std::string::npos && entry.path().filename().string()[0] != '.') return true;
+      if (entry.path().filename().string().find(".r1.") != std::string::npos &&
+          entry.path().filename().string()[0] != '.')
+        return true;
     }
     return false;
   }));
@@ -377,12 +391,15 @@ TEST_F(AgentVerbTest, KilledAtAnyPointItsChunksComeWithTheirIdsAndItsSavedRingsS
 
 TEST_F(AgentVerbTest, AnotherCollectorIsToldEverythingAnew) {
   StartAgent();
-  const std::vector<pid_t> ranks = StartJob(4, "again", {"--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=1,step=4,kind=kill,comm=tp"});
+  const std::vector<pid_t> ranks = StartJob(
+      4, "again",
+      {"--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=1,step=4,kind=kill,comm=tp"});
   ASSERT_TRUE(collector_->Until([&] { return !collector_->ended.empty() && !collector_->late.empty(); }));
   const std::string endpoint = collector_->endpoint();
   collector_.reset();
   collector_ = std::make_unique<PlayedCollector>(endpoint, 8);
-  ASSERT_TRUE(collector_->Until([&] { return !collector_->ended.empty() && !collector_->late.empty() && !collector_->heartbeats.empty(); }));
+  ASSERT_TRUE(collector_->Until(
+      [&] { return !collector_->ended.empty() && !collector_->late.empty() && !collector_->heartbeats.empty(); }));
   EXPECT_EQ(collector_->ended[0].rank(), 1);
   bool members = false;
   ASSERT_TRUE(collector_->Until([&] {
@@ -430,10 +447,11 @@ TEST_F(AgentVerbTest, OnAFullDiskItGoesOnAndSaysWhatIsMissing) {
   fs::create_directories(base_ + "/disk");
   bool mounted = true;
   const pid_t probe = fork();
-  if (probe == 0) _exit(unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                                mount("tmpfs", (base_ + "/disk").c_str(), "tmpfs", 0, "size=600k") == 0
-                            ? 0
-                            : 1);
+  if (probe == 0)
+    _exit(unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                  mount("tmpfs", (base_ + "/disk").c_str(), "tmpfs", 0, "size=600k") == 0
+              ? 0
+              : 1);
   int status = 0;
   waitpid(probe, &status, 0);
   mounted = WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -462,7 +480,8 @@ TEST_F(AgentVerbTest, OnAFullDiskItGoesOnAndSaysWhatIsMissing) {
 // Mounts, /dev/shm and process numbers of its own, as a container has.
 TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   const auto contain = [this] {
-    return unshare(CLONE_NEWNS | CLONE_NEWPID) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+    return unshare(CLONE_NEWNS | CLONE_NEWPID) == 0 &&
+           mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
            mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64m") == 0;
   };
   const pid_t probe = fork();
@@ -473,7 +492,8 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
 
   // With the default places: jobs of others on this machine are seen, too.
   const pid_t agent = Spawn({LOCKSTEP_AGENT, "--spool", base_ + "/spool"},
-                            {"LOCKSTEP_RUNTIME_DIR=" + base_ + "/run", "LOCKSTEP_COLLECTOR=" + collector_->endpoint()}, base_ + "/agent.err");
+                            {"LOCKSTEP_RUNTIME_DIR=" + base_ + "/run", "LOCKSTEP_COLLECTOR=" + collector_->endpoint()},
+                            base_ + "/agent.err");
   children_.push_back(agent);
   const std::string job = "contained-" + std::to_string(getpid());
   const int port = *FreePort();
@@ -483,8 +503,9 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!contain()) _exit(1);
     const pid_t inner = Spawn({LOCKSTEP_TRAINSIM, "--tp", "1", "--pp", "1", "--dp", "1", "--steps", "100000"},
-                              {"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port),
-                               "LOCKSTEP_JOB=" + job, "LOCKSTEP_RING_KIB=512", "LD_PRELOAD=" LOCKSTEP_LIBRARY, "LD_LIBRARY_PATH=" LOCKSTEP_STANDIN},
+                              {"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1",
+                               "MASTER_PORT=" + std::to_string(port), "LOCKSTEP_JOB=" + job, "LOCKSTEP_RING_KIB=512",
+                               "LD_PRELOAD=" LOCKSTEP_LIBRARY, "LD_LIBRARY_PATH=" LOCKSTEP_STANDIN},
                               base_ + "/job.log", [] { mount("proc", "/proc", "proc", 0, nullptr); });
     int ended = 0;
     waitpid(inner, &ended, 0);
@@ -504,7 +525,8 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   kill(inside[0], SIGKILL);
   End(outer, 0);
   ASSERT_TRUE(collector_->Until([&] {
-    return std::any_of(collector_->ended.begin(), collector_->ended.end(), [&](const ProcessEnded& e) { return e.job().job() == job; });
+    return std::any_of(collector_->ended.begin(), collector_->ended.end(),
+                       [&](const ProcessEnded& e) { return e.job().job() == job; });
   }));
   EXPECT_TRUE(collector_->Until([&] {
     for (const auto& entry : fs::directory_iterator(base_ + "/spool/rings")) {
@@ -530,7 +552,8 @@ TEST_F(AgentVerbTest, WrongArgumentsAndPlacesAreSaidAndNothingStarts) {
   EXPECT_EQ(run({"--spool-bytes", "lots"}).first, 2);
   EXPECT_EQ(run({"--late-after", "-1"}).first, 2);
   const std::string spool = "--spool=" + base_ + "/own";
-  const auto open_network = run({spool, "--collector", "tcp://192.0.2.1:9470"}, {"HOME=" + base_, "LOCKSTEP_KEYS=" + base_});
+  const auto open_network =
+      run({spool, "--collector", "tcp://192.0.2.1:9470"}, {"HOME=" + base_, "LOCKSTEP_KEYS=" + base_});
   EXPECT_EQ(open_network.first, 1);
   EXPECT_THAT(open_network.second, HasSubstr("lockstep keygen"));
   EXPECT_EQ(run({spool, "--metrics", "0.0.0.0:9400", "--collector", collector_->endpoint()}).first, 2);

@@ -18,15 +18,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/evidence/redact.h"
 #include "analyzer/formats/lsd/columns.h"
 #include "analyzer/formats/lsd/convert.h"
 #include "analyzer/formats/lsd/format.h"
-#include "analyzer/evidence/redact.h"
 #include "analyzer/formats/ring/loader.h"
 #include "analyzer/util/time_units.h"
+#include "collector/common/rank_set.h"
 #include "collector/detect/ends.h"
 #include "collector/host/proc.h"
-#include "collector/common/rank_set.h"
 #include "collector/rings/snapshot_merge.h"
 #include "recorder/ring/reader.h"
 
@@ -46,7 +46,8 @@ constexpr int64_t kEndUncertainty = 5 * kMs;
 std::string Safe(const std::string& text, size_t most) {
   std::string safe;
   for (char c : text.substr(0, most)) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
     safe.push_back(plain ? c : '_');
   }
   return safe.empty() ? "_" : safe;
@@ -57,18 +58,24 @@ int32_t RankOf(const ring::Snapshot& digest) {
   if (digest.process.rank >= 0) return digest.process.rank <= kMostRank ? digest.process.rank : -1;
   const ring::CommSnapshot* largest = nullptr;
   for (const ring::CommSnapshot& comm : digest.comms) {
-    if (comm.member_rank >= 0 && comm.parent_id == 0 && (largest == nullptr || comm.size > largest->size)) largest = &comm;
+    if (comm.member_rank >= 0 && comm.parent_id == 0 && (largest == nullptr || comm.size > largest->size))
+      largest = &comm;
   }
   return largest == nullptr || largest->member_rank > kMostRank ? -1 : largest->member_rank;
 }
 
 ProcessState::Life LifeOf(Life life) {
   switch (life) {
-    case Life::kRunning: return ProcessState::RUNNING;
-    case Life::kExited: return ProcessState::EXITED;
-    case Life::kKilled: return ProcessState::KILLED;
-    case Life::kGone: return ProcessState::GONE;
-    default: return ProcessState::LIFE_UNKNOWN;
+    case Life::kRunning:
+      return ProcessState::RUNNING;
+    case Life::kExited:
+      return ProcessState::EXITED;
+    case Life::kKilled:
+      return ProcessState::KILLED;
+    case Life::kGone:
+      return ProcessState::GONE;
+    default:
+      return ProcessState::LIFE_UNKNOWN;
   }
 }
 
@@ -92,8 +99,8 @@ struct HostSource::Ring {
   std::string base;       // its job's serialized identity, but for the life
   Job* job = nullptr;     // null: not known yet
   int32_t rank = -1;
-  pid_t pid = 0;       // here; 0: not known
-  pid_t shown_pid = 0;  // the same, and kept after its end; 0: as the process itself is called
+  pid_t pid = 0;         // here; 0: not known
+  pid_t shown_pid = 0;   // the same, and kept after its end; 0: as the process itself is called
   std::string identity;  // of the process: pid, namespace, start
   bool alive = false, saved = false, told = true;
   int64_t ended_real_ns = 0;
@@ -108,7 +115,8 @@ struct HostSource::Ring {
   int64_t progress_ns = 0;
 };
 
-HostSource::HostSource(const HostSourceOptions& options, Spool* spool) : options_(options), began_ns_(MonotonicNs()), spool_(spool) {}
+HostSource::HostSource(const HostSourceOptions& options, Spool* spool)
+    : options_(options), began_ns_(MonotonicNs()), spool_(spool) {}
 
 HostSource::~HostSource() {
   workshop_.reset();
@@ -150,7 +158,8 @@ void HostSource::ClearWork() {
   workshop_->ClearWake();
 }
 
-// Names of saved rings: JOB.STEP.RESTART.rRANK.PID-START.END.ring, END is how and when it ended: kSIGNAL-MONO, xSTATUS-MONO or g0-MONO.
+// Names of saved rings: JOB.STEP.RESTART.rRANK.PID-START.END.ring, END is how and when it ended: kSIGNAL-MONO,
+// xSTATUS-MONO or g0-MONO.
 void HostSource::AdoptSaved() {
   for (const std::string& name : spool_->SavedRings()) {
     FoundRing found;
@@ -177,7 +186,9 @@ void HostSource::AdoptSaved() {
         (parts[5][0] == 'k' ? process.signal : process.exit_code) = number;
       }
       // The copy is the agent's own; whose ring it was stands in front.
-      if (const size_t at = parts[0].find('-'); at != std::string::npos && absl::SimpleAtoi(parts[0].substr(0, at), &uid)) found.uid = uid;
+      if (const size_t at = parts[0].find('-');
+          at != std::string::npos && absl::SimpleAtoi(parts[0].substr(0, at), &uid))
+        found.uid = uid;
     }
     ring->key = next_key_++;
     ring->file = std::move(found);
@@ -231,8 +242,8 @@ bool HostSource::Read(Ring* ring) {
   }
   const ring::ProcessInfo &before = ring->digest.process, &now = digest.process;
   // Whose it is was proven once; a file that says something else now is not believed any more.
-  if (before.pid != now.pid || before.start_ticks != now.start_ticks || before.job != now.job || before.step != now.step ||
-      before.restart_count != now.restart_count || before.rank != now.rank) {
+  if (before.pid != now.pid || before.start_ticks != now.start_ticks || before.job != now.job ||
+      before.step != now.step || before.restart_count != now.restart_count || before.rank != now.rank) {
     ++counters_.changed;
     Log(absl::StrCat("the ring ", ring->file.path, " changed whose it is; what it says now is ignored"));
     return false;
@@ -251,7 +262,8 @@ void HostSource::SampleMarks(Ring* ring) {
 void HostSource::Identify(Ring* ring) {
   const ring::ProcessInfo& info = ring->digest.process;
   ring->rank = RankOf(ring->digest);
-  ring->identity = absl::StrCat(info.pid_namespace_inode, "/", info.pid, "/", info.start_ticks, "/", info.created_mono_ns);
+  ring->identity =
+      absl::StrCat(info.pid_namespace_inode, "/", info.pid, "/", info.start_ticks, "/", info.created_mono_ns);
   JobIdentity identity;
   identity.set_job(CleanUtf8(info.job, 256));
   identity.set_step(CleanUtf8(info.step, 256));
@@ -260,7 +272,8 @@ void HostSource::Identify(Ring* ring) {
   ring->base = identity.SerializeAsString();
   // The same process may be there twice: as itself, and as its copy in the spool.
   for (const auto& [key, other] : rings_) {
-    if (other.get() == ring || other->base != ring->base || other->identity != ring->identity || other->replaced) continue;
+    if (other.get() == ring || other->base != ring->base || other->identity != ring->identity || other->replaced)
+      continue;
     if (other->from_spool == ring->from_spool) continue;
     ring->saved = other->saved = true;
     if (other->from_spool) {
@@ -301,8 +314,9 @@ void HostSource::Sort(Ring* ring) {
   const auto put = [this](Ring* one, int number) {
     Job* const job = number == Namesakes::kUndecided ? nullptr : JobOf(one->base, number);
     if (job != nullptr && job != one->job && number > 0) {
-      Log(absl::StrCat("pid ", one->digest.process.pid, ", rank ", one->rank, " of ", job->identity.job(),
-                       ", is of another job of that name: it shares no communicator with the other process of its rank"));
+      Log(absl::StrCat(
+          "pid ", one->digest.process.pid, ", rank ", one->rank, " of ", job->identity.job(),
+          ", is of another job of that name: it shares no communicator with the other process of its rank"));
     }
     one->job = job;
     if (job != nullptr) job->lived |= one->alive;
@@ -310,7 +324,8 @@ void HostSource::Sort(Ring* ring) {
   put(ring, life);
   for (const Namesakes::Move& move : moves) {
     uint64_t key = 0;
-    if (const auto other = absl::SimpleAtoi(move.sender, &key) ? rings_.find(key) : rings_.end(); other != rings_.end() && other->second.get() != ring) {
+    if (const auto other = absl::SimpleAtoi(move.sender, &key) ? rings_.find(key) : rings_.end();
+        other != rings_.end() && other->second.get() != ring) {
       put(other->second.get(), move.to);
     }
   }
@@ -333,7 +348,8 @@ void HostSource::Follow(Ring* ring) {
   ring->pid = ring->shown_pid = *pid;
   ring->process.life = Life::kRunning;
   ring->progress_ns = MonotonicNs();
-  if (!ends_->Add(*pid, pidfd, ring->key)) Log(absl::StrCat("process ", *pid, " cannot be watched: its end will be noticed late"));
+  if (!ends_->Add(*pid, pidfd, ring->key))
+    Log(absl::StrCat("process ", *pid, " cannot be watched: its end will be noticed late"));
 }
 
 void HostSource::Save(Ring* ring) {
@@ -344,9 +360,9 @@ void HostSource::Save(Ring* ring) {
   const std::string end = process.life == Life::kKilled   ? absl::StrCat("k", process.signal)
                           : process.life == Life::kExited ? absl::StrCat("x", process.exit_code)
                                                           : "g0";
-  spool_->SaveRing(ring->file.fd, absl::StrCat(ring->file.uid, "-", Safe(info.job, 60), ".", Safe(info.step, 20), ".", info.restart_count, ".r",
-                                               ring->rank, ".", info.pid, "-", info.start_ticks, ".", end, "-",
-                                               process.ended_mono_ns, ".ring"));
+  spool_->SaveRing(ring->file.fd, absl::StrCat(ring->file.uid, "-", Safe(info.job, 60), ".", Safe(info.step, 20), ".",
+                                               info.restart_count, ".r", ring->rank, ".", info.pid, "-",
+                                               info.start_ticks, ".", end, "-", process.ended_mono_ns, ".ring"));
   ++counters_.saved;
 }
 
@@ -377,7 +393,8 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
     marks_.Remove(ring->marks);
     ring->marks->SeeLast(ring->digest);
   }
-  const bool clean = ring->digest.process.state == ring::RecorderState::kCleanExit || before == ring::RecorderState::kReplaced;
+  const bool clean =
+      ring->digest.process.state == ring::RecorderState::kCleanExit || before == ring::RecorderState::kReplaced;
   if (process.life == Life::kGone && !clean) Save(ring);
   if (!was_alive && (end == nullptr || clean)) return;  // its end is no news
   ring->ended_real_ns = end->real_ns;
@@ -386,7 +403,9 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   ++counters_.ended;
   const bool badly = process.life == Life::kKilled || (process.life == Life::kExited ? process.exit_code != 0 : !clean);
   if (badly) ++counters_.ended_badly;
-  if (badly) Log(absl::StrCat("rank ", ring->rank, " of ", CleanUtf8(ring->digest.process.job, 256), " (pid ", ring->digest.process.pid, ") ", EndText(process), "; its ring is saved"));
+  if (badly)
+    Log(absl::StrCat("rank ", ring->rank, " of ", CleanUtf8(ring->digest.process.job, 256), " (pid ",
+                     ring->digest.process.pid, ") ", EndText(process), "; its ring is saved"));
 }
 
 void HostSource::Handle() {
@@ -533,8 +552,8 @@ void HostSource::ShowJobs(int64_t mono_ns) {
       Ring*& one = chosen[ring->rank];
       if (one != nullptr && one->alive && ring->alive && job->claimed_twice.insert(ring->rank).second) {
         ++counters_.duplicates;
-        Log(absl::StrCat("two processes of ", job->identity.job(), " say that they are rank ", ring->rank, ": pids ", one->digest.process.pid,
-                         " and ", ring->digest.process.pid, "; the younger one is shown"));
+        Log(absl::StrCat("two processes of ", job->identity.job(), " say that they are rank ", ring->rank, ": pids ",
+                         one->digest.process.pid, " and ", ring->digest.process.pid, "; the younger one is shown"));
       }
       const auto order = [](const Ring* r) { return std::make_pair(r->alive, r->digest.process.created_mono_ns); };
       if (one == nullptr || order(one) <= order(ring)) one = ring;
@@ -547,7 +566,8 @@ void HostSource::ShowJobs(int64_t mono_ns) {
       sight.view.slot = static_cast<int32_t>(ring->key);
       sight.view.alive = ring->alive;
       const Process& process = ring->process;
-      const bool left_well = process.life == Life::kGone && ring->digest.process.state == ring::RecorderState::kCleanExit;
+      const bool left_well =
+          process.life == Life::kGone && ring->digest.process.state == ring::RecorderState::kCleanExit;
       sight.view.ended_badly = !ring->alive && !left_well && (process.life != Life::kExited || process.exit_code != 0);
       sight.rank = ring->rank;
       sight.state = ring->state;
@@ -635,8 +655,10 @@ void HostSource::FillDigest(const CollectRequest& request, Digest* out) {
   EncodeDigest(bundle, wanted.ok() ? wanted->List() : std::vector<int32_t>(), out);
   const int64_t now = MonotonicNs();
   for (RankDigest& digest : *out->mutable_ranks()) {
-    const auto ring = std::find_if(rings.begin(), rings.end(), [&](const Ring* r) { return r->alive && r->rank == digest.rank().rank(); });
-    if (ring != rings.end() && (*ring)->sampler.idle_since_ns() > 0) digest.set_idle_ns(now - (*ring)->sampler.idle_since_ns());
+    const auto ring = std::find_if(rings.begin(), rings.end(),
+                                   [&](const Ring* r) { return r->alive && r->rank == digest.rank().rank(); });
+    if (ring != rings.end() && (*ring)->sampler.idle_since_ns() > 0)
+      digest.set_idle_ns(now - (*ring)->sampler.idle_since_ns());
   }
 }
 
@@ -689,8 +711,8 @@ void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Dige
       const Membership& membership = rank.memberships[i];
       const bool known = membership.comm < bundle.comms.size();
       if (known) used.insert(membership.comm);
-      *digest->add_communicators() =
-          EncodeMembership(membership, known ? bundle.comms[membership.comm] : kNobodys, rank.rank, static_cast<uint32_t>(i));
+      *digest->add_communicators() = EncodeMembership(membership, known ? bundle.comms[membership.comm] : kNobodys,
+                                                      rank.rank, static_cast<uint32_t>(i));
     }
     // A digest has the last operations of each communicator only. The newest are what matters.
     absl::Span<const Op> ops(rank.ops);

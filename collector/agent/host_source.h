@@ -1,6 +1,6 @@
-// The ranks of this host as the agent's session sees them: real rings, their processes, what they left. Keeps every ring's
-// descriptor from discovery, saves the ring of each abnormal end before it does anything else about it, keeps jobs and
-// their generations apart, and answers digest, evidence and full requests.
+// The ranks of this host as the agent's session sees them: real rings, their processes, what they left. Keeps every
+// ring's descriptor from discovery, saves the ring of each abnormal end before it does anything else about it, keeps
+// jobs and their generations apart, and answers digest, evidence and full requests.
 //
 // One thread owns it; what takes long (stacks, whole rings) is done by threads of its own.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_HOST_SOURCE_H_
@@ -15,14 +15,14 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/model/bundle.h"
-#include "collector/agent/source.h"
 #include "collector/agent/host_workshop.h"
-#include "collector/rings/mark_sampler.h"
+#include "collector/agent/source.h"
+#include "collector/agent/spool.h"
 #include "collector/common/namesakes.h"
 #include "collector/host/process_sample.h"
 #include "collector/rings/finder.h"
+#include "collector/rings/mark_sampler.h"
 #include "collector/rings/process.h"
-#include "collector/agent/spool.h"
 #include "proto/evidence.pb.h"
 
 namespace lockstep {
@@ -102,9 +102,9 @@ class HostSource final : public AgentSource {
   std::unique_ptr<EndWatcher> ends_;
   std::unique_ptr<HostWorkshop> workshop_;
   MarkSampler marks_;
-  std::map<uint64_t, std::unique_ptr<Ring>> rings_;  // by number, in order of discovery
+  std::map<uint64_t, std::unique_ptr<Ring>> rings_;   // by number, in order of discovery
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
-  std::map<std::string, Namesakes> namesakes_;        // by serialized identity without its life; senders are rings by key
+  std::map<std::string, Namesakes> namesakes_;  // by serialized identity without its life; senders are rings by key
   std::vector<Job*> shown_;
   // Rings of one user are read as often as a hundredth of a core allows, so that nobody's many rings make others' late.
   struct Share {

@@ -1,6 +1,6 @@
 // The agent's ranks: processes proven, followed, ended; rings saved; jobs apart; what hostile rings claim.
-#include "analyzer/util/time_units.h"
 #include "collector/agent/host_source.h"
+#include "analyzer/util/time_units.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -12,8 +12,8 @@
 #include <fstream>
 #include <functional>
 
-#include "collector/host/proc.h"
 #include "collector/common/rank_set.h"
+#include "collector/host/proc.h"
 #include "collector/testing/ring.h"
 
 namespace lockstep {
@@ -99,7 +99,8 @@ class HostSourceTest : public ::testing::Test {
 };
 
 TEST_F(HostSourceTest, OfRanksThatEndTogetherTheFirstIsToldFirstAndRingsOfAbnormalEndsAreSaved) {
-  TestRank good(Path("r0"), {.rank = 0}, 0), bad(Path("r1"), {.rank = 1}, 3), killed(Path("r2"), {.rank = 2}), lives(Path("r3"), {.rank = 3});
+  TestRank good(Path("r0"), {.rank = 0}, 0), bad(Path("r1"), {.rank = 1}, 3), killed(Path("r2"), {.rank = 2}),
+      lives(Path("r3"), {.rank = 3});
   for (const char* name : {"r0", "r1", "r2", "r3"}) Adopt(name);
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 4; }));
   ProcessEnded ended;
@@ -188,7 +189,8 @@ TEST_F(HostSourceTest, TheSameRingFromTheFolderAndFromTheSpoolIsOneRank) {
   Open();
   Adopt("r0");
   Adopt("r1");
-  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2 && source_->counters().rings == 2; }));
+  ASSERT_TRUE(
+      Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2 && source_->counters().rings == 2; }));
   ASSERT_TRUE(spool_->Flush(30 * kSecond));
   EXPECT_EQ(spool_->SavedRings().size(), 1u);
   Digest digest;
@@ -197,8 +199,8 @@ TEST_F(HostSourceTest, TheSameRingFromTheFolderAndFromTheSpoolIsOneRank) {
 }
 
 TEST_F(HostSourceTest, JobsGenerationsAndUsersStayApart) {
-  TestRank a(Path("a"), {.job = "a", .rank = 0}), b(Path("b"), {.job = "b", .rank = 0}), again(Path("a1"), {.job = "a", .restart = 1, .rank = 0}),
-      step(Path("s"), {.job = "a", .step = "2", .rank = 0});
+  TestRank a(Path("a"), {.job = "a", .rank = 0}), b(Path("b"), {.job = "b", .rank = 0}),
+      again(Path("a1"), {.job = "a", .restart = 1, .rank = 0}), step(Path("s"), {.job = "a", .step = "2", .rank = 0});
   for (const char* name : {"a", "b", "a1", "s"}) Adopt(name);
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 4; }));
   for (size_t i = 0; i < 4; ++i) {
@@ -226,7 +228,8 @@ TEST_F(HostSourceTest, OfTwoProcessesThatSayTheyAreOneRankTheYoungerIsShownAndIt
 }
 
 TEST_F(HostSourceTest, TwoJobsOfOneNameOnAHostAreToldApart) {
-  TestRank one(Path("a"), {.rank = 5}), other(Path("b"), {.rank = 5, .comm = 78}), more(Path("c"), {.rank = 6, .comm = 78});
+  TestRank one(Path("a"), {.rank = 5}), other(Path("b"), {.rank = 5, .comm = 78}),
+      more(Path("c"), {.rank = 6, .comm = 78});
   for (const char* name : {"a", "b", "c"}) Adopt(name);
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 2; }));
   ASSERT_EQ(source_->ranks(0).size(), 1u);
@@ -331,7 +334,8 @@ TEST_F(HostSourceTest, AJobThatWasOverBeforeIsNotShownAndOneThatEndsIsForLong) {
 
 // Recorders are as old as the jobs that they were started with, and may be newer than the agent.
 TEST_F(HostSourceTest, RingsOfOlderAndNewerRecordersAreReadSideBySide) {
-  TestRank old(Path("old"), {.rank = 0, .first_layout = true}), now(Path("now"), {.rank = 1}), later(Path("later"), {.rank = 2, .layout = 3});
+  TestRank old(Path("old"), {.rank = 0, .first_layout = true}), now(Path("now"), {.rank = 1}),
+      later(Path("later"), {.rank = 2, .layout = 3});
   for (const char* name : {"old", "now", "later"}) Adopt(name);
   ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 3; }));
   for (int32_t rank : {0, 1, 2}) {

@@ -17,15 +17,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/evidence/redact.h"
 #include "analyzer/formats/lsd/convert.h"
 #include "analyzer/formats/lsd/writer.h"
-#include "analyzer/evidence/redact.h"
 #include "analyzer/formats/ring/loader.h"
+#include "collector/common/rank_set.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/evidence.h"
-#include "collector/incident/incident.h"
 #include "collector/host/proc.h"
-#include "collector/common/rank_set.h"
+#include "collector/incident/incident.h"
 #include "collector/rings/snapshot_merge.h"
 #include "recorder/ring/reader.h"
 
@@ -104,7 +104,8 @@ class Workshop final : public HostWorkshop {
     }
     const bool again = making_.contains(key) || dumps_.size() >= kMostOrders ||
                        spool_->Knows(request, FileNameOf(options_.host, phase));
-    const bool stacks_alone = phase == CollectRequest::EVIDENCE && order.request.ranks().first().empty() && !order.request.merged().first().empty();
+    const bool stacks_alone = phase == CollectRequest::EVIDENCE && order.request.ranks().first().empty() &&
+                              !order.request.merged().first().empty();
     if (again || stacks_alone || order.rings.empty()) {
       CloseAll(&order.rings);
     } else {
@@ -241,7 +242,8 @@ class Workshop final : public HostWorkshop {
       std::lock_guard lock(mutex_);
       making_.erase({order.request.request(), order.request.phase()});
       ++(status.ok() ? counters_.dumps : counters_.dumps_failed);
-      // The collector need not wait for a file that will not come. Whoever was asked for ranks of others has nothing to say.
+      // The collector need not wait for a file that will not come. Whoever was asked for ranks of others has nothing to
+      // say.
       if (status.ok() || absl::IsOutOfRange(status)) continue;
       HostEvidence evidence = Envelope(order.request);
       evidence.set_problem(HostRedaction().Text(absl::StrCat("no rings of ", options_.host, ": ", status.message())));
@@ -302,7 +304,8 @@ class Workshop final : public HostWorkshop {
     file.like.set_request(order->request.request());
     const std::string path = spool_->WorkPath(file.like.file());
     absl::Status status = WriteLsd(bundle, chosen, header, path);
-    while (absl::IsResourceExhausted(status) && spool_->MakeRoom(file.kind)) status = WriteLsd(bundle, chosen, header, path);
+    while (absl::IsResourceExhausted(status) && spool_->MakeRoom(file.kind))
+      status = WriteLsd(bundle, chosen, header, path);
     if (!status.ok()) return status;
     std::lock_guard lock(mutex_);
     if (canceled_.contains(order->request.request())) {

@@ -1,5 +1,5 @@
-// The agent's slow work: evidence of processes, and whole rings as dump files for the spool. Threads of its own; evidence
-// does not wait for dumps.
+// The agent's slow work: evidence of processes, and whole rings as dump files for the spool. Threads of its own;
+// evidence does not wait for dumps.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_
 #define LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_
 
@@ -14,8 +14,8 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/model/bundle.h"
-#include "collector/rings/mark_sampler.h"
 #include "collector/agent/spool.h"
+#include "collector/rings/mark_sampler.h"
 #include "proto/evidence.pb.h"
 #include "proto/wire.pb.h"
 #include "recorder/ring/snapshot.h"
@@ -25,18 +25,18 @@ namespace lockstep {
 struct WorkshopOptions {
   std::string host, boot_id, version, rack, leaf_switch;
   std::function<EvidenceReport(pid_t pid, int ring)> gather;  // empty: only what is known already is reported
-  size_t evidence_at_once = 4;                      // processes
+  size_t evidence_at_once = 4;                                // processes
 };
 
 struct WorkRing {
   int fd = -1;  // taken over
   std::string path;
   int32_t rank = -1;
-  pid_t pid = 0;  // here; 0: it has ended
+  pid_t pid = 0;        // here; 0: it has ended
   pid_t shown_pid = 0;  // likewise, of one that has ended, too; 0: not known
   Process process;
   std::shared_ptr<const MarkTimes> marks;  // what was seen of its GPU; may be null
-  std::optional<ring::Snapshot> at_end;  // digest of a process that ended, as it was then
+  std::optional<ring::Snapshot> at_end;    // digest of a process that ended, as it was then
 };
 
 struct WorkOrder {

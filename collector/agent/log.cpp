@@ -29,7 +29,9 @@ absl::Status AgentLog::Open(const std::string& path, uint64_t most_bytes) {
   path_ = path;
   most_bytes_ = most_bytes;
   fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0640);
-  if (fd_ < 0) return absl::UnavailableError(absl::StrCat("cannot write the log ", path, ": ", strerror(errno), "; name another file (--log)"));
+  if (fd_ < 0)
+    return absl::UnavailableError(
+        absl::StrCat("cannot write the log ", path, ": ", strerror(errno), "; name another file (--log)"));
   struct stat info {};
   bytes_ = fstat(fd_, &info) == 0 && S_ISREG(info.st_mode) ? static_cast<uint64_t>(info.st_size) : 0;
   return absl::OkStatus();
@@ -52,8 +54,8 @@ void AgentLog::Put(const std::string& line) {
   tm parts{};
   gmtime_r(&seconds, &parts);
   char date[96];
-  snprintf(date, sizeof date, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ ", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
-           parts.tm_min, parts.tm_sec, static_cast<int>(real / 1'000'000 % 1000));
+  snprintf(date, sizeof date, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ ", parts.tm_year + 1900, parts.tm_mon + 1,
+           parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, static_cast<int>(real / 1'000'000 % 1000));
   std::string text = date;
   for (const char c : line.substr(0, kMostLine)) text.push_back(static_cast<unsigned char>(c) < ' ' ? '?' : c);
   text.push_back('\n');

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/settings/merge.h"
-#include "collector/rings/clean.h"
 #include "collector/common/runtime_folder.h"
+#include "collector/rings/clean.h"
 
 namespace lockstep {
 namespace {
@@ -37,7 +37,8 @@ absl::Status ParseBytes(const std::string& name, std::string value, uint64_t* by
       value.pop_back();
     }
   }
-  if (!absl::SimpleAtoi(value, &number) || number == 0 || number > (uint64_t{1} << 50) / unit || number * unit < (1 << 20)) {
+  if (!absl::SimpleAtoi(value, &number) || number == 0 || number > (uint64_t{1} << 50) / unit ||
+      number * unit < (1 << 20)) {
     return Usage(absl::StrCat(name, " takes a number of bytes from 1M to 1024T (k, M, G, T), not '", whole, "'"));
   }
   *bytes = number * unit;
@@ -77,7 +78,8 @@ void FillDefaults(AgentOptions* options) {
     options->host = name.nodename;
   }
   // On loopback keys are used where somebody named some: a collector there may go without.
-  bool keys = !Variable("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() || !options->security.server_key.empty();
+  bool keys =
+      !Variable("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() || !options->security.server_key.empty();
   for (const std::string& endpoint : options->collectors) keys |= !wire::IsLocal(endpoint);
   if (keys && !options->security.insecure) {
     if (options->security.own_key.empty()) options->security.own_key = FindKey("agent.key");
@@ -159,9 +161,10 @@ absl::StatusOr<AgentOptions> ParseWords(const std::vector<std::string>& words) {
       option = option.substr(0, equals);
       has_value = true;
     }
-    const bool known = option == "--collector" || option == "--key" || option == "--server-key" || option == "--spool" ||
-                       option == "--spool-bytes" || option == "--rings" || option == "--log" || option == "--metrics" || option == "--host" ||
-                       option == "--late-after" || option == "--out" || option == "--redact" || option == "--keep-rings" || option == "--keep-ring-bytes";
+    const bool known = option == "--collector" || option == "--key" || option == "--server-key" ||
+                       option == "--spool" || option == "--spool-bytes" || option == "--rings" || option == "--log" ||
+                       option == "--metrics" || option == "--host" || option == "--late-after" || option == "--out" ||
+                       option == "--redact" || option == "--keep-rings" || option == "--keep-ring-bytes";
     if (!known) return Usage(absl::StrCat("unknown argument '", words[at], "'"));
     if (!has_value) {
       if (at + 1 >= words.size()) return Usage(absl::StrCat(option, " takes a value"));
@@ -191,10 +194,13 @@ absl::StatusOr<AgentOptions> ParseWords(const std::vector<std::string>& words) {
     } else if (option == "--out") {
       options.out = value;
     } else if (option == "--keep-rings") {
-      if (!ParseAge(value, &options.keep_rings_s)) return Usage(absl::StrCat("--keep-rings takes an age such as 90s, 10m, 36h or 7d, or 0, not '", value, "'"));
+      if (!ParseAge(value, &options.keep_rings_s))
+        return Usage(absl::StrCat("--keep-rings takes an age such as 90s, 10m, 36h or 7d, or 0, not '", value, "'"));
     } else if (option == "--keep-ring-bytes") {
       options.keep_ring_bytes = 0;
-      if (absl::Status status = value == "0" ? absl::OkStatus() : ParseBytes(option, value, &options.keep_ring_bytes); !status.ok()) return status;
+      if (absl::Status status = value == "0" ? absl::OkStatus() : ParseBytes(option, value, &options.keep_ring_bytes);
+          !status.ok())
+        return status;
     } else if (option == "--spool-bytes") {
       if (absl::Status status = ParseBytes(option, value, &options.spool_bytes); !status.ok()) return status;
     } else {
@@ -206,9 +212,11 @@ absl::StatusOr<AgentOptions> ParseWords(const std::vector<std::string>& words) {
     }
   }
   if (options.alone && !options.collectors.empty()) return Usage("--alone and --collector are two ways: choose one");
-  if (!options.alone && !options.out.empty()) return Usage("--out is for --alone: incidents are elsewhere the collector's");
+  if (!options.alone && !options.out.empty())
+    return Usage("--out is for --alone: incidents are elsewhere the collector's");
   FillDefaults(&options);
-  if (options.alone && options.out.empty()) options.out = options.spool.substr(0, options.spool.find_last_of('/') + 1) + "incidents";
+  if (options.alone && options.out.empty())
+    options.out = options.spool.substr(0, options.spool.find_last_of('/') + 1) + "incidents";
   return options;
 }
 

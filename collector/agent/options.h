@@ -15,25 +15,25 @@ namespace lockstep {
 struct AgentOptions {
   std::vector<std::string> collectors;  // endpoints, tried in this order; empty: none, it works by itself
   wire::Security security;
-  std::string spool;                    // folder
+  std::string spool;  // folder
   uint64_t spool_bytes = uint64_t{4} << 30;
-  std::vector<std::string> rings;       // empty: the default places
-  int64_t keep_rings_s = 7 * 86400;     // of dead processes, since anything was recorded; 0: however old
+  std::vector<std::string> rings;                // empty: the default places
+  int64_t keep_rings_s = 7 * 86400;              // of dead processes, since anything was recorded; 0: however old
   uint64_t keep_ring_bytes = uint64_t{5} << 30;  // of them in a folder; 0: however much
   bool containers = true;
-  std::string log;                      // file
-  std::string metrics;                  // empty: none
-  std::string host;                     // as the rings call it
+  std::string log;      // file
+  std::string metrics;  // empty: none
+  std::string host;     // as the rings call it
   int64_t late_after_ns = 5'000'000'000;
-  bool alone = false;                   // with a collector of its own, for this host's tools
-  std::string out;                      // its incidents; empty: beside the spool
+  bool alone = false;                     // with a collector of its own, for this host's tools
+  std::string out;                        // its incidents; empty: beside the spool
   RedactLevel redact = RedactLevel::kNo;  // before anything leaves the host
-  bool config_files = true;                // were read
+  bool config_files = true;               // were read
   bool help = false, version = false;
 };
 
-// Options come before the environment, that before configuration files (analyzer/settings), these before the defaults, which
-// are filled in. InvalidArgument with one line that names the argument, or the variable or line it came from.
+// Options come before the environment, that before configuration files (analyzer/settings), these before the defaults,
+// which are filled in. InvalidArgument with one line that names the argument, or the variable or line it came from.
 absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv);
 const char* AgentHelp();
 

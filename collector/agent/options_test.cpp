@@ -25,8 +25,9 @@ absl::StatusOr<AgentOptions> Parse(std::vector<std::string> words) {
 class AgentOptionsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"LOCKSTEP_COLLECTOR", "LOCKSTEP_KEY", "LOCKSTEP_SERVER_KEY", "LOCKSTEP_SPOOL", "LOCKSTEP_SPOOL_BYTES",
-                             "LOCKSTEP_AGENT_RINGS", "LOCKSTEP_AGENT_LOG", "LOCKSTEP_METRICS", "LOCKSTEP_HOST"}) {
+    for (const char* name :
+         {"LOCKSTEP_COLLECTOR", "LOCKSTEP_KEY", "LOCKSTEP_SERVER_KEY", "LOCKSTEP_SPOOL", "LOCKSTEP_SPOOL_BYTES",
+          "LOCKSTEP_AGENT_RINGS", "LOCKSTEP_AGENT_LOG", "LOCKSTEP_METRICS", "LOCKSTEP_HOST"}) {
       unsetenv(name);
     }
   }
@@ -58,7 +59,8 @@ TEST_F(AgentOptionsTest, OptionsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_EQ(options->keep_ring_bytes, 0u);
   EXPECT_FALSE(Parse({"--alone", "--keep-rings", "week"}).ok());
   EXPECT_FALSE(Parse({"--alone", "--keep-ring-bytes", "some"}).ok());
-  options = Parse({"--collector", "ipc:///x", "--spool=/given", "--rings", "/c", "--rings=/d", "--spool-bytes", "500M", "--log=/l", "--late-after", "2.5"});
+  options = Parse({"--collector", "ipc:///x", "--spool=/given", "--rings", "/c", "--rings=/d", "--spool-bytes", "500M",
+                   "--log=/l", "--late-after", "2.5"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_THAT(options->collectors, ElementsAre("ipc:///x"));
   EXPECT_THAT(options->rings, ElementsAre("/c", "/d"));
@@ -88,8 +90,13 @@ TEST_F(AgentOptionsTest, KeysAreLookedForWhereTheCollectorIsFarAwayOrSomebodyNam
 }
 
 TEST_F(AgentOptionsTest, WhatMakesNoSenseIsNamed) {
-  for (const auto& words : std::vector<std::vector<std::string>>{
-           {"--what"}, {"word"}, {"--collector"}, {"--collector="}, {"--spool-bytes", "1k"}, {"--spool-bytes", "99999999T"}, {"--late-after", "nan"}}) {
+  for (const auto& words : std::vector<std::vector<std::string>>{{"--what"},
+                                                                 {"word"},
+                                                                 {"--collector"},
+                                                                 {"--collector="},
+                                                                 {"--spool-bytes", "1k"},
+                                                                 {"--spool-bytes", "99999999T"},
+                                                                 {"--late-after", "nan"}}) {
     const absl::StatusOr<AgentOptions> options = Parse(words);
     ASSERT_FALSE(options.ok()) << words[0];
     EXPECT_THAT(std::string(options.status().message()), HasSubstr(words[0].substr(0, words[0].find('='))));

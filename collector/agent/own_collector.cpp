@@ -32,7 +32,8 @@ constexpr size_t kLongestSocketPath = 107;  // sun_path
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> SettledOptions(bool files) {
-  static constexpr absl::string_view kOwn[] = {"listen", "key", "known-keys", "keys", "insecure", "out", "upstream", "server-key", "metrics", "late-after"};
+  static constexpr absl::string_view kOwn[] = {"listen", "key",      "known-keys", "keys",    "insecure",
+                                               "out",    "upstream", "server-key", "metrics", "late-after"};
   // Where merging puts what has no option; the agent's own is another.
   std::map<std::string, std::optional<std::string>> before;
   for (const settings::Row& row : settings::Table()) {
@@ -57,18 +58,21 @@ absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnColle
   std::unique_ptr<OwnCollector> own(new OwnCollector(options));
   const std::string socket = options.folder + "/agent.sock";
   if (socket.size() > kLongestSocketPath) {
-    return absl::InvalidArgumentError(absl::StrCat("the path of the socket is too long: ", socket, "; set LOCKSTEP_RUNTIME_DIR to a shorter one"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the path of the socket is too long: ", socket, "; set LOCKSTEP_RUNTIME_DIR to a shorter one"));
   }
   own->endpoint_ = "ipc://" + socket;
   own->program_ = OwnProgram("collector");
   const std::string& program = own->program_[0];
-  if (access(program.c_str(), X_OK) != 0) return absl::NotFoundError(absl::StrCat("--alone needs ", program, ": ", strerror(errno)));
+  if (access(program.c_str(), X_OK) != 0)
+    return absl::NotFoundError(absl::StrCat("--alone needs ", program, ": ", strerror(errno)));
   if (mkdir(options.out.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::UnavailableError(absl::StrCat("cannot make the folder ", options.out, ": ", strerror(errno)));
   }
   own->lock_ = open((options.folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (own->lock_ < 0 || flock(own->lock_, LOCK_EX | LOCK_NB) != 0) {
-    return absl::UnavailableError(absl::StrCat("another agent is alone in ", options.folder, " (", strerror(errno), "); LOCKSTEP_RUNTIME_DIR names another place"));
+    return absl::UnavailableError(absl::StrCat("another agent is alone in ", options.folder, " (", strerror(errno),
+                                               "); LOCKSTEP_RUNTIME_DIR names another place"));
   }
   if (absl::Status status = own->Spawn(); !status.ok()) return status;
   return own;
@@ -91,7 +95,8 @@ absl::Status OwnCollector::Spawn() {
   std::vector<char*> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     bool ours = false;
-    for (const char* name : {"LOCKSTEP_KEYS=", "LOCKSTEP_KEY=", "LOCKSTEP_SERVER_KEY=", "LOCKSTEP_KNOWN_KEYS=", "LOCKSTEP_LISTEN=", "LOCKSTEP_OUT="}) {
+    for (const char* name : {"LOCKSTEP_KEYS=", "LOCKSTEP_KEY=", "LOCKSTEP_SERVER_KEY=", "LOCKSTEP_KNOWN_KEYS=",
+                             "LOCKSTEP_LISTEN=", "LOCKSTEP_OUT="}) {
       ours |= strncmp(*entry, name, strlen(name)) == 0;
     }
     if (!ours) environment.push_back(*entry);
@@ -137,9 +142,10 @@ void OwnCollector::Tick(int64_t mono_ns) {
     pause_ns_ = mono_ns - began_ns_ > 60 * kSecond ? kSecond : std::clamp(2 * pause_ns_, kSecond, 60 * kSecond);
     next_ns_ = mono_ns + pause_ns_;
     if (options_.say) {
-      options_.say(absl::StrCat("the collector on ", endpoint_, WIFSIGNALED(status) ? " was ended by signal " : " ended with status ",
-                                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), " (see ", options_.log, "); it is started again in ",
-                                pause_ns_ / kSecond, " s"));
+      options_.say(absl::StrCat("the collector on ", endpoint_,
+                                WIFSIGNALED(status) ? " was ended by signal " : " ended with status ",
+                                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), " (see ", options_.log,
+                                "); it is started again in ", pause_ns_ / kSecond, " s"));
     }
   }
   if (mono_ns < next_ns_) return;

@@ -1,5 +1,5 @@
-// The collector that `lockstep agent --alone` brings: a child process of the agent that listens on an ipc:// socket in the runtime
-// folder, so that the tools of this host work where there is no collector for a cluster.
+// The collector that `lockstep agent --alone` brings: a child process of the agent that listens on an ipc:// socket in
+// the runtime folder, so that the tools of this host work where there is no collector for a cluster.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_OWN_COLLECTOR_H_
 #define LOCKSTEP_COLLECTOR_AGENT_OWN_COLLECTOR_H_
 
@@ -20,11 +20,12 @@ struct OwnCollectorOptions {
   std::string out;     // its incidents; made when it is missing
   std::string log;     // its standard error
   int64_t late_after_ns = 5'000'000'000;
-  std::vector<std::string> more;  // further options of its command line: it reads no configuration file
+  std::vector<std::string> more;                // further options of its command line: it reads no configuration file
   std::function<void(const std::string&)> say;  // one line when it ended and is started again
 };
 
-// What files (where `files`) and the environment say of collectors, as options; but for how it is reached and what the agent says itself.
+// What files (where `files`) and the environment say of collectors, as options; but for how it is reached and what the
+// agent says itself.
 absl::StatusOr<std::vector<std::string>> SettledOptions(bool files);
 
 // One thread owns it. The child ends with that thread, whatever ends it.

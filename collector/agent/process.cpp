@@ -18,19 +18,19 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/util/time_units.h"
-#include "collector/agent/log.h"
-#include "collector/agent/session.h"
-#include "collector/host/environment.h"
-#include "collector/evidence/evidence.h"
 #include "collector/agent/host_source.h"
-#include "collector/common/metrics/metrics.h"
+#include "collector/agent/log.h"
 #include "collector/agent/own_collector.h"
+#include "collector/agent/session.h"
+#include "collector/agent/spool.h"
+#include "collector/common/metrics/metrics.h"
+#include "collector/common/runtime_folder.h"
+#include "collector/common/say.h"
+#include "collector/evidence/evidence.h"
+#include "collector/host/environment.h"
 #include "collector/host/proc.h"
 #include "collector/rings/finder.h"
 #include "collector/rings/ring_retention.h"
-#include "collector/common/runtime_folder.h"
-#include "collector/common/say.h"
-#include "collector/agent/spool.h"
 #include "collector/wire/client.h"
 
 namespace lockstep {
@@ -60,9 +60,10 @@ class AgentProcess {
     }
     // The one line that a node says; everything else goes into the log.
     Say(absl::StrCat("agent: watching ", options_.host, ", collector ",
-                     own_collector_ != nullptr      ? absl::StrCat("of its own, incidents in ", options_.out)
-                     : options_.collectors.empty() ? "none" : absl::StrJoin(options_.collectors, ", "), options_.security.insecure ? " WITHOUT KEYS" : "",
-                     ", log ", options_.log));
+                     own_collector_ != nullptr     ? absl::StrCat("of its own, incidents in ", options_.out)
+                     : options_.collectors.empty() ? "none"
+                                                   : absl::StrJoin(options_.collectors, ", "),
+                     options_.security.insecure ? " WITHOUT KEYS" : "", ", log ", options_.log));
     Log(absl::StrCat("agent ", LOCKSTEP_VERSION, " started, pid ", getpid(), ", spool ", options_.spool));
     Loop();
     End();
@@ -82,8 +83,9 @@ class AgentProcess {
       const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(options_.security.own_key);
       if (!key.ok()) return key.status();
       if (key->role != wire::Role::kAgent) {
-        return absl::FailedPreconditionError(absl::StrCat("key ", options_.security.own_key, " is of role ", wire::RoleName(key->role),
-                                                          ": an agent needs one of role agent (lockstep keygen --role agent)"));
+        return absl::FailedPreconditionError(
+            absl::StrCat("key ", options_.security.own_key, " is of role ", wire::RoleName(key->role),
+                         ": an agent needs one of role agent (lockstep keygen --role agent)"));
       }
     }
     // Threads of libraries must not take our signals.
@@ -168,10 +170,12 @@ class AgentProcess {
       for (std::string& line : blind) line = HostRedaction().Text(line);
       return blind;
     };
-    if (getrandom(&session.instance, sizeof session.instance, 0) != sizeof session.instance) session.instance = static_cast<uint64_t>(RealtimeNs());
-    session_ = std::make_unique<AgentSession>(session, source_.get(), spool_.get(), [this](const wire::Message& message) {
-      return client_ == nullptr ? absl::UnavailableError("no collector") : client_->Send(message);
-    });
+    if (getrandom(&session.instance, sizeof session.instance, 0) != sizeof session.instance)
+      session.instance = static_cast<uint64_t>(RealtimeNs());
+    session_ =
+        std::make_unique<AgentSession>(session, source_.get(), spool_.get(), [this](const wire::Message& message) {
+          return client_ == nullptr ? absl::UnavailableError("no collector") : client_->Send(message);
+        });
 
     if (!options_.metrics.empty()) {
       absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = MetricsServer::Start(options_.metrics);
@@ -235,12 +239,9 @@ class AgentProcess {
   // Waits for something to do, at most so long, and does it.
   void Turn(int64_t limit_ns) {
     const int64_t wait = std::clamp<int64_t>(session_->next() - MonotonicNs(), 0, limit_ns);
-    pollfd fds[6] = {{signals_, POLLIN, 0},
-                     {source_->ends_fd(), POLLIN, 0},
-                     {finder_->fd(), POLLIN, 0},
-                     {source_->work_fd(), POLLIN, 0},
-                     {spool_->fd(), POLLIN, 0},
-                     {client_ == nullptr ? -1 : client_->fd(), POLLIN, 0}};
+    pollfd fds[6] = {{signals_, POLLIN, 0},      {source_->ends_fd(), POLLIN, 0},
+                     {finder_->fd(), POLLIN, 0}, {source_->work_fd(), POLLIN, 0},
+                     {spool_->fd(), POLLIN, 0},  {client_ == nullptr ? -1 : client_->fd(), POLLIN, 0}};
     const timespec timeout{wait / kSecond, wait % kSecond};
     ppoll(fds, 6, &timeout, nullptr);
     // What a dead process left goes first.
@@ -280,11 +281,16 @@ class AgentProcess {
     const RingFinderCounters finder = finder_->counters();
     const MarkSamplerCounters marks = source_->counters().marks;
     blind_.clear();
-    if (finder.stuck_ns > 0) blind_.push_back(absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ", finder.stuck_ns / kSecond, " s"));
-    if (marks.stuck_ns > 0) blind_.push_back(absl::StrCat("no times of GPU marks: a ring's file has not answered for ", marks.stuck_ns / kSecond, " s"));
+    if (finder.stuck_ns > 0)
+      blind_.push_back(absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
+                                    finder.stuck_ns / kSecond, " s"));
+    if (marks.stuck_ns > 0)
+      blind_.push_back(
+          absl::StrCat("no times of GPU marks: a ring's file has not answered for ", marks.stuck_ns / kSecond, " s"));
     if ((finder.stuck_ns > 0) == finder_stuck_) return;
     finder_stuck_ = finder.stuck_ns > 0;
-    Log(finder_stuck_ ? absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ", finder.stuck_ns / kSecond, " s")
+    Log(finder_stuck_ ? absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ",
+                                     finder.stuck_ns / kSecond, " s")
                       : "new rings are found again");
   }
 
@@ -319,7 +325,8 @@ class AgentProcess {
     MetricSet set;
     set.Gauge("agent_connected", "1: a collector has let this agent in", session_->welcome() ? 1 : 0);
     set.Counter("agent_heartbeats", "Heartbeats sent", static_cast<double>(session.heartbeats));
-    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "heartbeat", static_cast<double>(session.heartbeats_dropped));
+    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "heartbeat",
+                  static_cast<double>(session.heartbeats_dropped));
     set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "answer", static_cast<double>(session.dropped));
     set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "file", static_cast<double>(spool.files_dropped));
     set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "ring", static_cast<double>(spool.rings_dropped));
@@ -330,33 +337,42 @@ class AgentProcess {
     set.Counter("agent_digests", "Digests sent", static_cast<double>(session.digests));
     set.Counter("agent_evidence", "Processes whose evidence was gathered", static_cast<double>(source.evidence));
     set.Counter("agent_chunks_sent", "Chunks sent", static_cast<double>(session.chunks_sent));
-    set.Counter("agent_chunks_acknowledged", "Chunks that the collector has on disk", static_cast<double>(session.chunks_acked));
+    set.Counter("agent_chunks_acknowledged", "Chunks that the collector has on disk",
+                static_cast<double>(session.chunks_acked));
     set.Counter("agent_malformed", "Messages that made no sense", static_cast<double>(session.malformed));
     set.Gauge("agent_rings", "Rings held", static_cast<double>(source.rings));
     set.Gauge("agent_processes", "Processes followed", static_cast<double>(source.live));
     set.Gauge("agent_jobs", "Jobs and generations with ranks here", static_cast<double>(source.jobs));
     set.Counter("agent_ended", "Processes that ended", static_cast<double>(source.ended));
-    set.Counter("agent_ended_badly", "Of these by a signal or with a status other than 0", static_cast<double>(source.ended_badly));
+    set.Counter("agent_ended_badly", "Of these by a signal or with a status other than 0",
+                static_cast<double>(source.ended_badly));
     set.Counter("agent_rings_saved", "Rings saved at abnormal ends", static_cast<double>(spool.rings_put));
-    set.Counter("agent_rings_removed", "Rings of dead processes that were removed", static_cast<double>(retainer_->removed()));
-    set.CounterOf("agent_rings_refused", "Files that are no ring to be trusted, by reason", "reason", "kind", static_cast<double>(finder.refused_kind));
+    set.Counter("agent_rings_removed", "Rings of dead processes that were removed",
+                static_cast<double>(retainer_->removed()));
+    set.CounterOf("agent_rings_refused", "Files that are no ring to be trusted, by reason", "reason", "kind",
+                  static_cast<double>(finder.refused_kind));
     set.CounterOf("agent_rings_refused", "", "reason", "owner", static_cast<double>(finder.refused_owner));
     set.CounterOf("agent_rings_refused", "", "reason", "mode", static_cast<double>(finder.refused_mode));
     set.CounterOf("agent_rings_refused", "", "reason", "size", static_cast<double>(finder.refused_size));
-    set.CounterOf("agent_rings_refused", "", "reason", "many", static_cast<double>(finder.refused_many + source.refused));
+    set.CounterOf("agent_rings_refused", "", "reason", "many",
+                  static_cast<double>(finder.refused_many + source.refused));
     set.CounterOf("agent_rings_refused", "", "reason", "unreadable", static_cast<double>(source.unreadable));
-    set.Gauge("agent_finder_stuck_seconds", "So long a file system with a LOCKSTEP_DIR has not answered, and no new rings are found",
+    set.Gauge("agent_finder_stuck_seconds",
+              "So long a file system with a LOCKSTEP_DIR has not answered, and no new rings are found",
               static_cast<double>(finder.stuck_ns) / 1e9);
     set.Gauge("agent_spool_bytes", "Held in the spool", static_cast<double>(spool.bytes));
     set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", static_cast<double>(spool.chunks));
     set.Gauge("agent_spool_limit_bytes", "What the spool may hold", static_cast<double>(options_.spool_bytes));
     set.Counter("agent_spool_damaged", "Chunks that could not be read back", static_cast<double>(spool.damaged));
     set.Counter("agent_cpu_seconds", "The agent's own CPU time", static_cast<double>(ProcessCpuNs()) / 1e9);
-    set.Gauge("agent_marks_rings", "Rings whose GPU marks are looked at every 10 ms", static_cast<double>(source.marks.rings));
+    set.Gauge("agent_marks_rings", "Rings whose GPU marks are looked at every 10 ms",
+              static_cast<double>(source.marks.rings));
     set.Gauge("agent_marks_bytes", "Held of the times of GPU marks", static_cast<double>(source.marks.bytes));
-    set.Gauge("agent_marks_stuck_seconds", "So long a ring's file has not answered, and no times of GPU marks are taken",
+    set.Gauge("agent_marks_stuck_seconds",
+              "So long a ring's file has not answered, and no times of GPU marks are taken",
               static_cast<double>(source.marks.stuck_ns) / 1e9);
-    set.Counter("agent_marks_cpu_seconds", "Of the agent's CPU time for looking at GPU marks", static_cast<double>(source.marks.cpu_ns) / 1e9);
+    set.Counter("agent_marks_cpu_seconds", "Of the agent's CPU time for looking at GPU marks",
+                static_cast<double>(source.marks.cpu_ns) / 1e9);
     set.Counter("agent_look_cpu_seconds", "Of it for reading digests", static_cast<double>(source.look_cpu_ns) / 1e9);
     metrics_->Publish(std::move(set));
   }

@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/clean_utf8.h"
 #include "analyzer/util/time_units.h"
-#include "collector/detect/progress.h"
 #include "collector/common/rank_set.h"
 #include "collector/common/say.h"
+#include "collector/detect/progress.h"
 
 namespace lockstep {
 namespace {
@@ -35,18 +35,21 @@ enum Order { kPushed = 0, kDigestAnswer = 1, kEvidenceAnswer = 2 };
 
 // A beat that was not sent yet, and a newer one of the same communicator.
 void MergeBeats(CommunicatorBeat* held, CommunicatorBeat newer) {
-  if (newer.members().first().empty() && !held->members().first().empty()) newer.mutable_members()->Swap(held->mutable_members());
+  if (newer.members().first().empty() && !held->members().first().empty())
+    newer.mutable_members()->Swap(held->mutable_members());
   if (newer.name().empty()) newer.set_name(held->name());
   if (held->checkpoint_size() > 0) {
     CommunicatorBeat joined = *held;
     for (int i = 0; i < newer.checkpoint_size(); ++i) {
-      if (joined.checkpoint_size() > 0 && newer.checkpoint(i) <= joined.checkpoint(joined.checkpoint_size() - 1)) continue;
+      if (joined.checkpoint_size() > 0 && newer.checkpoint(i) <= joined.checkpoint(joined.checkpoint_size() - 1))
+        continue;
       joined.add_checkpoint(newer.checkpoint(i));
       joined.add_checkpoint_hash(newer.checkpoint_hash(i));
     }
     newer.clear_checkpoint();
     newer.clear_checkpoint_hash();
-    for (int i = std::max(0, joined.checkpoint_size() - static_cast<int>(kMostCheckpoints)); i < joined.checkpoint_size(); ++i) {
+    for (int i = std::max(0, joined.checkpoint_size() - static_cast<int>(kMostCheckpoints));
+         i < joined.checkpoint_size(); ++i) {
       newer.add_checkpoint(joined.checkpoint(i));
       newer.add_checkpoint_hash(joined.checkpoint_hash(i));
     }
@@ -58,16 +61,22 @@ void MergeBeats(CommunicatorBeat* held, CommunicatorBeat newer) {
 }
 
 std::string JobText(const JobIdentity& job) {
-  return absl::StrCat(job.job(), job.step().empty() ? "" : absl::StrCat("/", job.step()), " (restart ", job.restart_count(), ")");
+  return absl::StrCat(job.job(), job.step().empty() ? "" : absl::StrCat("/", job.step()), " (restart ",
+                      job.restart_count(), ")");
 }
 
 const char* ModeName(ring::GpuMarks mode) {
   switch (mode) {
-    case ring::GpuMarks::kOff: return "off";
-    case ring::GpuMarks::kDone: return "done";
-    case ring::GpuMarks::kFull: return "full";
-    case ring::GpuMarks::kEvents: return "events";
-    case ring::GpuMarks::kProfiler: return "profiler";
+    case ring::GpuMarks::kOff:
+      return "off";
+    case ring::GpuMarks::kDone:
+      return "done";
+    case ring::GpuMarks::kFull:
+      return "full";
+    case ring::GpuMarks::kEvents:
+      return "events";
+    case ring::GpuMarks::kProfiler:
+      return "profiler";
   }
   return "";
 }
@@ -108,13 +117,14 @@ struct AgentSession::Job {
   JobIdentity identity;
   Lateness lateness;
   HostProgress progress;
-  std::vector<CommunicatorBeat> held;              // not sent yet, in the order in which they are to be
-  absl::flat_hash_map<uint64_t, size_t> held_at;   // communicator -> index
+  std::vector<CommunicatorBeat> held;             // not sent yet, in the order in which they are to be
+  absl::flat_hash_map<uint64_t, size_t> held_at;  // communicator -> index
   bool tell_everything = true;
   uint64_t look = 0;  // the last that saw it
 };
 
-AgentSession::AgentSession(const AgentSessionOptions& options, AgentSource* source, ChunkStore* store, SendFunction send)
+AgentSession::AgentSession(const AgentSessionOptions& options, AgentSource* source, ChunkStore* store,
+                           SendFunction send)
     : options_(options), source_(source), store_(store), send_(std::move(send)) {}
 
 AgentSession::~AgentSession() = default;
@@ -180,7 +190,8 @@ void AgentSession::Receive(const wire::Message& message, int64_t mono_ns) {
 
 void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
   if (!welcome.refused().empty()) {
-    if (refused_ != welcome.refused()) Log(absl::StrCat("the collector does not let this agent in: ", welcome.refused()));
+    if (refused_ != welcome.refused())
+      Log(absl::StrCat("the collector does not let this agent in: ", welcome.refused()));
     refused_ = welcome.refused();
     welcome_ = false;
     return;
@@ -198,17 +209,20 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
       ++counters_.dropped;
       queued = queue_.erase(queued);
     }
-    Log(absl::StrCat(collector_instance_ == 0 ? "a collector" : "another collector", " answers, version ", welcome.version()));
+    Log(absl::StrCat(collector_instance_ == 0 ? "a collector" : "another collector", " answers, version ",
+                     welcome.version()));
   }
   collector_instance_ = welcome.instance();
   welcome_ = true;
-  // Pushed messages are not acknowledged: what the old connection may have lost is said again. All of it may come twice.
+  // Pushed messages are not acknowledged: what the old connection may have lost is said again. All of it may come
+  // twice.
   source_->TellAgain();
   for (auto& [key, job] : jobs_) job->tell_everything = true;
   for (size_t i = 0; i < source_->jobs(); ++i) {
     const auto found = jobs_.find(source_->job(i).SerializeAsString());
     if (found == jobs_.end()) continue;
-    for (const LateEvent& event : found->second->lateness.Current(mono_ns)) TellLate(*found->second, source_->ranks(i), event);
+    for (const LateEvent& event : found->second->lateness.Current(mono_ns))
+      TellLate(*found->second, source_->ranks(i), event);
   }
   next_heartbeat_ = next_ = mono_ns;
 }
@@ -290,7 +304,8 @@ void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Diges
   }
 }
 
-// Stacks of all go into one tree, which relays merge; of the ranks that the request names one by one their reports, too.
+// Stacks of all go into one tree, which relays merge; of the ranks that the request names one by one their reports,
+// too.
 void AgentSession::SendEvidence(HostEvidence evidence) {
   evidence.set_host(options_.host);
   const uint64_t request = evidence.request();
@@ -304,7 +319,8 @@ void AgentSession::SendEvidence(HostEvidence evidence) {
       stacks.tree.Add(report);
       stacks.ranks.Add(report.rank());
       const std::string& why = report.process().evidence().stacks_refused();
-      if (!why.empty() && stacks.report.refused_size() < 8) stacks.report.add_refused(absl::StrCat(options_.host, ": ", why));
+      if (!why.empty() && stacks.report.refused_size() < 8)
+        stacks.report.add_refused(absl::StrCat(options_.host, ": ", why));
       if (!stacks.merged.Contains(report.rank())) evidence.add_reports()->Swap(&report);
     }
     if (last) {
@@ -362,12 +378,14 @@ void AgentSession::Queue(wire::Type type, const google::protobuf::MessageLite& m
   absl::StatusOr<wire::Message> encoded = wire::Encode(type, message);
   if (!encoded.ok() || queue_.size() >= kMostQueued || queued_bytes_ + encoded->body.size() > kMostQueuedBytes) {
     ++counters_.dropped;
-    Log(absl::StrCat("an answer is dropped: ", encoded.ok() ? "too much waits for the collector" : encoded.status().message()));
+    Log(absl::StrCat("an answer is dropped: ",
+                     encoded.ok() ? "too much waits for the collector" : encoded.status().message()));
     return;
   }
   if (type == wire::Type::kDigest) counters_.digest_bytes += encoded->body.size();
   queued_bytes_ += encoded->body.size();
-  const auto after = std::find_if(queue_.begin(), queue_.end(), [order](const Queued& queued) { return queued.order > order; });
+  const auto after =
+      std::find_if(queue_.begin(), queue_.end(), [order](const Queued& queued) { return queued.order > order; });
   queue_.insert(after, Queued{std::move(*encoded), request, order});
 }
 
@@ -401,10 +419,12 @@ void AgentSession::TellLate(const Job& job, absl::Span<const RankSight> ranks, c
   const Ranks waiting = ranks_of(event.waiting), missing = ranks_of(event.missing);
   waiting.To(report.mutable_waiting());
   missing.To(report.mutable_missing());
-  Log(absl::StrCat(event.over ? "over: " : "late: ", JobText(job.identity), ": ranks ", waiting.Text(), event.doing.empty() ? "" : " ",
-                   event.doing, " of communicator ", absl::Hex(event.comm), ", in flight ", DurationText(event.in_flight_ns), ", limit ",
-                   DurationText(event.limit_ns), " = max(", DurationText(options_.late_after_ns), ", 8 x ", DurationText(event.p99_gap_ns),
-                   " of ", event.gaps, " gaps)", missing.empty() ? "" : ", missing here: ", missing.empty() ? "" : missing.Text()));
+  Log(absl::StrCat(event.over ? "over: " : "late: ", JobText(job.identity), ": ranks ", waiting.Text(),
+                   event.doing.empty() ? "" : " ", event.doing, " of communicator ", absl::Hex(event.comm),
+                   ", in flight ", DurationText(event.in_flight_ns), ", limit ", DurationText(event.limit_ns),
+                   " = max(", DurationText(options_.late_after_ns), ", 8 x ", DurationText(event.p99_gap_ns), " of ",
+                   event.gaps, " gaps)",
+                   missing.empty() ? "" : ", missing here: ", missing.empty() ? "" : missing.Text()));
   if (!event.over) ++counters_.late;
   // Without a collector nothing piles up: what is late when one answers is told then.
   if (welcome_) Queue(wire::Type::kLate, report, 0, kPushed);
@@ -466,7 +486,8 @@ void AgentSession::TellOver(const JobIdentity& job) {
   *heartbeat.mutable_job() = job;
   heartbeat.set_host(options_.host);
   heartbeat.set_over(true);
-  if (const absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHeartbeat, heartbeat); message.ok()) (void)send_(*message);
+  if (const absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHeartbeat, heartbeat); message.ok())
+    (void)send_(*message);
 }
 
 void AgentSession::TellCost(int64_t mono_ns) {
@@ -525,7 +546,8 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
   TellCost(mono_ns);
   heartbeat.set_agent_cpu_permille(cpu_permille_);
   for (const std::string& line : options_.blind ? options_.blind() : std::vector<std::string>()) {
-    if (heartbeat.blind_size() < kMostBlind) heartbeat.add_blind(CleanUtf8(absl::StrCat(options_.host, ": ", line), 400));
+    if (heartbeat.blind_size() < kMostBlind)
+      heartbeat.add_blind(CleanUtf8(absl::StrCat(options_.host, ": ", line), 400));
   }
   const size_t room = options_.heartbeat_bytes_per_rank * std::max<size_t>(ranks.size(), 1);
   size_t bytes = heartbeat.ByteSizeLong(), taken = 0;
@@ -559,7 +581,8 @@ void AgentSession::SendChunks(int64_t mono_ns) {
     ++counters_.chunks_sent_again;
     out = out_.erase(out);
   }
-  if (credited_ns_ != 0) chunk_credit_ += options_.chunk_bytes_per_second * static_cast<double>(mono_ns - credited_ns_) / 1e9;
+  if (credited_ns_ != 0)
+    chunk_credit_ += options_.chunk_bytes_per_second * static_cast<double>(mono_ns - credited_ns_) / 1e9;
   chunk_credit_ = std::min(chunk_credit_, std::max(options_.chunk_bytes_per_second / 4, 1e6));
   credited_ns_ = mono_ns;
   while (chunk_credit_ > 0 && out_.size() < options_.chunks_out) {
@@ -604,7 +627,8 @@ void AgentSession::Tick(int64_t mono_ns, int64_t real_ns) {
   SendChunks(mono_ns);
   next_ = std::min(next_heartbeat_, next_look_);
   if (chunk_credit_ <= 0 && store_->held() > out_.size()) {
-    next_ = std::min(next_, mono_ns + static_cast<int64_t>(1e9 * (1 - chunk_credit_) / options_.chunk_bytes_per_second));
+    next_ =
+        std::min(next_, mono_ns + static_cast<int64_t>(1e9 * (1 - chunk_credit_) / options_.chunk_bytes_per_second));
   }
 }
 

@@ -1,5 +1,6 @@
-// The agent's side of the protocol, as a state machine: no thread, no clock, no socket. Its owner gives it time, what was
-// received and a function that sends. 3,072 of them fit into one process; the owner of each decides when Tick() is called.
+// The agent's side of the protocol, as a state machine: no thread, no clock, no socket. Its owner gives it time, what
+// was received and a function that sends. 3,072 of them fit into one process; the owner of each decides when Tick() is
+// called.
 //
 //  owner                                                session
 //  client->Tick() gave true                             Connected(): Hello
@@ -24,26 +25,27 @@
 
 #include "absl/status/status.h"
 #include "collector/agent/source.h"
-#include "collector/evidence/stack_tree.h"
-#include "collector/detect/lateness.h"
 #include "collector/common/rank_set.h"
+#include "collector/detect/lateness.h"
+#include "collector/evidence/stack_tree.h"
 #include "collector/wire/frame.h"
 
 namespace lockstep {
 
 struct AgentSessionOptions {
   std::string host, boot_id, version;
-  std::string rack, leaf_switch;         // where the host stands; may be empty
-  uint64_t instance = 0;                 // random, of this process
+  std::string rack, leaf_switch;  // where the host stands; may be empty
+  uint64_t instance = 0;          // random, of this process
   int64_t heartbeat_ns = 1'000'000'000;
-  int64_t look_ns = 500'000'000;         // from one look at the ranks to the next; sooner where a limit passes
-  int64_t late_after_ns = 5'000'000'000; // least limit of a wait
+  int64_t look_ns = 500'000'000;          // from one look at the ranks to the next; sooner where a limit passes
+  int64_t late_after_ns = 5'000'000'000;  // least limit of a wait
   size_t heartbeat_bytes_per_rank = 512;
-  double chunk_bytes_per_second = 32e6;  // as sent
-  size_t chunks_out = 4;                 // sent and not acknowledged
-  int64_t ack_after_ns = 30'000'000'000; // not acknowledged for so long: sent again
-  std::function<int64_t()> cpu_ns;       // the program's own CPU time so far; empty: not told
-  std::function<std::vector<std::string>()> blind;  // what cannot be seen at the moment, a line each; empty: nothing is told
+  double chunk_bytes_per_second = 32e6;   // as sent
+  size_t chunks_out = 4;                  // sent and not acknowledged
+  int64_t ack_after_ns = 30'000'000'000;  // not acknowledged for so long: sent again
+  std::function<int64_t()> cpu_ns;        // the program's own CPU time so far; empty: not told
+  std::function<std::vector<std::string>()>
+      blind;  // what cannot be seen at the moment, a line each; empty: nothing is told
   std::function<void(const std::string&)> log;  // one line for each decision, with its figures; may be empty
 };
 
@@ -124,7 +126,7 @@ class AgentSession {
   ChunkStore* const store_;
   const SendFunction send_;
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
-  std::map<uint64_t, Stacks> stacks_;  // by request
+  std::map<uint64_t, Stacks> stacks_;                 // by request
   std::deque<Queued> queue_;
   size_t queued_bytes_ = 0;
   std::map<std::string, int64_t> out_;  // chunks sent, when

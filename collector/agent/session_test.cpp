@@ -1,6 +1,6 @@
 // The session's rules, with a source and a store that are made up and time that is given.
-#include "analyzer/util/time_units.h"
 #include "collector/agent/session.h"
+#include "analyzer/util/time_units.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -152,18 +152,21 @@ class AgentSessionTest : public ::testing::Test {
     store_ = std::make_unique<FakeStore>(chunks, chunk_bytes);
     options_.host = "node1";
     options_.log = [this](const std::string& line) { logged_.push_back(line); };
-    session_ = std::make_unique<AgentSession>(options_, source_.get(), store_.get(), [this](const wire::Message& message) {
-      if (!up_) return absl::UnavailableError("down");
-      sent_.push_back(message);
-      return absl::OkStatus();
-    });
+    session_ =
+        std::make_unique<AgentSession>(options_, source_.get(), store_.get(), [this](const wire::Message& message) {
+          if (!up_) return absl::UnavailableError("down");
+          sent_.push_back(message);
+          return absl::OkStatus();
+        });
   }
   void Welcome(uint64_t instance = 1) {
     lockstep::Welcome welcome;
     welcome.set_instance(instance);
     Receive(wire::Type::kWelcome, welcome);
   }
-  void Receive(wire::Type type, const google::protobuf::MessageLite& message) { session_->Receive(*wire::Encode(type, message), now_); }
+  void Receive(wire::Type type, const google::protobuf::MessageLite& message) {
+    session_->Receive(*wire::Encode(type, message), now_);
+  }
   void Connect(uint64_t instance = 1) {
     session_->Connected(now_);
     Welcome(instance);
@@ -230,8 +233,10 @@ TEST_F(AgentSessionTest, AHeartbeatComesOnceASecondAndSaysWhatMoved) {
   EXPECT_GE(beats.size(), 10u);
   EXPECT_LE(beats.size(), 12u);
   bool named = false;
-  for (const CommunicatorBeat& beat : beats[0].moved()) named |= beat.name() == "communicator_0" && Ranks::From(beat.members())->size() == 4;
-  for (const CommunicatorBeat& beat : beats[1].moved()) named |= beat.name() == "communicator_0" && Ranks::From(beat.members())->size() == 4;
+  for (const CommunicatorBeat& beat : beats[0].moved())
+    named |= beat.name() == "communicator_0" && Ranks::From(beat.members())->size() == 4;
+  for (const CommunicatorBeat& beat : beats[1].moved())
+    named |= beat.name() == "communicator_0" && Ranks::From(beat.members())->size() == 4;
   EXPECT_TRUE(named);
   EXPECT_EQ(Ranks::From(beats.back().alive())->size(), 4u);
   EXPECT_EQ(beats.back().moved_size(), 2);
@@ -428,7 +433,8 @@ TEST_F(AgentSessionTest, WithoutAcknowledgementAChunkComesAgainAfterAWhileAndAtO
   Receive(wire::Type::kAck, refused);
   EXPECT_EQ(store_->held(), 0u);
   ASSERT_FALSE(logged_.empty());
-  EXPECT_EQ(logged_.back(), "the collector does not take chunks " + absl::BytesToHexString(chunks[0].id()) + ": unknown incident");
+  EXPECT_EQ(logged_.back(),
+            "the collector does not take chunks " + absl::BytesToHexString(chunks[0].id()) + ": unknown incident");
 }
 
 TEST_F(AgentSessionTest, WhatMakesNoSenseIsCountedAndDropped) {

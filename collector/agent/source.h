@@ -1,6 +1,7 @@
-// What an agent's session (collector/agent/session.h) works with: the ranks of one host, and the store of chunks that are
-// not acknowledged yet. Production has HostSource (real rings) and Spool (on disk); a simulation of many agents in one
-// process brings its own, so nothing here owns threads, descriptors or clocks. Every call comes from the session's thread.
+// What an agent's session (collector/agent/session.h) works with: the ranks of one host, and the store of chunks that
+// are not acknowledged yet. Production has HostSource (real rings) and Spool (on disk); a simulation of many agents in
+// one process brings its own, so nothing here owns threads, descriptors or clocks. Every call comes from the session's
+// thread.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_SOURCE_H_
 #define LOCKSTEP_COLLECTOR_AGENT_SOURCE_H_
 
@@ -21,7 +22,7 @@ struct RankSight {
   // `slot` stays a rank's while it is seen and is used by no other rank of the job in that time.
   DigestView view;
   int32_t rank = -1;
-  char state = 0;  // of /proc/PID/stat; 0: not known
+  char state = 0;                          // of /proc/PID/stat; 0: not known
   const ring::Snapshot* digest = nullptr;  // never null; valid as long as the sight is
 };
 

@@ -27,8 +27,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "collector/common/runtime_folder.h"
 #include "collector/agent/spool_files.h"
+#include "collector/common/runtime_folder.h"
 #include "recorder/ring/layout.h"
 
 namespace lockstep {
@@ -66,7 +66,8 @@ class DiskSpool final : public Spool {
     lock_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock_ < 0) return SpoolError("write", lock, errno);
     if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-      return absl::FailedPreconditionError(absl::StrCat("another agent uses the spool ", folder, ": stop it, or name another folder (--spool)"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("another agent uses the spool ", folder, ": stop it, or name another folder (--spool)"));
     }
     for (const char* name : {"/work", "/files", "/rings"}) {
       const std::string sub = folder + name;
@@ -180,9 +181,8 @@ class DiskSpool final : public Spool {
     std::lock_guard lock(mutex_);
     const std::pair<uint64_t, std::string> name(request, file);
     if (expected_.contains(name) || done_.contains(name)) return true;
-    return std::any_of(files_.begin(), files_.end(), [&](const auto& entry) {
-      return entry.second.request == request && entry.second.name == file;
-    });
+    return std::any_of(files_.begin(), files_.end(),
+                       [&](const auto& entry) { return entry.second.request == request && entry.second.name == file; });
   }
 
   void SaveRing(int fd, const std::string& name) override {
@@ -232,9 +232,8 @@ class DiskSpool final : public Spool {
 
   bool Flush(int64_t limit_ns) override {
     std::unique_lock lock(mutex_);
-    return idle_.wait_for(lock, std::chrono::nanoseconds(limit_ns), [this] {
-      return !busy_ && ring_tasks_.empty() && file_tasks_.empty() && removals_.empty();
-    });
+    return idle_.wait_for(lock, std::chrono::nanoseconds(limit_ns),
+                          [this] { return !busy_ && ring_tasks_.empty() && file_tasks_.empty() && removals_.empty(); });
   }
 
  private:
@@ -307,8 +306,8 @@ class DiskSpool final : public Spool {
       struct stat info {};
       piece.path = absl::StrCat(folder, "/", chunk);
       const std::vector<std::string> words = absl::StrSplit(chunk, absl::ByAnyChar("-."));
-      if (words.size() != 3 || words[2] != "chunk" || words[1].size() != 2 * kChunkIdBytes || !absl::SimpleAtoi(words[0], &index) ||
-          lstat(piece.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+      if (words.size() != 3 || words[2] != "chunk" || words[1].size() != 2 * kChunkIdBytes ||
+          !absl::SimpleAtoi(words[0], &index) || lstat(piece.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
         unlink(piece.path.c_str());
         continue;
       }
@@ -380,7 +379,8 @@ class DiskSpool final : public Spool {
     if (dropped) {
       ++counters_.files_dropped;
       counters_.bytes_dropped += bytes;
-      Problem(absl::StrCat("no room in the spool: dropped ", file.name, " (", bytes, " bytes not yet with the collector)"));
+      Problem(
+          absl::StrCat("no room in the spool: dropped ", file.name, " (", bytes, " bytes not yet with the collector)"));
     }
     files_.erase(key);
   }
@@ -394,7 +394,8 @@ class DiskSpool final : public Spool {
   }
 
   void DropOldRings() {
-    const int64_t oldest = static_cast<int64_t>(time(nullptr)) - static_cast<int64_t>(options_.most_ring_age_ns / 1'000'000'000);
+    const int64_t oldest =
+        static_cast<int64_t>(time(nullptr)) - static_cast<int64_t>(options_.most_ring_age_ns / 1'000'000'000);
     for (auto ring = rings_.begin(); ring != rings_.end();) {
       const auto next = std::next(ring);
       if (ring->second.real_s < oldest) DropRing(ring, nullptr);
@@ -412,8 +413,8 @@ class DiskSpool final : public Spool {
       return true;
     }
     if (need == Need::kEverything) return false;
-    const auto oldest = std::min_element(rings_.begin(), rings_.end(),
-                                         [](const auto& a, const auto& b) { return a.second.real_s < b.second.real_s; });
+    const auto oldest = std::min_element(
+        rings_.begin(), rings_.end(), [](const auto& a, const auto& b) { return a.second.real_s < b.second.real_s; });
     if (oldest != rings_.end()) {
       DropRing(oldest, "no room in the spool");
       return true;
@@ -428,7 +429,8 @@ class DiskSpool final : public Spool {
     for (;;) {
       {
         std::lock_guard lock(mutex_);
-        if (bytes > options_.most_bytes) return absl::ResourceExhaustedError("it is larger than the whole spool may be");
+        if (bytes > options_.most_bytes)
+          return absl::ResourceExhaustedError("it is larger than the whole spool may be");
         while (counters_.bytes + bytes > options_.most_bytes) {
           if (!DropOne(need)) return absl::ResourceExhaustedError("the spool is full");
         }
@@ -458,11 +460,13 @@ class DiskSpool final : public Spool {
   }
 
   void CopyRing(const RingTask& task) {
-    const std::string temporary = absl::StrCat(rings_folder_, "/.", task.name), path = absl::StrCat(rings_folder_, "/", task.name);
+    const std::string temporary = absl::StrCat(rings_folder_, "/.", task.name),
+                      path = absl::StrCat(rings_folder_, "/", task.name);
     uint64_t bytes = 0;
     struct stat info {};
     if (fstat(task.fd, &info) == 0) bytes = std::min<uint64_t>(static_cast<uint64_t>(info.st_size), kMostRingBytes);
-    const absl::Status status = WithRoom(bytes, Need::kRing, [&] { return CopyRingFile(task.fd, bytes, temporary, path); });
+    const absl::Status status =
+        WithRoom(bytes, Need::kRing, [&] { return CopyRingFile(task.fd, bytes, temporary, path); });
     close(task.fd);
     struct stat copy {};
     const bool there = status.ok() && lstat(path.c_str(), &copy) == 0;
@@ -508,7 +512,8 @@ class DiskSpool final : public Spool {
     const Need need = task.file.kind == SpoolClass::kEvidence ? Need::kEvidence : Need::kEverything;
     uint64_t bytes = 0;
     absl::Status status = WithRoom(0, need, [&] {
-      return mkdir(temporary.c_str(), 0700) == 0 || errno == EEXIST ? absl::OkStatus() : SpoolError("make", temporary, errno);
+      return mkdir(temporary.c_str(), 0700) == 0 || errno == EEXIST ? absl::OkStatus()
+                                                                    : SpoolError("make", temporary, errno);
     });
     const int from = open(task.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (status.ok() && from < 0) status = SpoolError("read", task.path, errno);
@@ -532,7 +537,8 @@ class DiskSpool final : public Spool {
       }
       Chunk chunk = like;
       std::string id(kChunkIdBytes, '\0');
-      if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size())) status = SpoolError("read", "random numbers", errno);
+      if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size()))
+        status = SpoolError("read", "random numbers", errno);
       chunk.set_id(id);
       chunk.set_file(file.name);
       chunk.set_offset(offset);
@@ -553,7 +559,8 @@ class DiskSpool final : public Spool {
     }
     if (from >= 0) close(from);
     SyncFolder(temporary);
-    if (status.ok() && rename(temporary.c_str(), file.folder.c_str()) != 0) status = SpoolError("rename to", file.folder, errno);
+    if (status.ok() && rename(temporary.c_str(), file.folder.c_str()) != 0)
+      status = SpoolError("rename to", file.folder, errno);
     if (status.ok()) SyncFolder(options_.folder + "/files");
     unlink(task.path.c_str());
     std::lock_guard lock(mutex_);
@@ -628,7 +635,8 @@ class DiskSpool final : public Spool {
         busy_ = false;
         if (ring_tasks_.empty() && file_tasks_.empty() && removals_.empty()) idle_.notify_all();
         work_.wait(lock, [this] {
-          return stopping_ || !ring_tasks_.empty() || !load_tasks_.empty() || !file_tasks_.empty() || !removals_.empty();
+          return stopping_ || !ring_tasks_.empty() || !load_tasks_.empty() || !file_tasks_.empty() ||
+                 !removals_.empty();
         });
         if (stopping_) return;
         busy_ = true;

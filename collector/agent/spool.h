@@ -8,8 +8,9 @@
 //  FOLDER/rings/NAME.ring             copies of rings
 //
 // Bounded in bytes. Where there is no room - the bound, or the disk - what is dropped is, in this order: files of
-// everything (oldest first), rings (oldest first), evidence (oldest first); what is dropped is counted and said. A thread
-// of its own does what may wait for the disk; the functions here never do, but for Open(), MakeRoom() and Flush().
+// everything (oldest first), rings (oldest first), evidence (oldest first); what is dropped is counted and said. A
+// thread of its own does what may wait for the disk; the functions here never do, but for Open(), MakeRoom() and
+// Flush().
 #ifndef LOCKSTEP_COLLECTOR_AGENT_SPOOL_H_
 #define LOCKSTEP_COLLECTOR_AGENT_SPOOL_H_
 
@@ -26,18 +27,18 @@
 namespace lockstep {
 
 struct SpoolOptions {
-  std::string folder;                         // made (0700) when missing
+  std::string folder;  // made (0700) when missing
   uint64_t most_bytes = uint64_t{4} << 30;
   uint64_t most_ring_age_ns = uint64_t{7} * 86400 * 1'000'000'000;  // copies of rings, by the wall clock
-  uint32_t chunk_bytes = 1 << 20;             // of file content
+  uint32_t chunk_bytes = 1 << 20;                                   // of file content
 };
 
 struct SpoolCounters {
   uint64_t bytes = 0, chunks = 0, rings = 0;  // held now
   uint64_t files_put = 0, chunks_put = 0, rings_put = 0;
   uint64_t files_dropped = 0, bytes_dropped = 0, rings_dropped = 0;
-  uint64_t damaged = 0;                       // chunk files that could not be read back
-  uint64_t pending = 0;                       // tasks that wait for the disk
+  uint64_t damaged = 0;  // chunk files that could not be read back
+  uint64_t pending = 0;  // tasks that wait for the disk
 };
 
 enum class SpoolClass : uint8_t { kEvidence = 0, kEverything = 1 };
@@ -57,16 +58,16 @@ class Spool : public ChunkStore {
 
   // A new name in FOLDER/work, for PutFile.
   virtual std::string WorkPath(const std::string& name) = 0;
-  // Cuts the file at `path` (in FOLDER/work) into chunks and removes it. Later, by the spool's thread; what goes wrong is
-  // said by NextProblem().
+  // Cuts the file at `path` (in FOLDER/work) into chunks and removes it. Later, by the spool's thread; what goes wrong
+  // is said by NextProblem().
   virtual void PutFile(const SpoolFile& file, const std::string& path) = 0;
-  // The disk has no room for a file being made in FOLDER/work: drops the least that is worth no more. False: nothing is.
-  // May wait for the disk.
+  // The disk has no room for a file being made in FOLDER/work: drops the least that is worth no more. False: nothing
+  // is. May wait for the disk.
   virtual bool MakeRoom(SpoolClass kind) = 0;
   // Whether a file of this request and name is in the spool, or about to be, or was there and all of it acknowledged.
   virtual bool Knows(uint64_t request, const std::string& file) const = 0;
-  // Copies the ring behind `fd` (which is duplicated) to rings/NAME.ring, before anything else that waits. A copy that is
-  // there already is replaced.
+  // Copies the ring behind `fd` (which is duplicated) to rings/NAME.ring, before anything else that waits. A copy that
+  // is there already is replaced.
   virtual void SaveRing(int fd, const std::string& name) = 0;
   // Names of rings/, without folder; complete copies only.
   virtual std::vector<std::string> SavedRings() const = 0;

@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/formats/lsd/format.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/formats/lsd/format.h"
 #include "collector/wire/frame.h"
 #include "recorder/ring/layout.h"
 
@@ -100,17 +100,21 @@ absl::StatusOr<Chunk> ReadChunkFile(const std::string& path) {
   if (fd < 0) return SpoolError("read", path, errno);
   struct stat info {};
   std::string bytes;
-  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= static_cast<off_t>(wire::kMostWireBytes + kChunkHeaderBytes)) {
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+      info.st_size <= static_cast<off_t>(wire::kMostWireBytes + kChunkHeaderBytes)) {
     bytes.resize(static_cast<size_t>(info.st_size));
     size_t at = 0;
-    for (ssize_t got = 0; at < bytes.size() && (got = read(fd, bytes.data() + at, bytes.size() - at)) > 0;) at += static_cast<size_t>(got);
+    for (ssize_t got = 0; at < bytes.size() && (got = read(fd, bytes.data() + at, bytes.size() - at)) > 0;)
+      at += static_cast<size_t>(got);
     bytes.resize(at);
   }
   close(fd);
   Chunk chunk;
   if (bytes.size() < kChunkHeaderBytes || std::string_view(bytes).substr(0, kMagic.size()) != kMagic ||
-      WordAt(bytes, 8) != bytes.size() - kChunkHeaderBytes || WordAt(bytes, 12) != Crc32c(std::string_view(bytes).substr(kChunkHeaderBytes)) ||
-      !chunk.ParseFromArray(bytes.data() + kChunkHeaderBytes, static_cast<int>(bytes.size() - kChunkHeaderBytes)) || chunk.id().size() != kChunkIdBytes) {
+      WordAt(bytes, 8) != bytes.size() - kChunkHeaderBytes ||
+      WordAt(bytes, 12) != Crc32c(std::string_view(bytes).substr(kChunkHeaderBytes)) ||
+      !chunk.ParseFromArray(bytes.data() + kChunkHeaderBytes, static_cast<int>(bytes.size() - kChunkHeaderBytes)) ||
+      chunk.id().size() != kChunkIdBytes) {
     return absl::DataLossError(absl::StrCat(path, " is damaged"));
   }
   return chunk;

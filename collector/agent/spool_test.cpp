@@ -1,6 +1,6 @@
 // The spool: kills at every point, bounds, full disks, damage.
-#include "analyzer/util/time_units.h"
 #include "collector/agent/spool.h"
+#include "analyzer/util/time_units.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -52,7 +52,8 @@ class SpoolTest : public ::testing::Test {
     EXPECT_TRUE(spool.ok()) << spool.status();
     return spool.ok() ? std::move(*spool) : nullptr;
   }
-  static void Put(Spool* spool, const std::string& content, SpoolClass kind, uint64_t request, const std::string& name) {
+  static void Put(Spool* spool, const std::string& content, SpoolClass kind, uint64_t request,
+                  const std::string& name) {
     const std::string path = spool->WorkPath(name);
     std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
     SpoolFile file;
@@ -112,7 +113,8 @@ TEST_F(SpoolTest, AFileComesBackWholeAndEvidenceComesFirst) {
     std::string& file = files[chunk.file()];
     file.resize(std::max<size_t>(file.size(), chunk.offset() + chunk.raw_bytes()));
     file.replace(chunk.offset(), chunk.raw_bytes(), Unpack(chunk));
-    EXPECT_EQ(chunk.last(), chunk.offset() + chunk.raw_bytes() == (chunk.request() == 7 ? everything : evidence).size());
+    EXPECT_EQ(chunk.last(),
+              chunk.offset() + chunk.raw_bytes() == (chunk.request() == 7 ? everything : evidence).size());
     ids.insert(chunk.id());
   }
   EXPECT_EQ(ids.size(), 7u);
@@ -170,7 +172,8 @@ TEST_F(SpoolTest, KilledAtAnyPointNoFileIsHalfThereAndNoIdChanges) {
     close(report[1]);
     // After so many ids; between two of them the spool is at any of its steps.
     std::string id(16, '\0');
-    for (int count = static_cast<int>(random() % 6); count > 0 && read(report[0], id.data(), 16) == 16; --count) given.insert(id);
+    for (int count = static_cast<int>(random() % 6); count > 0 && read(report[0], id.data(), 16) == 16; --count)
+      given.insert(id);
     usleep(random() % 20'000);
     kill(pid, SIGKILL);
     int status = 0;
@@ -303,7 +306,9 @@ TEST_F(SpoolTest, OnAFullDiskEvidenceDisplacesEverythingAndNothingIsHalfThere) {
   const pid_t pid = fork();
   if (pid == 0) {
     if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) _exit(77);
-    if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || mount("tmpfs", base_.c_str(), "tmpfs", 0, "size=2m") != 0) _exit(77);
+    if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", base_.c_str(), "tmpfs", 0, "size=2m") != 0)
+      _exit(77);
     const auto fail = [](const char* what) {
       fprintf(stderr, "%s\n", what);
       _exit(1);

@@ -44,15 +44,20 @@ constexpr char kHelp[] =
     "       lockstep archive jobs [OPTION]... FILE\n"
     "       lockstep archive send\n"
     "\n"
-    "Sends finished incident folders to a ClickHouse server: verdict, findings, culprits, start-up times and aggregates of operations,\n"
-    "each once however often it is sent. `send` sends what an earlier call left in the spool. `query` asks the archive; NAME is\n"
-    "culprits, hangs, links, list, operations or startup. `jobs` tells it how long jobs ran, for rates over job-days: FILE (- is standard\n"
+    "Sends finished incident folders to a ClickHouse server: verdict, findings, culprits, start-up times and "
+    "aggregates of operations,\n"
+    "each once however often it is sent. `send` sends what an earlier call left in the spool. `query` asks the "
+    "archive; NAME is\n"
+    "culprits, hangs, links, list, operations or startup. `jobs` tells it how long jobs ran, for rates over job-days: "
+    "FILE (- is standard\n"
     "input) has lines JOB|START|END|RANKS, as sacct -X -n -P -o JobID,Start,End,NTasks prints them.\n"
     "\n"
     "  --to URL               http://[USER@]HOST:PORT/DATABASE or https://.. (LOCKSTEP_ARCHIVE)\n"
-    "  --password-file FILE   the user's password (LOCKSTEP_ARCHIVE_PASSWORD_FILE, or LOCKSTEP_ARCHIVE_PASSWORD itself)\n"
+    "  --password-file FILE   the user's password (LOCKSTEP_ARCHIVE_PASSWORD_FILE, or LOCKSTEP_ARCHIVE_PASSWORD "
+    "itself)\n"
     "  --ca FILE              certificates that https trusts instead of the system's (LOCKSTEP_ARCHIVE_CA)\n"
-    "  --insecure             http to other machines: what is sent can be read on its way (LOCKSTEP_ARCHIVE_INSECURE=1)\n"
+    "  --insecure             http to other machines: what is sent can be read on its way "
+    "(LOCKSTEP_ARCHIVE_INSECURE=1)\n"
     "  --follow DIR           send every incident below DIR (a collector's --out) once it is finished, until SIGTERM\n"
     "  --every SECONDS        --follow looks this often (default 5)\n"
     "  --spool DIR            what could not be sent waits here (default ~/.local/state/lockstep/archive)\n"
@@ -64,12 +69,14 @@ constexpr char kHelp[] =
     "  --place TEXT           query culprits: of code places that contain it\n"
     "  --job NAME             query: of this job\n"
     "  --json                 query: as JSON\n"
-    "  --redact LEVEL         what is sent of code places: no, paths or stacks, as lockstep analyze has it (LOCKSTEP_REDACT)\n"
+    "  --redact LEVEL         what is sent of code places: no, paths or stacks, as lockstep analyze has it "
+    "(LOCKSTEP_REDACT)\n"
     "  --sql                  query: print the statement and ask nothing\n"
     "  -h, --help             show this and exit\n"
     "  -V, --version          show the version and exit\n"
     "\n"
-    "Exit status: 0 all is sent or answered; 1 something was refused or could not be read; 2 wrong usage; 3 the server was away, and\n"
+    "Exit status: 0 all is sent or answered; 1 something was refused or could not be read; 2 wrong usage; 3 the server "
+    "was away, and\n"
     "what was not sent waits in the spool.\n";
 
 struct Options {
@@ -83,7 +90,9 @@ struct Options {
   RedactLevel redact = RedactLevel::kNo;
 };
 
-void Say(const std::string& text) { fprintf(stderr, "lockstep archive: %s\n", Printable(text, 1000).c_str()); }
+void Say(const std::string& text) {
+  fprintf(stderr, "lockstep archive: %s\n", Printable(text, 1000).c_str());
+}
 
 std::string Variable(const char* name) {
   const char* value = getenv(name);
@@ -100,7 +109,8 @@ std::string Parse(int argc, char** argv, Options* options) {
     const std::string word = argv[i];
     if (only_words || word.empty() || word == "-" || word[0] != '-') {
       if (word.empty()) return "an empty argument";
-      if (!only_words && options->verb.empty() && options->words.empty() && (word == "query" || word == "send" || word == "before" || word == "jobs")) {
+      if (!only_words && options->verb.empty() && options->words.empty() &&
+          (word == "query" || word == "send" || word == "before" || word == "jobs")) {
         options->verb = word;
       } else {
         options->words.push_back(word);
@@ -111,21 +121,23 @@ std::string Parse(int argc, char** argv, Options* options) {
       only_words = true;
       continue;
     }
-    bool* const flag = word == "--insecure"                    ? &options->insecure
-                       : word == "--json"                      ? &options->json
-                       : word == "--sql"                       ? &options->sql
-                       : word == "-h" || word == "--help"      ? &options->help
-                       : word == "-V" || word == "--version"   ? &options->version
-                                                               : nullptr;
+    bool* const flag = word == "--insecure"                  ? &options->insecure
+                       : word == "--json"                    ? &options->json
+                       : word == "--sql"                     ? &options->sql
+                       : word == "-h" || word == "--help"    ? &options->help
+                       : word == "-V" || word == "--version" ? &options->version
+                                                             : nullptr;
     if (flag != nullptr) {
       *flag = true;
       continue;
     }
     const size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
-    if (name == "--password") return "no password belongs on a command line, which every user of the machine can read: --password-file FILE";
-    static const std::set<std::string> known = {"--to",        "--password-file", "--ca",   "--follow", "--every", "--spool", "--spool-limit",
-                                                "--retry-for", "--days",          "--limit", "--host",   "--place", "--job",   "--time-limit-ms", "--redact"};
+    if (name == "--password")
+      return "no password belongs on a command line, which every user of the machine can read: --password-file FILE";
+    static const std::set<std::string> known = {
+        "--to",   "--password-file", "--ca",   "--follow", "--every", "--spool",         "--spool-limit", "--retry-for",
+        "--days", "--limit",         "--host", "--place",  "--job",   "--time-limit-ms", "--redact"};
     if (known.count(name) == 0) return absl::StrCat("unknown option ", Printable(name, 100));
     std::string value;
     if (equals != std::string::npos) {
@@ -141,14 +153,19 @@ std::string Parse(int argc, char** argv, Options* options) {
       continue;
     }
     double real = 0;
-    const std::map<std::string, std::string*> texts = {{"--to", &options->to},         {"--password-file", &options->password_file},
-                                                       {"--ca", &options->ca},         {"--follow", &options->follow},
-                                                       {"--spool", &options->spool},   {"--host", &options->query.host},
-                                                       {"--place", &options->query.place}, {"--job", &options->query.job}};
+    const std::map<std::string, std::string*> texts = {{"--to", &options->to},
+                                                       {"--password-file", &options->password_file},
+                                                       {"--ca", &options->ca},
+                                                       {"--follow", &options->follow},
+                                                       {"--spool", &options->spool},
+                                                       {"--host", &options->query.host},
+                                                       {"--place", &options->query.place},
+                                                       {"--job", &options->query.job}};
     if (const auto text = texts.find(name); text != texts.end()) {
       *text->second = value;
     } else if (name == "--spool-limit") {
-      if (!absl::SimpleAtoi(value, &options->spool_limit) || options->spool_limit == 0) return "--spool-limit takes a number of bytes";
+      if (!absl::SimpleAtoi(value, &options->spool_limit) || options->spool_limit == 0)
+        return "--spool-limit takes a number of bytes";
     } else if (!number(value, name == "--every" ? 0.05 : name == "--retry-for" ? 0 : 1, 1e6, &real)) {
       return absl::StrCat(name, " ", Printable(value, 100), " is no number that it takes");
     } else if (name == "--every") {
@@ -167,8 +184,10 @@ std::string Parse(int argc, char** argv, Options* options) {
   if (options->verb == "query" && options->words.size() != 1) return "query takes the name of one query";
   if (options->verb == "jobs" && options->words.size() != 1) return "jobs takes one file";
   if (options->verb == "send" && !options->words.empty()) return "send takes no folders";
-  if (options->verb.empty() && options->words.empty() == options->follow.empty()) return "give incident folders, or --follow DIR";
-  if (!(options->verb == "query" && options->sql) && options->to.empty()) return "where to? --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE";
+  if (options->verb.empty() && options->words.empty() == options->follow.empty())
+    return "give incident folders, or --follow DIR";
+  if (!(options->verb == "query" && options->sql) && options->to.empty())
+    return "where to? --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE";
   return "";
 }
 
@@ -186,11 +205,14 @@ absl::StatusOr<Target> TargetOf(const Options& options) {
   return target;
 }
 
-bool Passes(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
+bool Passes(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
 
 using Clock = std::chrono::steady_clock;
 
-// Sends incidents through the spool; what the server refuses for good is told and set aside, what it cannot take now waits.
+// Sends incidents through the spool; what the server refuses for good is told and set aside, what it cannot take now
+// waits.
 class Sender {
  public:
   Sender(const Options& options, Http* http, Spool spool) : options_(options), store_(http), spool_(std::move(spool)) {}
@@ -199,7 +221,8 @@ class Sender {
   void Take(const std::string& folder, bool quiet_if_unfinished) {
     const absl::StatusOr<IncidentName> name = NameIncident(folder);
     if (!name.ok()) {
-      if (!(quiet_if_unfinished && absl::IsFailedPrecondition(name.status()))) Fail(std::string(name.status().message()));
+      if (!(quiet_if_unfinished && absl::IsFailedPrecondition(name.status())))
+        Fail(std::string(name.status().message()));
       return;
     }
     if (spool_.Has(*name)) {
@@ -222,7 +245,8 @@ class Sender {
       return;
     }
     std::string notes;
-    const absl::Status put = spool_.Put(*name, [&](const RowSink& sink) { return MakeRows(folder, *name, sink, &notes); });
+    const absl::Status put =
+        spool_.Put(*name, [&](const RowSink& sink) { return MakeRows(folder, *name, sink, &notes); });
     if (!put.ok()) {
       // A full spool is tried again; a folder that cannot be read is told once.
       if (!absl::IsResourceExhausted(put)) taken_.insert(folder);
@@ -363,7 +387,8 @@ void Follow(const Options& options, Sender* sender) {
       if (!sender->Took(folder)) sender->Take(folder, true);
     }
     if (reached) sender->Flush();
-    if (sender->sent() > before) Say(absl::StrCat("sent ", sender->sent() - before, sender->sent() - before == 1 ? " incident" : " incidents"));
+    if (sender->sent() > before)
+      Say(absl::StrCat("sent ", sender->sent() - before, sender->sent() - before == 1 ? " incident" : " incidents"));
     for (double left = options.every_s; left > 0 && !Http::stopped(); left -= 0.1) poll(nullptr, 0, 100);
   }
 }
@@ -372,7 +397,8 @@ int SendAll(const Options& options, Http* http) {
   std::string folder = options.spool;
   if (folder.empty()) {
     const std::string state = Variable("XDG_STATE_HOME"), home = Variable("HOME");
-    folder = absl::StrCat(!state.empty() ? state : absl::StrCat(home.empty() ? "/tmp" : home, "/.local/state"), "/lockstep/archive");
+    folder = absl::StrCat(!state.empty() ? state : absl::StrCat(home.empty() ? "/tmp" : home, "/.local/state"),
+                          "/lockstep/archive");
   }
   absl::StatusOr<Spool> spool = Spool::Open(folder, options.spool_limit);
   if (!spool.ok()) {
@@ -401,7 +427,9 @@ int SendAll(const Options& options, Http* http) {
   const size_t waiting = files.Files().size();
   std::string text = absl::StrCat("sent ", sender.sent(), sender.sent() == 1 ? " incident" : " incidents");
   if (sender.there() > 0) absl::StrAppend(&text, ", ", sender.there(), " were there");
-  if (waiting > 0) absl::StrAppend(&text, "; ", waiting, waiting == 1 ? " waits in " : " wait in ", folder, " (lockstep archive send tries again)");
+  if (waiting > 0)
+    absl::StrAppend(&text, "; ", waiting, waiting == 1 ? " waits in " : " wait in ", folder,
+                    " (lockstep archive send tries again)");
   if (!reached && !sender.away().empty()) absl::StrAppend(&text, "; ", sender.away());
   Say(text);
   if (sender.failed()) return kFailed;
@@ -433,9 +461,11 @@ int Query(const Options& options, Store* store) {
 // For verdicts (analyzer/report/before.h): a question on standard input, an answer on standard output whatever happens.
 int AnswerBefore(const Options& options, Store* store) {
   std::string question;
-  for (int c = getchar(); c != EOF && question.size() < kMostQuestion; c = getchar()) question.push_back(static_cast<char>(c));
+  for (int c = getchar(); c != EOF && question.size() < kMostQuestion; c = getchar())
+    question.push_back(static_cast<char>(c));
   const absl::StatusOr<std::string> statement = BeforeStatement(question);
-  const absl::StatusOr<Answer> answer = statement.ok() ? store->Ask(*statement, options.time_limit_ms) : statement.status();
+  const absl::StatusOr<Answer> answer =
+      statement.ok() ? store->Ask(*statement, options.time_limit_ms) : statement.status();
   fputs(BeforeAnswer(question, answer).c_str(), stdout);
   return answer.ok() ? kDone : kFailed;
 }
@@ -455,7 +485,8 @@ int SendJobs(const Options& options, Store* store) {
   std::map<std::string, std::string> by_day;
   if (status.ok()) {
     for (const JobDay& day : *days) {
-      const Json row = {{"day", day.day}, {"job", day.job}, {"source", "jobs"}, {"seconds", day.seconds}, {"ranks", day.ranks}};
+      const Json row = {
+          {"day", day.day}, {"job", day.job}, {"source", "jobs"}, {"seconds", day.seconds}, {"ranks", day.ranks}};
       absl::StrAppend(&by_day[day.day], row.dump(-1, ' ', true, Json::error_handler_t::replace), "\n");
     }
     for (const auto& [day, rows] : by_day) {

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <map>
 
-#include "analyzer/report/report.h"
 #include "analyzer/report/before.h"
 #include "analyzer/report/places.h"
+#include "analyzer/report/report.h"
 #include "collector/archive/http.h"
 #include "collector/archive/incident_rows.h"
 #include "collector/archive/job_days.h"
@@ -29,7 +29,9 @@ class ArchiveTest : public ::testing::Test {
     folder_ = name;
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
-  void Write(const std::string& name, const std::string& text) { std::ofstream(folder_ + "/" + name, std::ios::binary) << text; }
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ + "/" + name, std::ios::binary) << text;
+  }
   std::map<std::string, std::vector<Json>> Rows(const IncidentName& name) {
     std::map<std::string, std::vector<Json>> rows;
     const absl::Status status = MakeRows(
@@ -45,7 +47,8 @@ class ArchiveTest : public ::testing::Test {
   std::string folder_, notes_;
 };
 
-constexpr char kManifest[] = R"({"format":1,"tool_version":"0.1.0","job":"llm-7b","step":"s","restart_count":2,"uid":7,"captured_real_ns":1795305600000000001})";
+constexpr char kManifest[] =
+    R"({"format":1,"tool_version":"0.1.0","job":"llm-7b","step":"s","restart_count":2,"uid":7,"captured_real_ns":1795305600000000001})";
 
 TEST(Target, WhatIsRefused) {
   EXPECT_EQ(ParseTarget("http://127.0.0.1:8123/fleet", false)->base, "http://127.0.0.1:8123/");
@@ -53,14 +56,34 @@ TEST(Target, WhatIsRefused) {
   EXPECT_EQ(ParseTarget("https://ch.example.org/fleet", false)->base, "https://ch.example.org:8443/");
   EXPECT_EQ(ParseTarget("http://[::1]:99/fleet", false)->base, "http://[::1]:99/");
   EXPECT_TRUE(ParseTarget("http://ch.example.org/fleet", true).ok());
-  for (const char* url : {"http://ch.example.org/fleet", "http://127.0.0.1.example.org/fleet", "http://127.1/fleet", "http://1270.0.0.1/f", "http://localhost.evil/f",
-                          "http://127.0.0.1@evil.example/f", "ftp://127.0.0.1/f", "127.0.0.1/f", "http://127.0.0.1", "http://127.0.0.1/", "http:///f",
-                          "http://127.0.0.1:0/f", "http://127.0.0.1:99999/f", "http://127.0.0.1:x/f", "http://127.0.0.1/a;drop", "http://127.0.0.1/a?x=1",
-                          "http://127.0.0.1/1a", "http://127.0.0.1/a b", "http://a:b@127.0.0.1/f", "", "://", "http://@localhost/f"}) {
+  for (const char* url : {"http://ch.example.org/fleet",
+                          "http://127.0.0.1.example.org/fleet",
+                          "http://127.1/fleet",
+                          "http://1270.0.0.1/f",
+                          "http://localhost.evil/f",
+                          "http://127.0.0.1@evil.example/f",
+                          "ftp://127.0.0.1/f",
+                          "127.0.0.1/f",
+                          "http://127.0.0.1",
+                          "http://127.0.0.1/",
+                          "http:///f",
+                          "http://127.0.0.1:0/f",
+                          "http://127.0.0.1:99999/f",
+                          "http://127.0.0.1:x/f",
+                          "http://127.0.0.1/a;drop",
+                          "http://127.0.0.1/a?x=1",
+                          "http://127.0.0.1/1a",
+                          "http://127.0.0.1/a b",
+                          "http://a:b@127.0.0.1/f",
+                          "",
+                          "://",
+                          "http://@localhost/f"}) {
     EXPECT_FALSE(ParseTarget(url, false).ok()) << url;
   }
-  EXPECT_NE(ParseTarget("http://a:secret@127.0.0.1/f", false).status().message().find("password"), absl::string_view::npos);
-  EXPECT_EQ(ParseTarget("http://a:secret@127.0.0.1/f", false).status().message().find("secret"), absl::string_view::npos);
+  EXPECT_NE(ParseTarget("http://a:secret@127.0.0.1/f", false).status().message().find("password"),
+            absl::string_view::npos);
+  EXPECT_EQ(ParseTarget("http://a:secret@127.0.0.1/f", false).status().message().find("secret"),
+            absl::string_view::npos);
 }
 
 TEST(Target, WhichAnswersPass) {
@@ -80,13 +103,15 @@ TEST(Literals, HoldAnyByte) {
 }
 
 TEST(Answers, OfAnyKind) {
-  const auto answer = ParseAnswer(R"({"meta":[{"name":"n","type":"UInt64"},{"name":"t","type":"String"}],"data":[["5","x\u001b[31m"],[null,"y"]],"rows":2})");
+  const auto answer = ParseAnswer(
+      R"({"meta":[{"name":"n","type":"UInt64"},{"name":"t","type":"String"}],"data":[["5","x\u001b[31m"],[null,"y"]],"rows":2})");
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->rows[0][0], "5");
   EXPECT_EQ(AsTable(*answer, 0).find('\x1b'), std::string::npos);
   EXPECT_NE(AsJson(*answer).find("\"n\": 5"), std::string::npos);
-  for (const char* text : {"", "Code: 60", "[]", "{}", R"({"meta":1,"data":[]})", R"({"meta":[{}],"data":[]})", R"({"meta":[],"data":[[1]]})",
-                           R"({"meta":[{"name":"n","type":"UInt64"}],"data":[[1,2]]})", R"({"meta":[{"name":"n","type":"UInt64"}],"data":[[1)",
+  for (const char* text : {"", "Code: 60", "[]", "{}", R"({"meta":1,"data":[]})", R"({"meta":[{}],"data":[]})",
+                           R"({"meta":[],"data":[[1]]})", R"({"meta":[{"name":"n","type":"UInt64"}],"data":[[1,2]]})",
+                           R"({"meta":[{"name":"n","type":"UInt64"}],"data":[[1)",
                            R"({"meta":[{"name":"n","type":"UInt64"}],"data":[1]})"}) {
     EXPECT_TRUE(absl::IsDataLoss(ParseAnswer(text).status())) << text;
   }
@@ -124,10 +149,12 @@ TEST(Before, QuestionAndAnswer) {
   Answer answer;
   answer.columns = {"what", "name", "times", "newest", "newest_kind"};
   answer.numeric = {false, false, true, true, false};
-  answer.rows = {{"all", "", "41", "1795305600000000000", ""}, {"host", "n17", "3", "1795132800000000000", "GPU_STALL"}};
+  answer.rows = {{"all", "", "41", "1795305600000000000", ""},
+                 {"host", "n17", "3", "1795132800000000000", "GPU_STALL"}};
   Before before = TakeBefore(BeforeAnswer(question, answer));
   ASSERT_EQ(before.items.size(), 1u);
-  EXPECT_EQ(before.items[0].text, "host n17 was the culprit of 3 of the last 41 incidents, last 2026-11-20 (GPU_STALL)");
+  EXPECT_EQ(before.items[0].text,
+            "host n17 was the culprit of 3 of the last 41 incidents, last 2026-11-20 (GPU_STALL)");
   answer.rows.pop_back();
   before = TakeBefore(BeforeAnswer(question, answer));
   ASSERT_EQ(before.items.size(), 1u);
@@ -144,7 +171,8 @@ TEST(Before, RowStandsInEveryReport) {
   Verdict verdict;
   verdict.set_verdict(VERDICT_HUNG);
   verdict.add_findings()->set_kind(HOST_STALL);
-  Before before = TakeBefore(R"({"before":[{"what":"host","name":"n<17>","culprit_of":3,"incidents":41,"last_real_ns":1795132800000000000,"last_kind":"GPU_STALL"}]})");
+  Before before = TakeBefore(
+      R"({"before":[{"what":"host","name":"n<17>","culprit_of":3,"incidents":41,"last_real_ns":1795132800000000000,"last_kind":"GPU_STALL"}]})");
   EXPECT_NE(ReportText(verdict, Bundle(), before).find("was the culprit of 3 of the last 41"), std::string::npos);
   EXPECT_NE(ReportHtml(verdict, Bundle(), nullptr, before).find("host n&lt;17&gt; was the culprit"), std::string::npos);
   const auto json = nlohmann::json::parse(ReportJson(verdict, before));
@@ -152,13 +180,19 @@ TEST(Before, RowStandsInEveryReport) {
   EXPECT_EQ(json["before_unknown"], "");
   before = Before();
   before.unknown = "the archive did not answer within 1.5 s";
-  EXPECT_NE(ReportText(verdict, Bundle(), before).find("before   not known: the archive did not answer"), std::string::npos);
+  EXPECT_NE(ReportText(verdict, Bundle(), before).find("before   not known: the archive did not answer"),
+            std::string::npos);
 }
 
 TEST(Places, TheJobsOwnLine) {
-  EXPECT_EQ(PlaceOfEvidence("rank 5 stack: read < wait (/usr/lib/python3.11/threading.py:320) < save (train.py:88) < main (train.py:9)"), "save (train.py:88)");
-  EXPECT_EQ(PlaceOfEvidence("rank 5 stack: __poll < _recv (/opt/lib/python3.11/socket.py:8)"), "_recv (/opt/lib/python3.11/socket.py:8)");
-  EXPECT_EQ(PlaceOfEvidence("rank 5 stack: clock_nanosleep+0x2a/0x50 < stall_host(int)+0x10 < main"), "stall_host(int)");
+  EXPECT_EQ(
+      PlaceOfEvidence(
+          "rank 5 stack: read < wait (/usr/lib/python3.11/threading.py:320) < save (train.py:88) < main (train.py:9)"),
+      "save (train.py:88)");
+  EXPECT_EQ(PlaceOfEvidence("rank 5 stack: __poll < _recv (/opt/lib/python3.11/socket.py:8)"),
+            "_recv (/opt/lib/python3.11/socket.py:8)");
+  EXPECT_EQ(PlaceOfEvidence("rank 5 stack: clock_nanosleep+0x2a/0x50 < stall_host(int)+0x10 < main"),
+            "stall_host(int)");
   EXPECT_EQ(PlaceOfEvidence("rank 5 stack: ptrace is refused: Operation not permitted"), "");
   EXPECT_EQ(PlaceOfEvidence("rank 5 stack: __futex_wait < pthread_cond_wait"), "");
   EXPECT_EQ(PlaceOfEvidence("rank 5 never entered"), "");
@@ -177,8 +211,9 @@ TEST_F(ArchiveTest, NamesAreTheSameWhereverTheFolderLies) {
   Write(".gathering.json", "{}");
   EXPECT_TRUE(absl::IsFailedPrecondition(NameIncident(folder_).status()));
   unlink((folder_ + "/.gathering.json").c_str());
-  for (const char* text : {"", "[]", "{}", R"({"captured_real_ns":"x"})", R"({"captured_real_ns":-1})", R"({"captured_real_ns":18446744073709551615})",
-                           R"({"captured_real_ns":1e30})", R"({"captured_real_ns":1})"}) {
+  for (const char* text :
+       {"", "[]", "{}", R"({"captured_real_ns":"x"})", R"({"captured_real_ns":-1})",
+        R"({"captured_real_ns":18446744073709551615})", R"({"captured_real_ns":1e30})", R"({"captured_real_ns":1})"}) {
     Write("manifest.json", text);
     EXPECT_FALSE(NameIncident(folder_).ok()) << text;
   }
@@ -189,7 +224,9 @@ TEST_F(ArchiveTest, NamesAreTheSameWhereverTheFolderLies) {
 
 TEST_F(ArchiveTest, RowsOfAVerdict) {
   Write("manifest.json", kManifest);
-  Write("verdict.json", R"json({"verdict":"HUNG","findings":[{"kind":"HOST_STALL","culprit_ranks":[5,6],"culprits":[{"rank":5,"host":"n17","gpu":1},
+  Write(
+      "verdict.json",
+      R"json({"verdict":"HUNG","findings":[{"kind":"HOST_STALL","culprit_ranks":[5,6],"culprits":[{"rank":5,"host":"n17","gpu":1},
     {"rank":6,"host":"n17"}],"communicator":{"id":"00ff","name":"dp_12","size":4},"operation":"AllReduce","sequence":41,"victim_count":6,"confidence":0.9,
     "evidence":[{"text":"rank 5 stack: read < save (train.py:88)"}],"summary":"s"}],"ranks_expected":8,"ranks_read":8,
     "bandwidths":[{"communicator":{"id":"00ff","name":"dp_12","size":4},"operation":"AllReduce","bytes":1024,"operations":9,"bus_bytes_per_s":1e9}],
@@ -216,19 +253,28 @@ TEST_F(ArchiveTest, VerdictsOfStrangers) {
   ASSERT_TRUE(named.ok());
   const IncidentName& name = *named;
   std::string many = R"({"findings":[)";
-  for (int i = 0; i < 3000; ++i) many += std::string(i > 0 ? "," : "") + R"({"kind":7,"culprits":[1,{"rank":1e300,"host":5}],"sequence":18446744073709551615,"confidence":1e308})";
+  for (int i = 0; i < 3000; ++i)
+    many += std::string(i > 0 ? "," : "") +
+            R"({"kind":7,"culprits":[1,{"rank":1e300,"host":5}],"sequence":18446744073709551615,"confidence":1e308})";
   many += "]}";
-  for (const std::string& text :
-       {std::string(R"({"findings":{"a":1},"start_up":[1],"bandwidths":7,"ranks_expected":"x"})"), std::string(R"({"findings":[1,null,"x",[[]]]})"), many,
-        std::string(R"({"verdict":7,"findings":[{"summary":"\u0000x","common_factor":[],"evidence":[1,{"text":2}],"communicator":null}]})")}) {
+  for (
+      const std::string& text :
+      {std::string(R"({"findings":{"a":1},"start_up":[1],"bandwidths":7,"ranks_expected":"x"})"),
+       std::string(R"({"findings":[1,null,"x",[[]]]})"), many,
+       std::string(
+           R"({"verdict":7,"findings":[{"summary":"\u0000x","common_factor":[],"evidence":[1,{"text":2}],"communicator":null}]})")}) {
     Write("verdict.json", text);
     auto rows = Rows(name);
     EXPECT_EQ(rows["incidents"].size(), 1u);
     EXPECT_LE(rows["findings"].size(), 1000u);
   }
-  for (const std::string& text : {std::string("{"), std::string(R"({"verdict":"\ud800"})"), std::string(R"({"a":1e999})"), std::string(), std::string(2'000'000, '['), std::string("{\"a\":") + std::string(1'000'000, '[')}) {
+  for (const std::string& text :
+       {std::string("{"), std::string(R"({"verdict":"\ud800"})"), std::string(R"({"a":1e999})"), std::string(),
+        std::string(2'000'000, '['), std::string("{\"a\":") + std::string(1'000'000, '[')}) {
     Write("verdict.json", text);
-    EXPECT_FALSE(MakeRows(folder_, name, [](const std::string&, const Json&) { return absl::OkStatus(); }, &notes_).ok());
+    EXPECT_FALSE(MakeRows(
+                     folder_, name, [](const std::string&, const Json&) { return absl::OkStatus(); }, &notes_)
+                     .ok());
   }
   Write("verdict.json", "{}");
   Write("index.lsi", std::string(100'000, 'x'));
@@ -244,7 +290,8 @@ TEST_F(ArchiveTest, SpoolGivesBackWhatWasPutIn) {
   const auto put = [&](size_t rows) {
     return spool->Put(name, [rows](const RowSink& sink) {
       absl::Status status;
-      for (size_t i = 0; i < rows && status.ok(); ++i) status = sink(i % 100 < 50 ? "findings" : "culprits", Json{{"i", i}, {"text", "\n\t\xff"}});
+      for (size_t i = 0; i < rows && status.ok(); ++i)
+        status = sink(i % 100 < 50 ? "findings" : "culprits", Json{{"i", i}, {"text", "\n\t\xff"}});
       return status;
     });
   };
@@ -261,7 +308,8 @@ TEST_F(ArchiveTest, SpoolGivesBackWhatWasPutIn) {
     ASSERT_TRUE(batch.ok());
     if (batch->table.empty()) break;
     EXPECT_LE(batch->rows.size(), 300u);
-    for (size_t at = 0; at < batch->rows.size(); at = batch->rows.find('\n', at) + 1) EXPECT_EQ(Json::parse(batch->rows.substr(at, batch->rows.find('\n', at) - at))["i"], rows++);
+    for (size_t at = 0; at < batch->rows.size(); at = batch->rows.find('\n', at) + 1)
+      EXPECT_EQ(Json::parse(batch->rows.substr(at, batch->rows.find('\n', at) - at))["i"], rows++);
     ++batches;
   }
   EXPECT_EQ(rows, 200u);
@@ -276,11 +324,13 @@ TEST_F(ArchiveTest, SpoolGivesBackWhatWasPutIn) {
 }
 
 TEST_F(ArchiveTest, SpoolFilesOfStrangers) {
-  for (const char* text : {"", "x", "lockstep-archive-rows 1 \n", "lockstep-archive-rows 1 7\n", "lockstep-archive-rows 2 \"x\"\n"}) {
+  for (const char* text :
+       {"", "x", "lockstep-archive-rows 1 \n", "lockstep-archive-rows 1 7\n", "lockstep-archive-rows 2 \"x\"\n"}) {
     Write("a.rows", text);
     EXPECT_FALSE(SpoolReader::Open(folder_ + "/a.rows").ok()) << text;
   }
-  for (const char* text : {"x\n", "system.users\t{}\n", "incidents {}\n", "incidents\t\n", "incidents\t{}", "incidents\t1\n"}) {
+  for (const char* text :
+       {"x\n", "system.users\t{}\n", "incidents {}\n", "incidents\t\n", "incidents\t{}", "incidents\t1\n"}) {
     Write("a.rows", std::string("lockstep-archive-rows 1 \"x\"\n") + text);
     absl::StatusOr<SpoolReader> reader = SpoolReader::Open(folder_ + "/a.rows");
     ASSERT_TRUE(reader.ok());
@@ -295,7 +345,8 @@ TEST_F(ArchiveTest, SpoolFilesOfStrangers) {
 TEST(JobDays, AreCutAtMidnight) {
   setenv("TZ", "UTC", 1);
   tzset();
-  const auto days = ReadJobDays("17|2026-11-20T12:00:00|2026-11-22T06:00:00|64\n18|Unknown|Unknown|\n\n19|1795305600|Unknown\n", 1795305600 + 60);
+  const auto days = ReadJobDays(
+      "17|2026-11-20T12:00:00|2026-11-22T06:00:00|64\n18|Unknown|Unknown|\n\n19|1795305600|Unknown\n", 1795305600 + 60);
   ASSERT_TRUE(days.ok()) << days.status();
   ASSERT_EQ(days->size(), 4u);
   EXPECT_EQ((*days)[0].day, "2026-11-20");
@@ -305,8 +356,9 @@ TEST(JobDays, AreCutAtMidnight) {
   EXPECT_EQ((*days)[2].ranks, 64u);
   EXPECT_EQ((*days)[3].job, "19");
   EXPECT_EQ((*days)[3].seconds, 60u);
-  for (const char* text : {"x", "a|b|c", "a|1795305600|1795305599", "|1795305600|1795305600", "a|0|1795305600", "a|1795305600|99999999999999999999",
-                           "a|1795305600|1795305601|many", "a|950000000|1795305600"}) {
+  for (const char* text :
+       {"x", "a|b|c", "a|1795305600|1795305599", "|1795305600|1795305600", "a|0|1795305600",
+        "a|1795305600|99999999999999999999", "a|1795305600|1795305601|many", "a|950000000|1795305600"}) {
     EXPECT_FALSE(ReadJobDays(text, 1795305600).ok()) << text;
   }
 }

@@ -33,7 +33,9 @@ size_t Take(char* bytes, size_t size, size_t count, void* to) {
   return length;
 }
 
-int Progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) { return g_stop; }
+int Progress(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return g_stop;
+}
 
 bool IsLoopback(const std::string& host) {
   if (host == "localhost" || host == "[::1]" || host == "::1") return true;
@@ -44,7 +46,9 @@ bool IsLoopback(const std::string& host) {
     const size_t dot = std::min(host.find('.', at), host.size());
     int number = -1;
     const std::string part = host.substr(at, dot - at);
-    if (part.empty() || part.size() > 3 || !std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; })) return false;
+    if (part.empty() || part.size() > 3 ||
+        !std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; }))
+      return false;
     if (!absl::SimpleAtoi(part, &number) || number > 255 || (parts == 0 && number != 127)) return false;
     ++parts;
     at = dot + 1;
@@ -54,21 +58,24 @@ bool IsLoopback(const std::string& host) {
 
 bool IsName(const std::string& text) {
   return !text.empty() && text.size() <= 128 && !std::isdigit(static_cast<unsigned char>(text[0])) &&
-         std::all_of(text.begin(), text.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; });
 }
 
 }  // namespace
 
 absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
   const auto wrong = [](const std::string& what) {
-    return absl::InvalidArgumentError(absl::StrCat("the archive's address is http://HOST:PORT/DATABASE or https://..: ", what));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the archive's address is http://HOST:PORT/DATABASE or https://..: ", what));
   };
   const size_t scheme = url.find("://");
   const std::string kind = scheme == std::string::npos ? "" : url.substr(0, scheme);
   if (kind != "http" && kind != "https") return wrong(absl::StrCat("'", Printable(url, 200), "' begins with neither"));
   std::string rest = url.substr(scheme + 3);
   for (char c : rest) {
-    if (static_cast<unsigned char>(c) <= ' ' || static_cast<unsigned char>(c) >= 127 || c == '?' || c == '#' || c == '\\') {
+    if (static_cast<unsigned char>(c) <= ' ' || static_cast<unsigned char>(c) >= 127 || c == '?' || c == '#' ||
+        c == '\\') {
       return wrong("it holds a character that belongs in none");
     }
   }
@@ -76,13 +83,16 @@ absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
   if (slash == std::string::npos) return wrong("no database is named");
   Target target;
   target.database = rest.substr(slash + 1);
-  if (!IsName(target.database)) return wrong("the database's name has letters, digits and underscores, and no digit first");
+  if (!IsName(target.database))
+    return wrong("the database's name has letters, digits and underscores, and no digit first");
   std::string authority = rest.substr(0, slash);
   if (const size_t at = authority.rfind('@'); at != std::string::npos) {
     target.user = authority.substr(0, at);
     authority.erase(0, at + 1);
     if (target.user.find(':') != std::string::npos) {
-      return wrong("no password belongs in it, every user of the machine can read it there: use --password-file, LOCKSTEP_ARCHIVE_PASSWORD_FILE or LOCKSTEP_ARCHIVE_PASSWORD");
+      return wrong(
+          "no password belongs in it, every user of the machine can read it there: use --password-file, "
+          "LOCKSTEP_ARCHIVE_PASSWORD_FILE or LOCKSTEP_ARCHIVE_PASSWORD");
     }
     if (target.user.empty()) return wrong("an empty user");
   }
@@ -95,9 +105,11 @@ absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure) {
   }
   int number = 0;
   if (host.empty()) return wrong("no host is named");
-  if (!absl::SimpleAtoi(port, &number) || number < 1 || number > 65535) return wrong("the port is a number from 1 to 65535");
+  if (!absl::SimpleAtoi(port, &number) || number < 1 || number > 65535)
+    return wrong("the port is a number from 1 to 65535");
   if (kind == "http" && !insecure && !IsLoopback(host)) {
-    return wrong("off this machine it is https, or --insecure (LOCKSTEP_ARCHIVE_INSECURE=1) where the network can be trusted");
+    return wrong(
+        "off this machine it is https, or --insecure (LOCKSTEP_ARCHIVE_INSECURE=1) where the network can be trusted");
   }
   target.base = absl::StrCat(kind, "://", host, ":", number, "/");
   return target;
@@ -112,13 +124,18 @@ Http::~Http() {
   if (curl_ != nullptr) curl_easy_cleanup(curl_);
 }
 
-void Http::Stop() { g_stop = 1; }
-bool Http::stopped() { return g_stop != 0; }
+void Http::Stop() {
+  g_stop = 1;
+}
+bool Http::stopped() {
+  return g_stop != 0;
+}
 
 bool IsPassing(long http_status, const std::string& answer) {
   int code = 0;
   if (answer.compare(0, 6, "Code: ") == 0) {
-    for (size_t i = 6; i < answer.size() && i < 12 && answer[i] >= '0' && answer[i] <= '9'; ++i) code = code * 10 + (answer[i] - '0');
+    for (size_t i = 6; i < answer.size() && i < 12 && answer[i] >= '0' && answer[i] <= '9'; ++i)
+      code = code * 10 + (answer[i] - '0');
   }
   // Timeouts, too many queries or parts, memory, network, read only or no replicas for now.
   for (int passing : {159, 160, 164, 201, 202, 203, 209, 210, 225, 236, 241, 242, 243, 252, 285, 319, 425, 439, 999}) {
@@ -128,7 +145,8 @@ bool IsPassing(long http_status, const std::string& answer) {
 }
 
 absl::StatusOr<std::string> Http::Post(const std::string& statement, const std::string* body,
-                                       const std::vector<std::pair<std::string, std::string>>& settings, int64_t limit_ms, size_t most_bytes) {
+                                       const std::vector<std::pair<std::string, std::string>>& settings,
+                                       int64_t limit_ms, size_t most_bytes) {
   CURL* curl = curl_;
   if (curl == nullptr) return absl::InternalError("libcurl does not start");
   if (stopped()) return absl::CancelledError("ended by a signal");
@@ -178,11 +196,16 @@ absl::StatusOr<std::string> Http::Post(const std::string& statement, const std::
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   curl_slist_free_all(headers);
   if (stopped()) return absl::CancelledError("ended by a signal");
-  if (taken.too_long) return absl::OutOfRangeError(absl::StrCat("the answer of ", target_.base, " is longer than ", most_bytes, " bytes"));
+  if (taken.too_long)
+    return absl::OutOfRangeError(
+        absl::StrCat("the answer of ", target_.base, " is longer than ", most_bytes, " bytes"));
   if (result != CURLE_OK) {
-    const std::string why = absl::StrCat(target_.base, ": ", Printable(error[0] != '\0' ? error : curl_easy_strerror(result), 300));
+    const std::string why =
+        absl::StrCat(target_.base, ": ", Printable(error[0] != '\0' ? error : curl_easy_strerror(result), 300));
     const bool certificate = result == CURLE_PEER_FAILED_VERIFICATION || result == CURLE_SSL_CACERT_BADFILE;
-    return certificate ? absl::PermissionDeniedError(why) : result == CURLE_OPERATION_TIMEDOUT ? absl::DeadlineExceededError(why) : absl::UnavailableError(why);
+    return certificate                          ? absl::PermissionDeniedError(why)
+           : result == CURLE_OPERATION_TIMEDOUT ? absl::DeadlineExceededError(why)
+                                                : absl::UnavailableError(why);
   }
   if (status == 200) return std::move(taken.text);
   std::string said = Printable(taken.text, 400);

@@ -1,4 +1,5 @@
-// One HTTP conversation with ClickHouse, over libcurl. Answers may be anything: their length is bounded, redirects are not followed.
+// One HTTP conversation with ClickHouse, over libcurl. Answers may be anything: their length is bounded, redirects are
+// not followed.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_HTTP_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_HTTP_H_
 
@@ -14,15 +15,15 @@
 namespace lockstep::archive {
 
 struct Target {
-  std::string base;      // "http://HOST:PORT/"
+  std::string base;  // "http://HOST:PORT/"
   std::string database;
-  std::string user;      // empty: the server's default
+  std::string user;  // empty: the server's default
   std::string password;
-  std::string ca_file;   // empty: the system's
+  std::string ca_file;  // empty: the system's
 };
 
-// "http://[USER@]HOST[:PORT]/DATABASE". A password in it is refused: command lines are read by everyone. Off loopback http is refused
-// unless `insecure`. InvalidArgument says what is wrong.
+// "http://[USER@]HOST[:PORT]/DATABASE". A password in it is refused: command lines are read by everyone. Off loopback
+// http is refused unless `insecure`. InvalidArgument says what is wrong.
 absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure);
 
 // One thread.
@@ -33,10 +34,11 @@ class Http {
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
 
-  // A statement; `body` follows it where it is an INSERT. `settings` of the query. The answer, at most `most_bytes`. Unavailable,
-  // DeadlineExceeded: worth another try; every other error is for people.
-  absl::StatusOr<std::string> Post(const std::string& statement, const std::string* body, const std::vector<std::pair<std::string, std::string>>& settings,
-                                   int64_t limit_ms, size_t most_bytes);
+  // A statement; `body` follows it where it is an INSERT. `settings` of the query. The answer, at most `most_bytes`.
+  // Unavailable, DeadlineExceeded: worth another try; every other error is for people.
+  absl::StatusOr<std::string> Post(const std::string& statement, const std::string* body,
+                                   const std::vector<std::pair<std::string, std::string>>& settings, int64_t limit_ms,
+                                   size_t most_bytes);
   const Target& target() const { return target_; }
   // From now on no transfer begins, and one under way ends: for signal handlers.
   static void Stop();
@@ -47,7 +49,8 @@ class Http {
   void* curl_ = nullptr;
 };
 
-// Of an answer's text, whether the server may say otherwise later. ClickHouse answers 500 to nearly all errors; its own code tells.
+// Of an answer's text, whether the server may say otherwise later. ClickHouse answers 500 to nearly all errors; its own
+// code tells.
 bool IsPassing(long http_status, const std::string& answer);
 
 }  // namespace lockstep::archive

@@ -13,9 +13,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/places.h"
+#include "analyzer/util/clean_utf8.h"
 #include "collector/archive/operation_rows.h"
 
 namespace lockstep::archive {
@@ -23,7 +23,8 @@ namespace {
 
 constexpr size_t kMostVerdict = size_t{256} << 20, kMostManifest = size_t{64} << 20;
 constexpr size_t kMostText = 1000, kMostJob = 256;
-constexpr size_t kMostFindings = 1000, kMostCulprits = 4096, kMostCulpritRows = 100'000, kMostCreations = 1000, kMostLinks = 1000;
+constexpr size_t kMostFindings = 1000, kMostCulprits = 4096, kMostCulpritRows = 100'000, kMostCreations = 1000,
+                 kMostLinks = 1000;
 constexpr size_t kMostNames = 64;
 constexpr int64_t kEarliest = 946'684'800LL * 1'000'000'000, kLatest = 4'102'444'800LL * 1'000'000'000;  // 2000 to 2100
 
@@ -43,8 +44,12 @@ int64_t Whole(const Json& json, const char* name, int64_t least, int64_t most, i
   return value < least || value > most ? otherwise : value;
 }
 
-int64_t Count(const Json& json, const char* name) { return Whole(json, name, 0, std::numeric_limits<uint32_t>::max(), 0); }
-int64_t Ns(const Json& json, const char* name) { return Whole(json, name, 0, std::numeric_limits<int64_t>::max(), 0); }
+int64_t Count(const Json& json, const char* name) {
+  return Whole(json, name, 0, std::numeric_limits<uint32_t>::max(), 0);
+}
+int64_t Ns(const Json& json, const char* name) {
+  return Whole(json, name, 0, std::numeric_limits<int64_t>::max(), 0);
+}
 
 double Real(const Json& json, const char* name) {
   const auto at = json.find(name);
@@ -123,7 +128,8 @@ Json PlacesOf(const Json& finding) {
 // The part of the rows that verdict.json gives.
 class VerdictRows {
  public:
-  VerdictRows(const IncidentName& name, const RowSink& sink, std::string* notes) : name_(name), sink_(sink), notes_(notes) {}
+  VerdictRows(const IncidentName& name, const RowSink& sink, std::string* notes)
+      : name_(name), sink_(sink), notes_(notes) {}
 
   absl::Status Findings(const Json& verdict) {
     uint32_t number = 0;
@@ -166,7 +172,8 @@ class VerdictRows {
       row["number"] = number++;
       AddComm(creation, &row);
       row["call"] = Text(creation, "call", 64);
-      for (const char* time : {"begin_ns", "end_ns", "median_ns", "longest_ns", "last_by_ns"}) row[time] = Ns(creation, time);
+      for (const char* time : {"begin_ns", "end_ns", "median_ns", "longest_ns", "last_by_ns"})
+        row[time] = Ns(creation, time);
       row["last_rank"] = Whole(creation, "last_rank", -1, std::numeric_limits<int32_t>::max(), -1);
       row["members_entered"] = Count(creation, "members_entered");
       row["serial"] = Flag(creation, "serial");
@@ -184,10 +191,12 @@ class VerdictRows {
       row["operation"] = Text(bandwidth, "operation", 64);
       row["bytes"] = Ns(bandwidth, "bytes");
       row["operations"] = Ns(bandwidth, "operations");
-      for (const char* rate : {"bus_bytes_per_s", "best_bus_bytes_per_s", "peer_bus_bytes_per_s"}) row[rate] = Real(bandwidth, rate);
+      for (const char* rate : {"bus_bytes_per_s", "best_bus_bytes_per_s", "peer_bus_bytes_per_s"})
+        row[rate] = Real(bandwidth, rate);
       row["clock"] = Text(bandwidth, "clock", 64);
       row["hosts"] = Json::array();
-      if (const auto hosts = facts.comm_hosts.find(row["comm_id"].get<std::string>()); hosts != facts.comm_hosts.end()) row["hosts"] = hosts->second;
+      if (const auto hosts = facts.comm_hosts.find(row["comm_id"].get<std::string>()); hosts != facts.comm_hosts.end())
+        row["hosts"] = hosts->second;
       if (absl::Status status = sink_("links", row); !status.ok()) return status;
     }
     return absl::OkStatus();
@@ -277,7 +286,8 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path, size_t most) {
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     status = absl::InvalidArgumentError(absl::StrCat(path, " is no plain file"));
   } else if (static_cast<uint64_t>(info.st_size) > most) {
-    status = absl::InvalidArgumentError(absl::StrCat(path, " has ", info.st_size, " bytes, more than is read (", most, ")"));
+    status =
+        absl::InvalidArgumentError(absl::StrCat(path, " has ", info.st_size, " bytes, more than is read (", most, ")"));
   } else {
     text.resize(static_cast<size_t>(info.st_size));
     size_t at = 0;
@@ -311,29 +321,35 @@ void IncidentName::Begin(Json* row) const {
 }
 
 absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
-  if (Exists(folder + "/.gathering.json")) return absl::FailedPreconditionError(absl::StrCat(folder, " is still being gathered"));
+  if (Exists(folder + "/.gathering.json"))
+    return absl::FailedPreconditionError(absl::StrCat(folder, " is still being gathered"));
   absl::StatusOr<Json> manifest = Parsed(folder + "/manifest.json", kMostManifest);
   if (absl::IsNotFound(manifest.status())) {
     return Exists(folder + "/verdict.json") || Exists(folder + "/verdict.txt")
                ? absl::FailedPreconditionError(absl::StrCat(folder, " has no manifest.json (yet): it is not finished"))
-               : absl::InvalidArgumentError(absl::StrCat(folder, " is no incident folder: there is no manifest.json in it"));
+               : absl::InvalidArgumentError(
+                     absl::StrCat(folder, " is no incident folder: there is no manifest.json in it"));
   }
   if (!manifest.ok()) return manifest.status();
-  if (!Exists(folder + "/verdict.json")) return absl::InvalidArgumentError(absl::StrCat(folder, " has no verdict.json"));
+  if (!Exists(folder + "/verdict.json"))
+    return absl::InvalidArgumentError(absl::StrCat(folder, " has no verdict.json"));
   IncidentName name;
   name.real_ns = Ns(*manifest, "captured_real_ns");
   if (name.real_ns < kEarliest || name.real_ns > kLatest) {
-    return absl::InvalidArgumentError(absl::StrCat(folder, "/manifest.json does not say when it was taken (captured_real_ns)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, "/manifest.json does not say when it was taken (captured_real_ns)"));
   }
   name.job = Text(*manifest, "job", kMostJob);
   name.step = Text(*manifest, "step", 64);
   name.restart_count = static_cast<uint32_t>(Count(*manifest, "restart_count"));
   name.tool_version = Text(*manifest, "tool_version", 64);
-  name.incident = absl::StrCat(name.job, "/", name.step, "/", name.restart_count, "/", Count(*manifest, "uid"), "@", name.real_ns);
+  name.incident =
+      absl::StrCat(name.job, "/", name.step, "/", name.restart_count, "/", Count(*manifest, "uid"), "@", name.real_ns);
   const time_t seconds = static_cast<time_t>(name.real_ns / 1'000'000'000);
   tm utc{};
   char day[16];
-  if (gmtime_r(&seconds, &utc) == nullptr || strftime(day, sizeof day, "%Y-%m-%d", &utc) == 0) return absl::InternalError("no day");
+  if (gmtime_r(&seconds, &utc) == nullptr || strftime(day, sizeof day, "%Y-%m-%d", &utc) == 0)
+    return absl::InternalError("no day");
   name.day = day;
   return name;
 }

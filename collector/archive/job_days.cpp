@@ -7,8 +7,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/clean_utf8.h"
 
 namespace lockstep::archive {
 namespace {
@@ -47,7 +47,8 @@ absl::StatusOr<std::vector<JobDay>> ReadJobDays(const std::string& text, int64_t
     if (line.empty()) continue;
     const std::vector<std::string> fields = absl::StrSplit(line, '|');
     const auto wrong = [&](const char* what) {
-      return absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", what, ": ", Printable(std::string(line), 100)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("line ", number, ": ", what, ": ", Printable(std::string(line), 100)));
     };
     if (fields.size() < 3 || fields[0].empty()) return wrong("not JOB|START|END[|RANKS]");
     if (fields[1] == "Unknown" || fields[1] == "None") continue;
@@ -56,11 +57,14 @@ absl::StatusOr<std::vector<JobDay>> ReadJobDays(const std::string& text, int64_t
     int64_t begin = 0, end = now_s;
     if (!Time(fields[1], &begin)) return wrong("no start");
     if (fields[2] != "Unknown" && !Time(fields[2], &end)) return wrong("no end");
-    if (fields.size() > 3 && !fields[3].empty() && !absl::SimpleAtoi(fields[3], &day.ranks)) return wrong("no number of ranks");
+    if (fields.size() > 3 && !fields[3].empty() && !absl::SimpleAtoi(fields[3], &day.ranks))
+      return wrong("no number of ranks");
     if (end < begin || end - begin > kLongest) return wrong("it ends before it begins, or runs for more than 400 days");
     for (int64_t at = begin; at < end;) {
       const int64_t next = std::min(end, (at / kDay + 1) * kDay);
-      if (days.size() == kMostJobDays) return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostJobDays, " job-days: give fewer lines at a time"));
+      if (days.size() == kMostJobDays)
+        return absl::ResourceExhaustedError(
+            absl::StrCat("more than ", kMostJobDays, " job-days: give fewer lines at a time"));
       day.day = DayText(at);
       day.seconds = static_cast<uint64_t>(next - at);
       days.push_back(day);

@@ -8,9 +8,9 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/clean_utf8.h"
 #include "proto/view.pb.h"
 
 namespace lockstep::archive {
@@ -23,7 +23,9 @@ const double kStep = std::log(1.04);
 struct Key {
   std::string klass, operation;
   uint64_t size = 0;
-  bool operator<(const Key& o) const { return std::tie(klass, operation, size) < std::tie(o.klass, o.operation, o.size); }
+  bool operator<(const Key& o) const {
+    return std::tie(klass, operation, size) < std::tie(o.klass, o.operation, o.size);
+  }
 };
 
 struct Group {
@@ -44,7 +46,8 @@ class Rates {
  public:
   Rates(const IndexReader& index, const std::unordered_map<int32_t, size_t>& by_rank, OperationFacts* facts) {
     const absl::Span<const char> bytes = index.facts();
-    if (bytes.empty() || static_cast<int64_t>(bytes.size()) > kMostFactsBytes || !view_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    if (bytes.empty() || static_cast<int64_t>(bytes.size()) > kMostFactsBytes ||
+        !view_.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
       view_.Clear();
       return;
     }
@@ -53,11 +56,14 @@ class Rates {
       for (int p = 0; p < series.points_size(); ++p) {
         const BandwidthSeries::Point& point = series.points(p);
         const auto rank = by_rank.find(point.rank());
-        if (rank == by_rank.end() || point.comm() < 0 || static_cast<size_t>(point.comm()) >= index.comms().size()) continue;
+        if (rank == by_rank.end() || point.comm() < 0 || static_cast<size_t>(point.comm()) >= index.comms().size())
+          continue;
         of_rank_[rank->second].push_back({s, p});
-        std::vector<std::string>& hosts = facts->comm_hosts[CleanUtf8(index.text(index.comms()[static_cast<size_t>(point.comm())].id), 200)];
+        std::vector<std::string>& hosts =
+            facts->comm_hosts[CleanUtf8(index.text(index.comms()[static_cast<size_t>(point.comm())].id), 200)];
         const std::string host = CleanUtf8(index.text(index.ranks()[rank->second].host), 256);
-        if (!host.empty() && hosts.size() < kMostHosts && std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+        if (!host.empty() && hosts.size() < kMostHosts && std::find(hosts.begin(), hosts.end(), host) == hosts.end())
+          hosts.push_back(host);
       }
     }
   }
@@ -69,7 +75,8 @@ class Rates {
       const BandwidthSeries& series = view_.bandwidths(s);
       const BandwidthSeries::Point& point = series.points(p);
       const IndexComm& comm = index.comms()[static_cast<size_t>(point.comm())];
-      if (series.bytes() <= 0 || !std::isfinite(point.median_bytes_per_s()) || point.median_bytes_per_s() <= 0) continue;
+      if (series.bytes() <= 0 || !std::isfinite(point.median_bytes_per_s()) || point.median_bytes_per_s() <= 0)
+        continue;
       uint64_t size = 1;
       while (size <= static_cast<uint64_t>(series.bytes()) / 2) size *= 2;
       const auto group = groups->find({ClassOf(index, comm), CleanUtf8(series.operation(), 64), size});
@@ -93,7 +100,8 @@ class Rates {
 
 void Durations::Add(int64_t ns) {
   if (ns < 0) return;
-  // Nothing less than a microsecond is told apart by the index: such a call is one of the shortest, and not one that was not measured.
+  // Nothing less than a microsecond is told apart by the index: such a call is one of the shortest, and not one that
+  // was not measured.
   if (ns == 0) ns = kBelowIndex;
   ++bins_[static_cast<int>(std::floor(std::log(static_cast<double>(ns)) / kStep))];
   ++count_;
@@ -110,15 +118,18 @@ int64_t Durations::Quantile(double q) const {
   return -1;
 }
 
-absl::Status MakeOperationRows(const std::string& folder, const IncidentName& name, const RowSink& sink, OperationFacts* facts, std::string* notes) {
+absl::Status MakeOperationRows(const std::string& folder, const IncidentName& name, const RowSink& sink,
+                               OperationFacts* facts, std::string* notes) {
   const std::string path = folder + "/index.lsi";
   if (!PlainFile(path)) {
-    absl::StrAppend(notes, "no index.lsi in ", Printable(folder, 300), ": no aggregates of operations (lockstep view, or a collector, makes it)\n");
+    absl::StrAppend(notes, "no index.lsi in ", Printable(folder, 300),
+                    ": no aggregates of operations (lockstep view, or a collector, makes it)\n");
     return absl::OkStatus();
   }
   const absl::StatusOr<std::unique_ptr<IndexReader>> opened = IndexReader::Open(path);
   if (!opened.ok()) {
-    absl::StrAppend(notes, "no aggregates of operations: ", Printable(std::string(opened.status().message()), 300), "\n");
+    absl::StrAppend(notes, "no aggregates of operations: ", Printable(std::string(opened.status().message()), 300),
+                    "\n");
     return absl::OkStatus();
   }
   const IndexReader& index = **opened;
@@ -185,7 +196,8 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
       if (absl::Status status = sink("operations", row); !status.ok()) return status;
     }
   }
-  if (left_out > 0) absl::StrAppend(notes, left_out, " rows of operations are left out: more than ", kMostOperationRows, "\n");
+  if (left_out > 0)
+    absl::StrAppend(notes, left_out, " rows of operations are left out: more than ", kMostOperationRows, "\n");
   return absl::OkStatus();
 }
 

@@ -11,17 +11,20 @@
 namespace lockstep::archive {
 
 struct OperationFacts {
-  std::map<std::string, std::vector<std::string>> comm_hosts;  // by communicator identity, of those with a measured bandwidth; at most 32 hosts
+  std::map<std::string, std::vector<std::string>>
+      comm_hosts;  // by communicator identity, of those with a measured bandwidth; at most 32 hosts
 };
 
-// One host at a time, so that memory does not grow with the job; durations are kept as histograms of 4 % steps. Without an index there
-// are no rows and a note; a damaged one likewise.
-absl::Status MakeOperationRows(const std::string& folder, const IncidentName& name, const RowSink& sink, OperationFacts* facts, std::string* notes);
+// One host at a time, so that memory does not grow with the job; durations are kept as histograms of 4 % steps. Without
+// an index there are no rows and a note; a damaged one likewise.
+absl::Status MakeOperationRows(const std::string& folder, const IncidentName& name, const RowSink& sink,
+                               OperationFacts* facts, std::string* notes);
 
 // Durations in steps of 4 %, for medians and percentiles of any number of them.
 class Durations {
  public:
-  // Nanoseconds, as the index has them; 0, less than its microsecond, counts as half of one. What is negative is not counted.
+  // Nanoseconds, as the index has them; 0, less than its microsecond, counts as half of one. What is negative is not
+  // counted.
   void Add(int64_t ns);
   uint64_t count() const { return count_; }
   // 0 to 1; -1 where there are none.

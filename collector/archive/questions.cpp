@@ -20,7 +20,9 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostColumn = 100, kMostAsked = 64, kMostAskedBytes = 256;
 constexpr int kLastIncidents = 1000;  // that a verdict's memory goes back
 
-bool IsSchema(const std::string& name) { return name.compare(0, 7, "schema_") == 0; }
+bool IsSchema(const std::string& name) {
+  return name.compare(0, 7, "schema_") == 0;
+}
 
 // The first line of a file is what it is for.
 std::string Purpose(const std::string& text) {
@@ -33,7 +35,8 @@ std::vector<std::string> Names(const Json& json, const char* name) {
   const auto at = json.find(name);
   if (at == json.end() || !at->is_array()) return names;
   for (const Json& value : *at) {
-    if (value.is_string() && names.size() < kMostAsked && value.get_ref<const std::string&>().size() <= kMostAskedBytes) names.push_back(value.get<std::string>());
+    if (value.is_string() && names.size() < kMostAsked && value.get_ref<const std::string&>().size() <= kMostAskedBytes)
+      names.push_back(value.get<std::string>());
   }
   return names;
 }
@@ -67,7 +70,8 @@ absl::StatusOr<std::string> ReadyQuery(const std::string& name, const QueryArgum
   }
   std::vector<std::string> names;
   for (const auto& [known, purpose] : ReadyQueries()) names.push_back(known);
-  return absl::NotFoundError(absl::StrCat("no query '", Printable(name, 100), "'; there are ", absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(
+      absl::StrCat("no query '", Printable(name, 100), "'; there are ", absl::StrJoin(names, ", ")));
 }
 
 std::string AsTable(const Answer& answer, size_t columns) {
@@ -88,7 +92,8 @@ std::string AsTable(const Answer& answer, size_t columns) {
     for (size_t i = 0; i < line.size(); ++i) {
       const std::string pad(widths[i] - Columns(line[i]), ' ');
       const bool last = i + 1 == line.size();
-      absl::StrAppend(&text, i == 0 ? "" : "  ", answer.numeric[i] ? pad : "", line[i], answer.numeric[i] || last ? "" : pad);
+      absl::StrAppend(&text, i == 0 ? "" : "  ", answer.numeric[i] ? pad : "", line[i],
+                      answer.numeric[i] || last ? "" : pad);
     }
     absl::StrAppend(&out, columns > 0 ? Printable(text, columns) : text, "\n");
   }
@@ -122,16 +127,21 @@ absl::StatusOr<std::string> BeforeStatement(const std::string& question) {
   const Json json = Json::parse(question, nullptr, false);
   if (!json.is_object()) return absl::InvalidArgumentError("the question is no JSON object");
   int64_t until = 0;
-  if (const auto at = json.find("until_real_ns"); at != json.end() && at->is_number_integer()) until = at->get<int64_t>();
+  if (const auto at = json.find("until_real_ns"); at != json.end() && at->is_number_integer())
+    until = at->get<int64_t>();
   // What the verdicts named first; an incident whose verdict found nothing has no culprit.
   const std::string last = absl::StrCat("(SELECT hosts, places, kind, real_ns FROM incidents FINAL WHERE kind != ''",
-                                        until > 0 ? absl::StrCat(" AND real_ns < ", until) : "", " ORDER BY real_ns DESC LIMIT ", kLastIncidents, ")");
+                                        until > 0 ? absl::StrCat(" AND real_ns < ", until) : "",
+                                        " ORDER BY real_ns DESC LIMIT ", kLastIncidents, ")");
   const auto of = [&last](const char* what, const char* column, const std::vector<std::string>& names) {
-    return absl::StrCat(" UNION ALL SELECT '", what, "' AS what, name, count() AS times, max(real_ns) AS newest, argMax(kind, real_ns) AS newest_kind FROM ",
-                        last, " ARRAY JOIN ", column, " AS name WHERE name IN (", List(names), ") GROUP BY name");
+    return absl::StrCat(
+        " UNION ALL SELECT '", what,
+        "' AS what, name, count() AS times, max(real_ns) AS newest, argMax(kind, real_ns) AS newest_kind FROM ", last,
+        " ARRAY JOIN ", column, " AS name WHERE name IN (", List(names), ") GROUP BY name");
   };
-  return absl::StrCat("SELECT 'all' AS what, '' AS name, count() AS times, max(real_ns) AS newest, '' AS newest_kind FROM ", last,
-                      of("host", "hosts", Names(json, "hosts")), of("code place", "places", Names(json, "places")));
+  return absl::StrCat(
+      "SELECT 'all' AS what, '' AS name, count() AS times, max(real_ns) AS newest, '' AS newest_kind FROM ", last,
+      of("host", "hosts", Names(json, "hosts")), of("code place", "places", Names(json, "places")));
 }
 
 std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer) {
@@ -151,7 +161,9 @@ std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answe
     for (const std::string& name : names) {
       const auto at = known.find({what, name});
       int64_t times = 0, newest = 0;
-      if (at != known.end() && (!absl::SimpleAtoi((*at->second)[2], &times) || !absl::SimpleAtoi((*at->second)[3], &newest))) continue;
+      if (at != known.end() &&
+          (!absl::SimpleAtoi((*at->second)[2], &times) || !absl::SimpleAtoi((*at->second)[3], &newest)))
+        continue;
       if (times == 0 && silent) continue;
       before.push_back({{"what", what},
                         {"name", name},

@@ -12,7 +12,7 @@
 namespace lockstep::archive {
 
 struct QueryArguments {
-  int days = 0;              // 0: the query's own
+  int days = 0;  // 0: the query's own
   int limit = 100;
   std::string host, place, job;
 };

@@ -22,9 +22,13 @@ constexpr size_t kMostLine = size_t{1} << 20;
 constexpr time_t kStale = 3600;
 const char* const kTables[] = {"incidents", "findings", "culprits", "creations", "links", "operations", "job_days"};
 
-bool IsTable(const std::string& name) { return std::find(std::begin(kTables), std::end(kTables), name) != std::end(kTables); }
+bool IsTable(const std::string& name) {
+  return std::find(std::begin(kTables), std::end(kTables), name) != std::end(kTables);
+}
 
-std::string Dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
 
 // FNV-1a: names files only, an incident's identity stands inside.
 uint64_t Hash(const std::string& text, uint64_t hash) {
@@ -55,9 +59,11 @@ absl::StatusOr<Spool> Spool::Open(const std::string& folder, uint64_t most_bytes
   Spool spool;
   spool.folder_ = folder;
   spool.most_bytes_ = most_bytes;
-  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) mkdir(folder.substr(0, slash).c_str(), 0700);
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1))
+    mkdir(folder.substr(0, slash).c_str(), 0700);
   struct stat info {};
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return absl::UnavailableError(absl::StrCat("cannot make the spool ", folder, ": ", strerror(errno)));
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return absl::UnavailableError(absl::StrCat("cannot make the spool ", folder, ": ", strerror(errno)));
   if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || access(folder.c_str(), W_OK | X_OK) != 0) {
     return absl::UnavailableError(absl::StrCat("the spool ", folder, " is no folder that can be written to"));
   }
@@ -75,7 +81,9 @@ std::string Spool::PathOf(const IncidentName& name) const {
   return absl::StrCat(folder_, "/", file);
 }
 
-bool Spool::Has(const IncidentName& name) const { return access(PathOf(name).c_str(), F_OK) == 0; }
+bool Spool::Has(const IncidentName& name) const {
+  return access(PathOf(name).c_str(), F_OK) == 0;
+}
 
 std::vector<std::string> Spool::Files() const {
   std::vector<std::string> files;
@@ -86,12 +94,17 @@ std::vector<std::string> Spool::Files() const {
   return files;
 }
 
-void Spool::Remove(const std::string& path) { unlink(path.c_str()); }
-void Spool::SetAside(const std::string& path) { rename(path.c_str(), (path + ".bad").c_str()); }
+void Spool::Remove(const std::string& path) {
+  unlink(path.c_str());
+}
+void Spool::SetAside(const std::string& path) {
+  rename(path.c_str(), (path + ".bad").c_str());
+}
 
 absl::Status Spool::Put(const IncidentName& name, const std::function<absl::Status(const RowSink&)>& make) {
   uint64_t used = 0;
-  ForEachFile(folder_, [&used](const std::string&, const struct stat& file) { used += static_cast<uint64_t>(file.st_size); });
+  ForEachFile(folder_,
+              [&used](const std::string&, const struct stat& file) { used += static_cast<uint64_t>(file.st_size); });
   const std::string path = PathOf(name);
   std::string temporary = path + ".XXXXXX.new";
   const int fd = mkostemps(temporary.data(), 4, O_CLOEXEC);
@@ -129,7 +142,10 @@ SpoolReader::~SpoolReader() {
 }
 
 SpoolReader::SpoolReader(SpoolReader&& other) noexcept
-    : file_(other.file_), incident_(std::move(other.incident_)), held_(std::move(other.held_)), has_held_(other.has_held_) {
+    : file_(other.file_),
+      incident_(std::move(other.incident_)),
+      held_(std::move(other.held_)),
+      has_held_(other.has_held_) {
   other.file_ = nullptr;
 }
 
@@ -146,7 +162,9 @@ bool SpoolReader::Line(std::string* line) {
 absl::StatusOr<SpoolReader> SpoolReader::Open(const std::string& path) {
   SpoolReader reader;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return errno == ENOENT ? absl::NotFoundError(path) : absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
+  if (fd < 0)
+    return errno == ENOENT ? absl::NotFoundError(path)
+                           : absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
   reader.file_ = fdopen(fd, "r");
   if (reader.file_ == nullptr) {
     close(fd);
@@ -157,7 +175,8 @@ absl::StatusOr<SpoolReader> SpoolReader::Open(const std::string& path) {
     const Json json = Json::parse(line.substr(sizeof kFirst - 1), nullptr, false);
     if (json.is_string()) reader.incident_ = json.get<std::string>();
   }
-  if (reader.incident_.empty()) return absl::DataLossError(absl::StrCat(path, " does not begin as a file of the spool does"));
+  if (reader.incident_.empty())
+    return absl::DataLossError(absl::StrCat(path, " does not begin as a file of the spool does"));
   return reader;
 }
 
@@ -175,7 +194,8 @@ absl::StatusOr<SpooledBatch> SpoolReader::Next(size_t most_bytes) {
     const size_t tab = line.find('\t');
     const std::string table = line.substr(0, tab);
     // The server reads what stands after the tab as JSON and nothing else; that it is an object is enough here.
-    if (tab == std::string::npos || !IsTable(table) || line.size() < tab + 3 || line[tab + 1] != '{' || line.back() != '}') {
+    if (tab == std::string::npos || !IsTable(table) || line.size() < tab + 3 || line[tab + 1] != '{' ||
+        line.back() != '}') {
       return absl::DataLossError("a line of the spool makes no sense");
     }
     if (!batch.rows.empty() && (table != batch.table || batch.rows.size() + line.size() > most_bytes)) {

@@ -1,5 +1,6 @@
-// Incidents as rows on disk, between the folder they come from and the server: what waits while it is away, and what is gone on with
-// after a kill. One file an incident; it is there whole or not at all. Any number of processes may use one folder.
+// Incidents as rows on disk, between the folder they come from and the server: what waits while it is away, and what is
+// gone on with after a kill. One file an incident; it is there whole or not at all. Any number of processes may use one
+// folder.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_SPOOL_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_SPOOL_H_
 
@@ -19,7 +20,8 @@ class Spool {
   // Makes the folder (0700). Files there that are older than an hour and were never finished are removed.
   static absl::StatusOr<Spool> Open(const std::string& folder, uint64_t most_bytes);
 
-  // Writes the rows that `make` gives to its sink. ResourceExhausted: the spool is full, and the incident is still in its folder.
+  // Writes the rows that `make` gives to its sink. ResourceExhausted: the spool is full, and the incident is still in
+  // its folder.
   absl::Status Put(const IncidentName& name, const std::function<absl::Status(const RowSink&)>& make);
   bool Has(const IncidentName& name) const;
   // Paths, oldest incident first.

@@ -54,10 +54,13 @@ absl::StatusOr<Answer> ParseAnswer(const std::string& text) {
   const auto wrong = absl::DataLossError("the server's answer is not what ClickHouse answers");
   if (!json.is_object()) return wrong;
   const auto meta = json.find("meta"), data = json.find("data");
-  if (meta == json.end() || data == json.end() || !meta->is_array() || !data->is_array() || meta->size() > kMostColumns) return wrong;
+  if (meta == json.end() || data == json.end() || !meta->is_array() || !data->is_array() || meta->size() > kMostColumns)
+    return wrong;
   Answer answer;
   for (const PlainJson& column : *meta) {
-    if (!column.is_object() || !column.contains("name") || !column["name"].is_string() || !column.contains("type") || !column["type"].is_string()) return wrong;
+    if (!column.is_object() || !column.contains("name") || !column["name"].is_string() || !column.contains("type") ||
+        !column["type"].is_string())
+      return wrong;
     answer.columns.push_back(column["name"].get<std::string>());
     const auto type = column["type"].get<std::string>();
     answer.numeric.push_back(type.find("Int") != std::string::npos || type.find("Float") != std::string::npos);
@@ -82,29 +85,38 @@ absl::Status Store::Prepare() {
     // Two that make one table at once: one of them may be told that its folder is there already. Then it soon is whole.
     for (int tries = 0; tries < 20; ++tries) {
       status = http_->Post(statement, nullptr, {}, kStatementLimitMs, kMostAnswerBytes).status();
-      if (status.ok() || (status.message().find("Code: 57,") == absl::string_view::npos && status.message().find("already exists") == absl::string_view::npos)) break;
+      if (status.ok() || (status.message().find("Code: 57,") == absl::string_view::npos &&
+                          status.message().find("already exists") == absl::string_view::npos))
+        break;
       poll(nullptr, 0, 50);
     }
     return status;
   };
   constexpr char kSchema[] =
-      "CREATE TABLE IF NOT EXISTS lockstep_schema (version UInt32, made DateTime) ENGINE = ReplacingMergeTree ORDER BY version";
+      "CREATE TABLE IF NOT EXISTS lockstep_schema (version UInt32, made DateTime) ENGINE = ReplacingMergeTree ORDER BY "
+      "version";
   absl::Status made = make(kSchema);
   if (!made.ok() && made.message().find("Code: 81") != absl::string_view::npos) {
-    made = server.Post(absl::StrCat("CREATE DATABASE IF NOT EXISTS ", database), nullptr, {}, kStatementLimitMs, kMostAnswerBytes).status();
+    made = server
+               .Post(absl::StrCat("CREATE DATABASE IF NOT EXISTS ", database), nullptr, {}, kStatementLimitMs,
+                     kMostAnswerBytes)
+               .status();
     if (made.ok()) made = make(kSchema);
   }
   if (!made.ok()) return made;
   const absl::StatusOr<Answer> version = Ask("SELECT max(version) FROM lockstep_schema", kStatementLimitMs);
   if (!version.ok()) return version.status();
   int number = 0;
-  if (version->rows.size() != 1 || !absl::SimpleAtoi(version->rows[0][0], &number)) return absl::DataLossError("the server does not tell the schema's version");
+  if (version->rows.size() != 1 || !absl::SimpleAtoi(version->rows[0][0], &number))
+    return absl::DataLossError("the server does not tell the schema's version");
   if (number > kSchemaVersion) {
-    return absl::FailedPreconditionError(absl::StrCat("the tables of ", database, " were made by a newer lockstep (schema ", number, ", this one knows ",
-                                                      kSchemaVersion, "): nothing is written; use that version"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the tables of ", database, " were made by a newer lockstep (schema ", number, ", this one knows ",
+                     kSchemaVersion, "): nothing is written; use that version"));
   }
   for (int step = number + 1; step <= kSchemaVersion; ++step) {
-    for (const absl::string_view statement : absl::StrSplit(Embedded(absl::StrCat("schema_", step)), ";\n", absl::SkipWhitespace())) {
+    for (const absl::string_view statement :
+         absl::StrSplit(Embedded(absl::StrCat("schema_", step)), ";\n", absl::SkipWhitespace())) {
       if (absl::Status status = make(std::string(statement)); !status.ok()) return status;
     }
     const std::string row = absl::StrCat("{\"version\":", step, "}\n");
@@ -115,16 +127,19 @@ absl::Status Store::Prepare() {
 
 absl::StatusOr<bool> Store::Has(const std::string& incident, const std::string& job) {
   const absl::StatusOr<Answer> answer =
-      Ask(absl::StrCat("SELECT count() FROM incidents WHERE job = ", Quoted(job), " AND incident = ", Quoted(incident)), kStatementLimitMs);
+      Ask(absl::StrCat("SELECT count() FROM incidents WHERE job = ", Quoted(job), " AND incident = ", Quoted(incident)),
+          kStatementLimitMs);
   if (!answer.ok()) return answer.status();
   uint64_t count = 0;
-  if (answer->rows.size() != 1 || answer->rows[0].size() != 1 || !absl::SimpleAtoi(answer->rows[0][0], &count)) return absl::DataLossError("the server counts no rows");
+  if (answer->rows.size() != 1 || answer->rows[0].size() != 1 || !absl::SimpleAtoi(answer->rows[0][0], &count))
+    return absl::DataLossError("the server counts no rows");
   return count > 0;
 }
 
 absl::Status Store::Insert(const std::string& table, const std::string& rows) {
-  return http_->Post(absl::StrCat("INSERT INTO ", table, " FORMAT JSONEachRow"), &rows, {{"input_format_skip_unknown_fields", "1"}}, kInsertLimitMs,
-                     kMostAnswerBytes)
+  return http_
+      ->Post(absl::StrCat("INSERT INTO ", table, " FORMAT JSONEachRow"), &rows,
+             {{"input_format_skip_unknown_fields", "1"}}, kInsertLimitMs, kMostAnswerBytes)
       .status();
 }
 
@@ -132,7 +147,10 @@ absl::StatusOr<Answer> Store::Ask(const std::string& statement, int64_t limit_ms
   // readonly=2: nothing is changed but the settings given here. An error in the middle must not come as half an answer.
   const absl::StatusOr<std::string> text =
       http_->Post(absl::StrCat(statement, "\nFORMAT JSONCompact"), nullptr,
-                  {{"readonly", "2"}, {"wait_end_of_query", "1"}, {"max_execution_time", absl::StrCat(std::max<int64_t>(limit_ms / 1000, 1))}}, limit_ms, kMostAnswerBytes);
+                  {{"readonly", "2"},
+                   {"wait_end_of_query", "1"},
+                   {"max_execution_time", absl::StrCat(std::max<int64_t>(limit_ms / 1000, 1))}},
+                  limit_ms, kMostAnswerBytes);
   if (!text.ok()) return text.status();
   return ParseAnswer(*text);
 }

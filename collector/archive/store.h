@@ -26,7 +26,8 @@ class Store {
  public:
   explicit Store(Http* http) : http_(http) {}
 
-  // Makes the database and the tables where they are missing; a newer schema than this program knows is FailedPrecondition.
+  // Makes the database and the tables where they are missing; a newer schema than this program knows is
+  // FailedPrecondition.
   absl::Status Prepare();
   absl::StatusOr<bool> Has(const std::string& incident, const std::string& job);
   // Rows as JSON, one a line. Twice the same is once after a merge, and for readers with FINAL at once.

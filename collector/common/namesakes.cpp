@@ -10,7 +10,8 @@ constexpr size_t kMostComms = size_t{1} << 18;  // of one sender
 
 }  // namespace
 
-int Namesakes::Say(const std::string& name, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms, std::vector<Move>* moves) {
+int Namesakes::Say(const std::string& name, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
+                   std::vector<Move>* moves) {
   const auto [entry, fresh] = senders_.try_emplace(name);
   Sender& sender = entry->second;
   if (fresh) {
@@ -97,7 +98,8 @@ void Namesakes::Gather() {
 void Namesakes::Sort(std::vector<Move>* moves) {
   std::vector<std::pair<const std::string*, Sender*>> senders;
   for (auto& [name, sender] : senders_) senders.emplace_back(&name, &sender);
-  std::sort(senders.begin(), senders.end(), [](const auto& a, const auto& b) { return a.second->order < b.second->order; });
+  std::sort(senders.begin(), senders.end(),
+            [](const auto& a, const auto& b) { return a.second->order < b.second->order; });
   if (join_anew_) JoinAnew();
   struct Part {
     size_t first = 0;
@@ -165,7 +167,8 @@ void Namesakes::Sort(std::vector<Move>* moves) {
       sender.job = job;
     }
   }
-  several_ = undecided || std::any_of(senders.begin(), senders.end(), [&](const auto& s) { return s.second->job != senders[0].second->job; });
+  several_ = undecided || std::any_of(senders.begin(), senders.end(),
+                                      [&](const auto& s) { return s.second->job != senders[0].second->job; });
   if (!several_) ground_ = senders[0].second->job;
 }
 

@@ -1,9 +1,9 @@
-// Jobs that are called alike (same user, name, step and restart count), at the same time or one soon after the other, told
-// apart by what their senders say: a sender is a process on its host, an agent at a relay or at the collector, a relay. Who
-// shares a communicator is of one job: communicators are made with unique ids. Those that share none are of one job too
-// (parts that never talk to each other), unless a rank lives in both, or one has a rank that ended in the other after all of
-// the other had ended: that is the job started anew. Each place that merges sorts for itself, and numbers by itself: what
-// it says to the next one carries its number as JobIdentity.life. Pure; not thread-safe.
+// Jobs that are called alike (same user, name, step and restart count), at the same time or one soon after the other,
+// told apart by what their senders say: a sender is a process on its host, an agent at a relay or at the collector, a
+// relay. Who shares a communicator is of one job: communicators are made with unique ids. Those that share none are of
+// one job too (parts that never talk to each other), unless a rank lives in both, or one has a rank that ended in the
+// other after all of the other had ended: that is the job started anew. Each place that merges sorts for itself, and
+// numbers by itself: what it says to the next one carries its number as JobIdentity.life. Pure; not thread-safe.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_NAMESAKES_H_
 #define LOCKSTEP_COLLECTOR_COMMON_NAMESAKES_H_
 
@@ -29,10 +29,11 @@ class Namesakes {
     int from = 0, to = 0;
   };
 
-  // What a sender says now; ranks in the place of those said before, communicators besides them. A sender is one process: one
-  // that was started anew is another. The number of its job, 0 first, never given out twice. *moves: senders that turn out to
-  // be of another job than it seemed (appended; neither from nor to kUndecided).
-  int Say(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms, std::vector<Move>* moves);
+  // What a sender says now; ranks in the place of those said before, communicators besides them. A sender is one
+  // process: one that was started anew is another. The number of its job, 0 first, never given out twice. *moves:
+  // senders that turn out to be of another job than it seemed (appended; neither from nor to kUndecided).
+  int Say(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
+          std::vector<Move>* moves);
   // Its ranks may have been started elsewhere. Until it says something.
   void Silent(const std::string& sender);
   void Leave(const std::string& sender);

@@ -19,7 +19,8 @@ std::vector<std::string> OwnProgram(const std::string& verb) {
   std::string folder = slash == std::string::npos ? "" : self.substr(0, slash + 1);
   std::string program = folder + "lockstep-" + verb;
   // Tests and the doctor's probe lie in other folders of a build.
-  if (access(program.c_str(), X_OK) != 0 && access((folder + "../bin/lockstep-" + verb).c_str(), X_OK) == 0) program = folder + "../bin/lockstep-" + verb;
+  if (access(program.c_str(), X_OK) != 0 && access((folder + "../bin/lockstep-" + verb).c_str(), X_OK) == 0)
+    program = folder + "../bin/lockstep-" + verb;
   return {program};
 }
 

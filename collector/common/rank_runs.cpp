@@ -75,7 +75,8 @@ size_t CountOf(const RankRuns& runs) {
 }
 
 bool Contains(const RankRuns& runs, int32_t rank) {
-  const auto after = std::upper_bound(runs.begin(), runs.end(), rank, [](int32_t r, const RankRun& run) { return r < run.first; });
+  const auto after =
+      std::upper_bound(runs.begin(), runs.end(), rank, [](int32_t r, const RankRun& run) { return r < run.first; });
   return after != runs.begin() && rank <= std::prev(after)->last;
 }
 

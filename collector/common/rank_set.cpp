@@ -20,7 +20,9 @@ void Append(Ranks::Run run, std::vector<Ranks::Run>* runs) {
 
 }  // namespace
 
-Ranks::Ranks(std::initializer_list<int32_t> ranks) { *this = Of(std::vector<int32_t>(ranks)); }
+Ranks::Ranks(std::initializer_list<int32_t> ranks) {
+  *this = Of(std::vector<int32_t>(ranks));
+}
 
 Ranks Ranks::Of(std::vector<int32_t> ranks) {
   std::sort(ranks.begin(), ranks.end());
@@ -158,14 +160,15 @@ Ranks Ranks::Common(const Ranks& other) const {
 }
 
 bool Ranks::Contains(int32_t rank) const {
-  const auto run = std::lower_bound(runs_.begin(), runs_.end(), rank, [](const Run& r, int32_t at) { return r.last < at; });
+  const auto run =
+      std::lower_bound(runs_.begin(), runs_.end(), rank, [](const Run& r, int32_t at) { return r.last < at; });
   return run != runs_.end() && run->first <= rank;
 }
 
 bool Ranks::ContainsAll(const Ranks& other) const {
   return std::all_of(other.runs_.begin(), other.runs_.end(), [&](const Run& wanted) {
-    const auto run =
-        std::lower_bound(runs_.begin(), runs_.end(), wanted.first, [](const Run& r, int32_t at) { return r.last < at; });
+    const auto run = std::lower_bound(runs_.begin(), runs_.end(), wanted.first,
+                                      [](const Run& r, int32_t at) { return r.last < at; });
     return run != runs_.end() && run->first <= wanted.first && wanted.last <= run->last;
   });
 }

@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-constexpr int32_t kMostRank = (1 << 22) - 1;   // highest rank that a message may name
+constexpr int32_t kMostRank = (1 << 22) - 1;       // highest rank that a message may name
 constexpr size_t kMostRankRuns = size_t{1} << 18;  // in one set of a message
 
 class Ranks {

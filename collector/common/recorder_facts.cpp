@@ -22,7 +22,8 @@ std::string Folded(const std::map<std::string, size_t>& counts) {
   if (order.size() == 1) return order[0].second;
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(order.size(), 4); ++i) {
-    absl::StrAppend(&text, i == 0 ? "" : ", ", order[i].second, " (", CountText(order[i].first), order[i].first == 1 ? " rank)" : " ranks)");
+    absl::StrAppend(&text, i == 0 ? "" : ", ", order[i].second, " (", CountText(order[i].first),
+                    order[i].first == 1 ? " rank)" : " ranks)");
   }
   if (order.size() > 4) absl::StrAppend(&text, ", and ", order.size() - 4, " others");
   return text;
@@ -33,7 +34,8 @@ std::string Folded(const std::map<std::string, size_t>& counts) {
 void Facts::Add(const Heartbeat& heartbeat) {
   for (const RecorderFacts& facts : heartbeat.recorders()) {
     const absl::StatusOr<Ranks> ranks = Ranks::From(facts.ranks());
-    const std::pair<std::string, std::string> key(CleanUtf8(facts.version(), kMostText), CleanUtf8(facts.gpu_mode(), kMostText));
+    const std::pair<std::string, std::string> key(CleanUtf8(facts.version(), kMostText),
+                                                  CleanUtf8(facts.gpu_mode(), kMostText));
     if (!ranks.ok() || ranks->empty() || (kinds_.size() >= kMostKinds && kinds_.count(key) == 0)) continue;
     Kind& kind = kinds_[key];
     kind.ranks.Unite(*ranks);
@@ -84,7 +86,8 @@ void Facts::To(JobStatus* status) const {
     ring_bytes += kind.ring_bytes;
   }
   std::string text = versions.empty() ? "" : absl::StrCat("recorder ", Folded(versions));
-  for (const std::string& version : agents_) absl::StrAppend(&text, version == *agents_.begin() ? (text.empty() ? "agent " : ", agent ") : " and ", version);
+  for (const std::string& version : agents_)
+    absl::StrAppend(&text, version == *agents_.begin() ? (text.empty() ? "agent " : ", agent ") : " and ", version);
   status->set_versions(text);
   if (!modes.empty()) status->set_mode(Folded(modes));
   status->set_call_ns(call_ns);

@@ -32,17 +32,19 @@ std::string Printable(const std::string& text) {
 
 std::string AgeText(int64_t seconds) {
   if (seconds >= 2 * 86400) return absl::StrCat(seconds / 86400, " days old");
-  return seconds >= 2 * 3600 ? absl::StrCat(seconds / 3600, " hours old") : absl::StrCat(std::max<int64_t>(0, seconds / 60), " minutes old");
+  return seconds >= 2 * 3600 ? absl::StrCat(seconds / 3600, " hours old")
+                             : absl::StrCat(std::max<int64_t>(0, seconds / 60), " minutes old");
 }
 
 bool IsIncidentFile(const std::string& name) {
-  for (const char* known : {"manifest.json", "verdict.json", "verdict.txt", "report.html", "decisions.jsonl", "stacks.json", "index.lsi", ".ledger",
-                            ".gathering.json", ".verdict.pb", ".told"}) {
+  for (const char* known : {"manifest.json", "verdict.json", "verdict.txt", "report.html", "decisions.jsonl",
+                            "stacks.json", "index.lsi", ".ledger", ".gathering.json", ".verdict.pb", ".told"}) {
     if (name == known) return true;
     // The same, being written: NAME.PID.tmp.
     if (absl::StartsWith(name, absl::StrCat(known, ".")) && absl::EndsWith(name, ".tmp")) return true;
   }
-  return absl::EndsWith(name, ".lsd") || (name[0] == '.' && absl::EndsWith(name, ".part")) || absl::StartsWith(name, ".lockstep.");
+  return absl::EndsWith(name, ".lsd") || (name[0] == '.' && absl::EndsWith(name, ".part")) ||
+         absl::StartsWith(name, ".lockstep.");
 }
 
 class Folder {
@@ -64,7 +66,8 @@ class Folder {
       return names;
     }
     while (const dirent* entry = readdir(dir)) {
-      if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && names.size() < kMostFiles) names.emplace_back(entry->d_name);
+      if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && names.size() < kMostFiles)
+        names.emplace_back(entry->d_name);
     }
     closedir(dir);
     return names;
@@ -74,7 +77,9 @@ class Folder {
   const int fd_;
 };
 
-int OpenFolder(int at, const std::string& name) { return openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }
+int OpenFolder(int at, const std::string& name) {
+  return openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
 
 // "captured_real_ns" of the manifest, in seconds; 0: it says none.
 int64_t CapturedAt(int folder) {
@@ -102,11 +107,14 @@ struct KeptIncident {
 // False: no incident of ours, nothing to say about.
 bool Look(const Folder& parent, const std::string& name, KeptIncident* incident) {
   incident->name = name;
-  if (fstatat(parent.fd(), name.c_str(), &incident->info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(incident->info.st_mode)) return false;
+  if (fstatat(parent.fd(), name.c_str(), &incident->info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(incident->info.st_mode))
+    return false;
   if (incident->info.st_uid != geteuid()) return false;
   const Folder folder(OpenFolder(parent.fd(), name));
   struct stat opened {};
-  if (!folder.ok() || fstat(folder.fd(), &opened) != 0 || opened.st_ino != incident->info.st_ino || opened.st_dev != incident->info.st_dev) return false;
+  if (!folder.ok() || fstat(folder.fd(), &opened) != 0 || opened.st_ino != incident->info.st_ino ||
+      opened.st_dev != incident->info.st_dev)
+    return false;
   bool ours = false;
   for (const std::string& file : folder.Names()) {
     struct stat info {};
@@ -143,7 +151,8 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
   const Folder parent(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!parent.ok()) {
     const bool link = errno == ELOOP || errno == ENOTDIR;
-    return absl::FailedPreconditionError(absl::StrCat(Printable(folder), ": ", link ? "is no folder, or a link: name the folder itself" : strerror(errno)));
+    return absl::FailedPreconditionError(absl::StrCat(
+        Printable(folder), ": ", link ? "is no folder, or a link: name the folder itself" : strerror(errno)));
   }
   Retained done;
   std::vector<KeptIncident> incidents;
@@ -156,15 +165,19 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
     struct stat info {};
     if (absl::StartsWith(name, kRemovingPrefix)) {
       // Of ours, and a process was killed while it removed it.
-      if (!request.dry_run && fstatat(parent.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid()) {
+      if (!request.dry_run && fstatat(parent.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+          S_ISDIR(info.st_mode) && info.st_uid == geteuid()) {
         RemoveFolder(parent, name);
       }
       continue;
     }
     KeptIncident incident;
-    if (absl::StartsWith(name, kIncidentPrefix) && Look(parent, name, &incident)) incidents.push_back(std::move(incident));
+    if (absl::StartsWith(name, kIncidentPrefix) && Look(parent, name, &incident))
+      incidents.push_back(std::move(incident));
   }
-  std::sort(incidents.begin(), incidents.end(), [](const KeptIncident& a, const KeptIncident& b) { return a.at_s != b.at_s ? a.at_s < b.at_s : a.name < b.name; });
+  std::sort(incidents.begin(), incidents.end(), [](const KeptIncident& a, const KeptIncident& b) {
+    return a.at_s != b.at_s ? a.at_s < b.at_s : a.name < b.name;
+  });
   if (!incidents.empty() && incidents.back().keep.empty()) incidents.back().keep = "it is the newest";
   uint64_t all = 0;
   for (const KeptIncident& incident : incidents) all += incident.bytes;
@@ -173,11 +186,13 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
     const int64_t age = request.now_s - incident.at_s;
     const bool old = request.by_age && request.limits.age_s > 0 && age > request.limits.age_s;
     const bool large = request.limits.bytes > 0 && all > request.limits.bytes;
-    const std::string why = old ? AgeText(age) : absl::StrCat("incidents take ", all >> 20, " MiB, more than ", request.limits.bytes >> 20);
+    const std::string why =
+        old ? AgeText(age) : absl::StrCat("incidents take ", all >> 20, " MiB, more than ", request.limits.bytes >> 20);
     if ((!old && !large) || !incident.keep.empty()) {
       ++done.kept;
       done.kept_bytes += incident.bytes;
-      if (request.say_kept) say(absl::StrCat("kept ", shown, ": ", incident.keep.empty() ? AgeText(age) : incident.keep));
+      if (request.say_kept)
+        say(absl::StrCat("kept ", shown, ": ", incident.keep.empty() ? AgeText(age) : incident.keep));
       continue;
     }
     const std::string gone = absl::StrCat(".removing-", incident.name);
@@ -185,8 +200,9 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
     bool removed = request.dry_run;
     if (!request.dry_run) {
       // Still what was looked at, and nothing has come in between.
-      removed = fstatat(parent.fd(), incident.name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 && again.st_ino == incident.info.st_ino &&
-                again.st_dev == incident.info.st_dev && renameat(parent.fd(), incident.name.c_str(), parent.fd(), gone.c_str()) == 0;
+      removed = fstatat(parent.fd(), incident.name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 &&
+                again.st_ino == incident.info.st_ino && again.st_dev == incident.info.st_dev &&
+                renameat(parent.fd(), incident.name.c_str(), parent.fd(), gone.c_str()) == 0;
       if (removed && !RemoveFolder(parent, gone)) {
         removed = false;
         renameat(parent.fd(), gone.c_str(), parent.fd(), incident.name.c_str());

@@ -1,5 +1,5 @@
-// Which incidents are kept: those younger than an age, the newest of them within so many bytes. What is not an incident of
-// this user is left alone, and so are the newest one and those that are still being gathered.
+// Which incidents are kept: those younger than an age, the newest of them within so many bytes. What is not an incident
+// of this user is left alone, and so are the newest one and those that are still being gathered.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_RETENTION_H_
 #define LOCKSTEP_COLLECTOR_COMMON_RETENTION_H_
 
@@ -12,16 +12,17 @@
 namespace lockstep {
 
 struct RetentionLimits {
-  int64_t age_s = 7 * 86400;               // 0: however old
-  uint64_t bytes = uint64_t{5} << 30;      // of all incidents in the folder, as they lie on the disk; 0: however large
+  int64_t age_s = 7 * 86400;           // 0: however old
+  uint64_t bytes = uint64_t{5} << 30;  // of all incidents in the folder, as they lie on the disk; 0: however large
 };
 
 struct RetentionRequest {
   RetentionLimits limits;
-  int64_t now_s = 0;      // wall clock
-  bool by_age = true;     // false: the clock is not to be trusted just now
+  int64_t now_s = 0;   // wall clock
+  bool by_age = true;  // false: the clock is not to be trusted just now
   bool dry_run = false;
-  // A line for each incident that goes ("removed ...", "would remove ...") or that cannot; with `say_kept` for the others, too.
+  // A line for each incident that goes ("removed ...", "would remove ...") or that cannot; with `say_kept` for the
+  // others, too.
   std::function<void(const std::string&)> say;
   bool say_kept = false;
 };

@@ -35,7 +35,8 @@ class RetentionTest : public ::testing::Test {
   std::string Make(const std::string& job, int64_t days_old, size_t kib = 4) {
     const std::string path = folder_ + "/lockstep-incident-" + job;
     std::filesystem::create_directory(path);
-    std::ofstream(path + "/manifest.json") << "{\n  \"format\": 1,\n  \"captured_real_ns\": " << (kNow - days_old * kDay) << "000000000\n}\n";
+    std::ofstream(path + "/manifest.json")
+        << "{\n  \"format\": 1,\n  \"captured_real_ns\": " << (kNow - days_old * kDay) << "000000000\n}\n";
     std::ofstream(path + "/verdict.txt") << "HUNG\n";
     std::ofstream(path + "/n1.lsd") << std::string(kib << 10, 'x');
     return path;

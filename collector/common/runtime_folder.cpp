@@ -45,12 +45,15 @@ absl::Status CheckFolder(const std::string& path, struct stat* info) {
 }
 
 absl::Status Foreign(const std::string& path, uid_t owner) {
-  return absl::FailedPreconditionError(absl::StrCat(path, " belongs to user ", owner, ", not to ", geteuid(), "; set LOCKSTEP_RUNTIME_DIR"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " belongs to user ", owner, ", not to ", geteuid(), "; set LOCKSTEP_RUNTIME_DIR"));
 }
 
 }  // namespace
 
-std::vector<std::string> ServiceFolders() { return {std::begin(kServices), std::end(kServices)}; }
+std::vector<std::string> ServiceFolders() {
+  return {std::begin(kServices), std::end(kServices)};
+}
 
 std::string RuntimeFolderPath() {
   if (std::string path = Variable("LOCKSTEP_RUNTIME_DIR"); !path.empty()) return path;
@@ -69,8 +72,8 @@ absl::StatusOr<std::string> MakeRuntimeFolder() {
   std::string path = RuntimeFolderPath();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   if (mkdir(path.c_str(), path == "/run/lockstep" ? 0755 : 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot make the folder ", path, ": ", strerror(errno), "; set LOCKSTEP_RUNTIME_DIR to another place"));
+    return absl::UnavailableError(absl::StrCat("cannot make the folder ", path, ": ", strerror(errno),
+                                               "; set LOCKSTEP_RUNTIME_DIR to another place"));
   }
   if (absl::Status status = CheckPrivateFolder(path); !status.ok()) return status;
   return path;
@@ -87,12 +90,14 @@ absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace
 absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder) {
   struct stat info {};
   if (absl::Status status = CheckFolder(folder, &info); !status.ok()) return status;
-  const bool service = std::any_of(std::begin(kServices), std::end(kServices), [&](const char* known) { return folder == known; });
+  const bool service =
+      std::any_of(std::begin(kServices), std::end(kServices), [&](const char* known) { return folder == known; });
   if (info.st_uid != geteuid() && info.st_uid != 0 && !service) return Foreign(folder, info.st_uid);
   const std::string path = folder + kFile;
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    if (errno == EACCES) return absl::PermissionDeniedError(absl::StrCat(path, " may be read by user ", info.st_uid, " alone"));
+    if (errno == EACCES)
+      return absl::PermissionDeniedError(absl::StrCat(path, " may be read by user ", info.st_uid, " alone"));
     return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, " does not exist"))
                            : absl::FailedPreconditionError(absl::StrCat(path, ": ", strerror(errno)));
   }

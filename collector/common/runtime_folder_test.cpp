@@ -63,7 +63,10 @@ TEST_F(RuntimeFolderTest, RefusesLinksAndFoldersOthersMayWriteTo) {
 // As another user, in a child: tests that run as root see both sides.
 int AsNobody(const std::function<int()>& work) {
   const pid_t child = fork();
-  if (child == 0) _exit(setgroups(0, nullptr) == 0 && setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0 ? work() : 100);
+  if (child == 0)
+    _exit(setgroups(0, nullptr) == 0 && setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0
+              ? work()
+              : 100);
   int status = 0;
   return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

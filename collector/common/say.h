@@ -13,9 +13,9 @@ void Say(absl::string_view text);
 // Writes TEXT as it is (the verdict block).
 void SayBlock(absl::string_view text);
 
-// Of standard input, output and error those that are closed are opened on /dev/null, for this program alone: what it starts finds
-// them closed, as it would without it. First thing in a program that opens files and sockets of its own: one of them would get
-// the number, and the words that are meant for stderr.
+// Of standard input, output and error those that are closed are opened on /dev/null, for this program alone: what it
+// starts finds them closed, as it would without it. First thing in a program that opens files and sockets of its own:
+// one of them would get the number, and the words that are meant for stderr.
 void OccupyClosedStandardFiles();
 
 // "450 ms", "5.2 s", "3 min 20 s", "2 h 5 min".

@@ -94,12 +94,14 @@ DecisionLog::~DecisionLog() {
 }
 
 absl::Status DecisionLog::Open(const std::string& path, int64_t most_bytes) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+  const int fd =
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
   if (fd < 0) return absl::UnavailableError(absl::StrCat("cannot open the decision log ", path, ": ", strerror(errno)));
   struct stat info {};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
-    return absl::FailedPreconditionError(absl::StrCat("the decision log ", path, " is not a regular file; name another"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the decision log ", path, " is not a regular file; name another"));
   }
   if (fd_ >= 0) close(fd_);
   fd_ = fd;

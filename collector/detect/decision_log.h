@@ -1,5 +1,5 @@
-// The detector's decisions as text: one JSON object a line, with every figure a decision rests on, for a file that people
-// and scripts read months later.
+// The detector's decisions as text: one JSON object a line, with every figure a decision rests on, for a file that
+// people and scripts read months later.
 #ifndef LOCKSTEP_COLLECTOR_DETECT_DECISION_LOG_H_
 #define LOCKSTEP_COLLECTOR_DETECT_DECISION_LOG_H_
 

@@ -14,20 +14,24 @@ constexpr size_t kKeptRuns = 32;
 }  // namespace
 
 std::string DesyncText(const Desync& desync) {
-  std::string text = absl::StrCat("the ranks of communicator ", desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name,
-                                  " (size ", desync.size, ") issued different operations by collective #", CountText(desync.seq));
+  std::string text = absl::StrCat("the ranks of communicator ",
+                                  desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ",
+                                  desync.size, ") issued different operations by collective #", CountText(desync.seq));
   if (desync.after > 0) absl::StrAppend(&text, ", and the same up to #", CountText(desync.after));
   if (desync.even) {
-    absl::StrAppend(&text, "; ranks ", RunsText(desync.odd), " differ, and the hashes alone do not tell which of them is wrong");
+    absl::StrAppend(&text, "; ranks ", RunsText(desync.odd),
+                    " differ, and the hashes alone do not tell which of them is wrong");
   } else if (!desync.odd.empty()) {
-    absl::StrAppend(&text, CountOf(desync.odd) == 1 ? "; rank " : "; ranks ", RunsText(desync.odd), " went another way than the others");
+    absl::StrAppend(&text, CountOf(desync.odd) == 1 ? "; rank " : "; ranks ", RunsText(desync.odd),
+                    " went another way than the others");
   }
   return text;
 }
 
 bool DesyncWatch::Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& ranks) {
   if (seq == 0 || hash == 0 || ranks.empty()) return false;
-  auto at = std::lower_bound(comm->points.begin(), comm->points.end(), seq, [](const Point& p, uint64_t s) { return p.seq < s; });
+  auto at = std::lower_bound(comm->points.begin(), comm->points.end(), seq,
+                             [](const Point& p, uint64_t s) { return p.seq < s; });
   if (at == comm->points.end() || at->seq != seq) {
     if (comm->points.size() >= most_points_) {
       if (at == comm->points.begin()) return false;
@@ -87,7 +91,8 @@ Desync DesyncWatch::Describe(uint64_t id, const Comm& comm) {
   desync.compared = best_count;
   const auto most = std::max_element(best->sides.begin(), best->sides.end(),
                                      [](const Side& a, const Side& b) { return a.count < b.count; });
-  desync.even = std::count_if(best->sides.begin(), best->sides.end(), [&](const Side& s) { return s.count == most->count; }) > 1;
+  desync.even =
+      std::count_if(best->sides.begin(), best->sides.end(), [&](const Side& s) { return s.count == most->count; }) > 1;
   for (const Side& side : best->sides) {
     if (desync.even || &side != &*most) desync.odd = Union(desync.odd, side.ranks);
   }
@@ -163,7 +168,8 @@ std::vector<Desync> DesyncWatch::Look(const std::vector<RingView>& rings) {
     if (!apart) continue;
     Comm& comm = comms_[id];
     // A later ring of this look may have taken back what an earlier look showed.
-    if (std::all_of(comm.points.begin(), comm.points.end(), [](const Point& p) { return p.sides.size() < 2; })) continue;
+    if (std::all_of(comm.points.begin(), comm.points.end(), [](const Point& p) { return p.sides.size() < 2; }))
+      continue;
     comm.stage = comm.stage == Stage::kEqual ? Stage::kSeen : Stage::kConfirmed;
     found.push_back(Describe(id, comm));
   }

@@ -1,9 +1,9 @@
 // Finds communicators whose members issued different operations, while everything still runs: rolling hashes of members
 // are compared at equal sequence numbers, over hosts and over time. Pure; not thread-safe.
 //
-// The recorder hashes, for every collective, kind, datatype, reduction, root and count: what NCCL demands to be equal on
-// all members. Splits of an all-to-all with counts of its own per pair, and sends and receives (of which frameworks make
-// gathers and uneven all-to-alls), are not in the hash and can differ freely.
+// The recorder hashes, for every collective, kind, datatype, reduction, root and count: what NCCL demands to be equal
+// on all members. Splits of an all-to-all with counts of its own per pair, and sends and receives (of which frameworks
+// make gathers and uneven all-to-alls), are not in the hash and can differ freely.
 #ifndef LOCKSTEP_COLLECTOR_DETECT_DESYNC_WATCH_H_
 #define LOCKSTEP_COLLECTOR_DETECT_DESYNC_WATCH_H_
 
@@ -14,15 +14,15 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
-#include "collector/detect/progress.h"
 #include "collector/common/rank_runs.h"
+#include "collector/detect/progress.h"
 #include "recorder/ring/snapshot.h"
 
 namespace lockstep {
 
 struct Desync {
   uint64_t comm = 0;
-  std::string name;      // may be empty
+  std::string name;  // may be empty
   int32_t size = 0;
   // They parted after collective `after` (equal there; 0: from the first on) and at or before `seq`.
   uint64_t after = 0, seq = 0;
@@ -57,7 +57,7 @@ class DesyncWatch {
     uint64_t hash = 0;
     uint32_t count = 0;
     RankRuns ranks;
-    bool whole = true;      // `ranks` are all of them: a side that is nearly everybody keeps only the first
+    bool whole = true;  // `ranks` are all of them: a side that is nearly everybody keeps only the first
   };
   struct Point {
     uint64_t seq = 0;
@@ -72,7 +72,7 @@ class DesyncWatch {
     absl::flat_hash_map<uint32_t, RankRuns> members;  // child -> who it speaks for
     uint64_t seen_seq = 0;                            // the first sight: number, and who said it
     uint32_t seen_child = 0;
-    uint64_t agreed = 0;                              // the highest number of forgotten points where nobody differed
+    uint64_t agreed = 0;  // the highest number of forgotten points where nobody differed
   };
   // True when somebody differs there.
   bool Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& ranks);

@@ -77,7 +77,8 @@ TEST(DesyncWatchTest, ACellReadWhileItIsWrittenIsNotUsed) {
 
 TEST(DesyncWatchTest, WhatAFailedGroupTookBackCountsNoLonger) {
   DesyncWatch watch;
-  const ring::Snapshot a = Member(20, 1, {{16, 160}}), failed = Member(19, 2, {{16, 999}}), again = Member(21, 3, {{16, 160}});
+  const ring::Snapshot a = Member(20, 1, {{16, 160}}), failed = Member(19, 2, {{16, 999}}),
+                       again = Member(21, 3, {{16, 160}});
   EXPECT_EQ(Look(&watch, a, failed).size(), 1u);
   EXPECT_TRUE(Look(&watch, a, again).empty()) << "never confirmed";
 }
@@ -116,7 +117,8 @@ class DesyncOverHostsTest : public ::testing::Test {
   // All hosts look ten times while `steps` operations are issued, each host at another moment, then send their beats.
   void Second(int steps, const std::function<Op(int rank, uint64_t seq)>& op) {
     for (int i = 0; i < steps; ++i) {
-      for (int rank = 0; rank < kRanks; ++rank) Issue(rank, op(rank, rings_[static_cast<size_t>(rank)].comms[0].issued_seq + 1));
+      for (int rank = 0; rank < kRanks; ++rank)
+        Issue(rank, op(rank, rings_[static_cast<size_t>(rank)].comms[0].issued_seq + 1));
       for (int host = 0; host < kHosts; ++host) {
         if ((i + host * 3) % std::max(1, steps / 10) == 0) Observe(host);
       }
@@ -147,7 +149,8 @@ class DesyncOverHostsTest : public ::testing::Test {
 };
 
 TEST_F(DesyncOverHostsTest, EqualProgramsAreNeverReported) {
-  for (int second = 0; second < 60; ++second) Second(37, [](int, uint64_t seq) { return Op{.kind = static_cast<uint32_t>(seq % 5 + 1)}; });
+  for (int second = 0; second < 60; ++second)
+    Second(37, [](int, uint64_t seq) { return Op{.kind = static_cast<uint32_t>(seq % 5 + 1)}; });
   EXPECT_TRUE(found_.empty());
 }
 
@@ -187,13 +190,15 @@ TEST_F(DesyncOverHostsTest, ThroughARelayToo) {
   const auto op = [](int rank, uint64_t seq) { return Op{.count = rank == 5 && seq == 1000 ? 99u : 100u}; };
   for (int second = 0; second < 60; ++second) {
     for (int i = 0; i < 37; ++i) {
-      for (int rank = 0; rank < kRanks; ++rank) Issue(rank, op(rank, rings_[static_cast<size_t>(rank)].comms[0].issued_seq + 1));
+      for (int rank = 0; rank < kRanks; ++rank)
+        Issue(rank, op(rank, rings_[static_cast<size_t>(rank)].comms[0].issued_seq + 1));
       if (i % 4 == 0) {
         for (int host = 0; host < kHosts; ++host) Observe(host);
       }
     }
     for (int host = 0; host < kHosts; ++host) {
-      for (const CommBeat& beat : hosts_[host].Take(clock_, lateness_)) relay.Apply(static_cast<uint32_t>(host), clock_, beat);
+      for (const CommBeat& beat : hosts_[host].Take(clock_, lateness_))
+        relay.Apply(static_cast<uint32_t>(host), clock_, beat);
     }
     for (const CommBeat& beat : relay.TakeMoved(clock_)) {
       for (Desync& desync : watch_.Apply(1, beat)) found.push_back(desync);

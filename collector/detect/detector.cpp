@@ -18,10 +18,14 @@ constexpr int64_t kLookForRestartEvery = kSecond / 2;
 
 const char* LevelName(Level level) {
   switch (level) {
-    case Level::kMoving: return "moving";
-    case Level::kLate: return "late";
-    case Level::kHung: return "hung";
-    case Level::kRecovered: return "recovered";
+    case Level::kMoving:
+      return "moving";
+    case Level::kLate:
+      return "late";
+    case Level::kHung:
+      return "hung";
+    case Level::kRecovered:
+      return "recovered";
   }
   return "unknown";
 }
@@ -143,7 +147,8 @@ Decision Detector::LateDecision(int64_t now, uint64_t comm, const LateState& lat
   if (decision.missing.empty()) decision.missing = late.input.missing;
   decision.doing = late.input.doing;
   decision.rule = late.hosts.empty() ? "behind" : "in flight";
-  decision.reason = late.hosts.empty() ? "members have not issued what others issued" : "in flight longer than its past allows";
+  decision.reason =
+      late.hosts.empty() ? "members have not issued what others issued" : "in flight longer than its past allows";
   return decision;
 }
 
@@ -242,7 +247,8 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
   found_ = true;
   // Where time alone is lacking, the next look comes when it has passed; where the data is old, that may be now.
   const int64_t old = finding.as_of_ns > 0 ? std::max<int64_t>(0, now - finding.as_of_ns) : 0;
-  const int64_t limit = decision.next_limit_ns > 0 ? std::min(decision.limit_ns, decision.next_limit_ns) : decision.limit_ns;
+  const int64_t limit =
+      decision.next_limit_ns > 0 ? std::min(decision.limit_ns, decision.next_limit_ns) : decision.limit_ns;
   const int64_t lacking = limit - decision.age_ns - old;
   if (old >= limits_.sample_gap) {
     judge_again_ns_ = now + std::clamp<int64_t>(lacking, 0, limits_.sample_gap);
@@ -307,14 +313,15 @@ std::optional<Decision> Detector::LookForRestart(int64_t now) {
     if (merged.met_ns <= since_ns_ || merged.total_max == 0 || merged.moved_ns <= std::max(since_ns_, last)) return;
     const std::vector<int32_t> members = RanksOf(progress_.Members(merged.id));
     const bool theirs = finding_.involved.empty() || std::any_of(members.begin(), members.end(), [&](int32_t rank) {
-      return std::binary_search(finding_.involved.begin(), finding_.involved.end(), rank);
-    });
+                          return std::binary_search(finding_.involved.begin(), finding_.involved.end(), rank);
+                        });
     if (theirs) last = merged.moved_ns;
   });
   if (last == 0) return std::nullopt;
   if (restarted_ns_ == 0) restarted_ns_ = last;
   if (now - restarted_ns_ < kRecoverySettle || last <= restarted_ns_) return std::nullopt;
-  return Recovered(now, restarted_ns_, "restart", "its ranks go on in communicators that they have made since: restarted inside their processes");
+  return Recovered(now, restarted_ns_, "restart",
+                   "its ranks go on in communicators that they have made since: restarted inside their processes");
 }
 
 }  // namespace lockstep

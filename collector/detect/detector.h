@@ -23,8 +23,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "collector/detect/progress.h"
 #include "collector/common/rank_runs.h"
+#include "collector/detect/progress.h"
 #include "collector/detect/root_finding.h"
 #include "proto/verdict.pb.h"
 
@@ -34,28 +34,31 @@ namespace lockstep {
 // communicator that waits.
 struct DetectorLimits {
   int64_t late_after = 5'000'000'000;
-  int64_t dead_settle = 1'000'000'000;             // a root that is dead
-  int64_t cancelled_after = 35'000'000'000;        // a root that a launcher's signal ended: Slurm gives the others 30 s to end as well
-  int64_t idle_after = 5'000'000'000;              // beyond the limit: it was watched for so long and did nothing
-  int64_t idle_after_work = 20'000'000'000;        // likewise, of one that was seen at work in the same wait
-  int64_t host_stall_after = 10'000'000'000;       // a root that sleeps outside NCCL: at least
-  // The same, where the agent of its host saw it do nothing for seen_idle without a gap: beyond the limit, and at least.
+  int64_t dead_settle = 1'000'000'000;  // a root that is dead
+  int64_t cancelled_after =
+      35'000'000'000;  // a root that a launcher's signal ended: Slurm gives the others 30 s to end as well
+  int64_t idle_after = 5'000'000'000;         // beyond the limit: it was watched for so long and did nothing
+  int64_t idle_after_work = 20'000'000'000;   // likewise, of one that was seen at work in the same wait
+  int64_t host_stall_after = 10'000'000'000;  // a root that sleeps outside NCCL: at least
+  // The same, where the agent of its host saw it do nothing for seen_idle without a gap: beyond the limit, and at
+  // least.
   int64_t seen_idle = 5'500'000'000;
   int64_t idle_seen_after = 4'000'000'000;
   int64_t host_stall_seen_after = 9'000'000'000;
-  int64_t storage_stall_after = 30'000'000'000;    // the same in uninterruptible sleep: file servers fail over
-  int64_t gpu_stall_after = 10'000'000'000;        // a root whose GPU, or whose collective, stands still: at least
-  int64_t compute_after = 120'000'000'000;         // a root that waits for its own GPU without NCCL work on it
-  int64_t warm_up = 60'000'000'000;                // communicators that have hardly been used, ranks still in init
-  int64_t warm_up_per_rank = 10'000'000;           // and this for every member
-  int64_t first_operation = 120'000'000'000;       // all members are in the first operation: it connects them
-  int64_t silent_after = 3'000'000'000;            // a host that is not heard for so long is counted as silent
-  int64_t lost_after = 10'000'000'000;             // a root whose host's agent has been silent
-  int64_t unseen_after = 300'000'000'000;          // nothing tells whether the root works
-  int64_t unseen_init_after = 1200'000'000'000;    // likewise, and others make a communicator: it may still load its model
-  int64_t watchdog = 0;                            // hung whatever the root does; 0: never
-  int64_t sample_gap = 1'000'000'000;              // least time between two samples of a process
-  int64_t least_bytes_per_second = 100'000'000;    // what an operation of known size is given at least
+  int64_t storage_stall_after = 30'000'000'000;  // the same in uninterruptible sleep: file servers fail over
+  int64_t gpu_stall_after = 10'000'000'000;      // a root whose GPU, or whose collective, stands still: at least
+  int64_t compute_after = 120'000'000'000;       // a root that waits for its own GPU without NCCL work on it
+  int64_t warm_up = 60'000'000'000;              // communicators that have hardly been used, ranks still in init
+  int64_t warm_up_per_rank = 10'000'000;         // and this for every member
+  int64_t first_operation = 120'000'000'000;     // all members are in the first operation: it connects them
+  int64_t silent_after = 3'000'000'000;          // a host that is not heard for so long is counted as silent
+  int64_t lost_after = 10'000'000'000;           // a root whose host's agent has been silent
+  int64_t unseen_after = 300'000'000'000;        // nothing tells whether the root works
+  int64_t unseen_init_after =
+      1200'000'000'000;                // likewise, and others make a communicator: it may still load its model
+  int64_t watchdog = 0;                // hung whatever the root does; 0: never
+  int64_t sample_gap = 1'000'000'000;  // least time between two samples of a process
+  int64_t least_bytes_per_second = 100'000'000;  // what an operation of known size is given at least
 };
 
 // An agent's LateEvent with job-wide ranks; proto/wire.proto, LateReport.
@@ -75,12 +78,12 @@ const char* LevelName(Level level);
 struct Decision {
   Level level = Level::kMoving;  // kMoving: not hung (yet), of Judge only
   int64_t at_ns = 0;
-  uint64_t comm = 0;             // 0: none
+  uint64_t comm = 0;  // 0: none
   std::string comm_name;
-  uint64_t sequence = 0;         // 0: not known
-  int64_t age_ns = 0;            // how long nothing moved: what is held against the limit. kRecovered: it stood so long
+  uint64_t sequence = 0;  // 0: not known
+  int64_t age_ns = 0;     // how long nothing moved: what is held against the limit. kRecovered: it stood so long
   int64_t limit_ns = 0;
-  int64_t next_limit_ns = 0;     // what limit_ns may become with the next sample; 0: the same
+  int64_t next_limit_ns = 0;  // what limit_ns may become with the next sample; 0: the same
   int64_t p99_gap_ns = 0;
   uint32_t gaps = 0;
   RankRuns waiting, missing;
@@ -88,11 +91,11 @@ struct Decision {
   std::vector<int32_t> roots;
   // Of the root that was watched for the shortest time.
   uint32_t samples = 0;
-  int64_t idle_ns = -1;          // seen to do nothing for so long; -1: not sampled twice, or not the question
+  int64_t idle_ns = -1;  // seen to do nothing for so long; -1: not sampled twice, or not the question
   int64_t cpu_ns = -1, io_bytes = -1, sample_gap_ns = 0;  // between its last two samples
-  uint32_t more = 0;             // so many further communicators became late in this episode and are not told one by one
-  std::string rule;              // "dead", "stopped", "disagreement", "host stall", "gpu stall", ...: docs/detection.md
-  std::string reason;            // one clause, for people
+  uint32_t more = 0;   // so many further communicators became late in this episode and are not told one by one
+  std::string rule;    // "dead", "stopped", "disagreement", "host stall", "gpu stall", ...: docs/detection.md
+  std::string reason;  // one clause, for people
   std::string doing;
 
   bool hung() const { return level == Level::kHung; }
@@ -121,11 +124,11 @@ class Detector {
   // Nothing is held against the time before `now`: the collector, or the whole job, was stopped.
   void Rebase(int64_t now);
 
-  // Becomes late and is over, at most kToldLates of an episode one by one. While hung: kRecovered, once it moves again, in
-  // the communicators that hung (rule "hung") or in ones that its ranks have made since ("restart").
+  // Becomes late and is over, at most kToldLates of an episode one by one. While hung: kRecovered, once it moves again,
+  // in the communicators that hung (rule "hung") or in ones that its ranks have made since ("restart").
   std::vector<Decision> Tick(int64_t now);
-  // Digests of every rank: when somebody becomes late, when a process has ended badly, when what was found has moved since,
-  // and again after ever longer times.
+  // Digests of every rank: when somebody becomes late, when a process has ended badly, when what was found has moved
+  // since, and again after ever longer times.
   Wish Wanted(int64_t now) const;
   // Somebody waits for longer than its limit, or for a rank or a host that is gone.
   bool Suspicious(int64_t now) const;
@@ -134,11 +137,11 @@ class Detector {
   Decision Judge(int64_t now, const RootFinding& finding, bool all_ranks = true);
   // The same, remembering nothing of the answer: with better data it may be asked again before anybody is told.
   Decision Consider(int64_t now, const RootFinding& finding);
-  // The root's communicators, or (`progress_ns`: when they last did, INT64_MIN: not known) the ranks involved in what was
-  // declared, move again for a second. A wait that ended by itself was legal: the next may be twice as long.
+  // The root's communicators, or (`progress_ns`: when they last did, INT64_MIN: not known) the ranks involved in what
+  // was declared, move again for a second. A wait that ended by itself was legal: the next may be twice as long.
   std::optional<Decision> LookForRecovery(int64_t now, int64_t progress_ns = INT64_MIN);
 
-  Level level() const { return level_; }        // kMoving, kLate or kHung
+  Level level() const { return level_; }          // kMoving, kLate or kHung
   int64_t since_ns() const { return since_ns_; }  // of the level
   int64_t LimitOf(uint64_t comm) const;
   const Decision& declared() const { return declared_; }
@@ -151,11 +154,11 @@ class Detector {
 
  private:
   struct LateState {
-    LateInput input;           // the report that came first
-    int64_t since_ns = 0;      // in flight since
+    LateInput input;                         // the report that came first
+    int64_t since_ns = 0;                    // in flight since
     absl::flat_hash_set<std::string> hosts;  // whose agents say it and have not said "over"
-    bool merged = false;       // seen in the merged progress, too
-    uint64_t min_then = 0;     // issued_min when it was
+    bool merged = false;                     // seen in the merged progress, too
+    uint64_t min_then = 0;                   // issued_min when it was
   };
   // What samples of a process have shown over time.
   struct Watched {
@@ -183,17 +186,18 @@ class Detector {
   absl::flat_hash_map<int32_t, Watched> watched_;
   absl::flat_hash_map<std::string, int64_t> silent_;  // host -> since
   absl::flat_hash_set<int32_t> ended_;
-  int64_t ended_badly_ns_ = 0;   // the last time a process did; 0: none, or judged since
+  int64_t ended_badly_ns_ = 0;  // the last time a process did; 0: none, or judged since
   Level level_ = Level::kMoving;
   int64_t since_ns_ = 0;
   Decision declared_;
-  RootFinding finding_;          // the last that was judged
+  RootFinding finding_;  // the last that was judged
   bool found_ = false, gather_again_ = false;
   int64_t judge_again_ns_ = 0, gathered_ns_ = 0, refresh_ns_ = 0;
-  uint32_t quick_ = 0;           // gatherings of this episode that did not wait for the refresh
+  uint32_t quick_ = 0;  // gatherings of this episode that did not wait for the refresh
   size_t ended_then_ = 0;
   int64_t moved_again_ns_ = 0, stall_began_ns_ = 0;
-  int64_t restarted_ns_ = 0, restart_looked_ns_ = 0;  // the first operation in a communicator made since; when that was looked for
+  int64_t restarted_ns_ = 0,
+          restart_looked_ns_ = 0;  // the first operation in a communicator made since; when that was looked for
   uint32_t told_ = 0, untold_ = 0;
   int64_t learned_ = 0;
   int64_t rebased_ns_ = 0, merged_looked_ns_ = 0;

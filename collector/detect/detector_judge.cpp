@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "collector/common/say.h"
 #include "collector/detect/detector.h"
 #include "collector/host/process_sample.h"
-#include "collector/common/say.h"
 
 namespace lockstep {
 namespace {
@@ -33,15 +33,17 @@ int64_t AsOf(int64_t now, const RootFinding& finding) {
   return finding.as_of_ns > 0 ? std::min(now, finding.as_of_ns) : now;
 }
 
-bool Busy(const RootView& root) { return AtWork(root.sample_gap_ns, root.cpu_ns, root.io_bytes); }
+bool Busy(const RootView& root) {
+  return AtWork(root.sample_gap_ns, root.cpu_ns, root.io_bytes);
+}
 
 }  // namespace
 
 void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   for (const RootView& root : finding.roots) {
     if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) continue;
-    // What was idle at the latest moment at which this can have been seen: a rank that worked while its answer was awaited
-    // must not count as idle for that time.
+    // What was idle at the latest moment at which this can have been seen: a rank that worked while its answer was
+    // awaited must not count as idle for that time.
     const int64_t at = std::min(now, AsOf(now, finding) + root.after_ns);
     Watched& watched = watched_[root.rank];
     if (watched.last_sample_ns == 0 || at - watched.last_sample_ns >= limits_.sample_gap / 2) {
@@ -82,7 +84,8 @@ void Detector::FillSamples(int64_t now, const RootFinding& finding, Decision* de
     const auto found = watched_.find(root.rank);
     const bool sampled = found != watched_.end();
     const bool idles = sampled && found->second.idle_since_ns != 0;
-    const int64_t idle = idles ? std::max<int64_t>(0, AsOf(now, finding) - found->second.idle_since_ns) : (sampled ? 0 : -1);
+    const int64_t idle =
+        idles ? std::max<int64_t>(0, AsOf(now, finding) - found->second.idle_since_ns) : (sampled ? 0 : -1);
     if (!first && idle >= decision->idle_ns) continue;
     first = false;
     decision->idle_ns = idle;
@@ -130,7 +133,8 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   }
   if (finding.kind == FINDING_UNSPECIFIED) return after(limits_.unseen_after, "unseen", "no root was found");
 
-  bool ended = false, cancelled = true, stopped = false, busy = false, outside = false, unknown = false, blind_io = false, in_d = false;
+  bool ended = false, cancelled = true, stopped = false, busy = false, outside = false, unknown = false,
+       blind_io = false, in_d = false;
   bool compute = false, serves = false, unsampled = false, worked = false;
   int64_t silent = 0, least_idle = INT64_MAX, least_activity = INT64_MAX, least_seen_idle = INT64_MAX;
   for (const RootView& root : finding.roots) {
@@ -159,7 +163,8 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   }
   if (ended && cancelled) {
     decision.limit_ns = std::max(decision.limit_ns, limits_.cancelled_after);
-    return say(finding.waited_ns > 0 && decision.age_ns >= decision.limit_ns, "cancelled", "a launcher's signal has ended its process");
+    return say(finding.waited_ns > 0 && decision.age_ns >= decision.limit_ns, "cancelled",
+               "a launcher's signal has ended its process");
   }
   if (ended) {
     decision.limit_ns = limits_.dead_settle;
@@ -176,7 +181,8 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   const bool init = finding.kind == INIT_INCOMPLETE || finding.in_init;
   const int64_t for_size = limits_.warm_up_per_rank * std::max(0, finding.comm_size);
   if (unknown || finding.kind == RANK_NO_DATA || finding.roots.empty()) {
-    return after(init ? limits_.unseen_init_after : limits_.unseen_after, "unseen", "nothing is known of the root's process");
+    return after(init ? limits_.unseen_init_after : limits_.unseen_after, "unseen",
+                 "nothing is known of the root's process");
   }
   if (init || (finding.comm != 0 && !Warm(finding.comm))) {
     decision.limit_ns = std::max(decision.limit_ns, limits_.warm_up + for_size);
@@ -206,7 +212,8 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   if (in_d) least = std::max(least, limits_.storage_stall_after);
   if (blind_io) least = std::max(least, limits_.unseen_after);
   if (!worked && !in_d && !blind_io) {
-    decision.next_limit_ns = std::max({decision.limit_ns, limits_.host_stall_seen_after, LimitOf(finding.comm) + limits_.idle_seen_after});
+    decision.next_limit_ns =
+        std::max({decision.limit_ns, limits_.host_stall_seen_after, LimitOf(finding.comm) + limits_.idle_seen_after});
   }
   decision.limit_ns = std::max(decision.limit_ns, least);
   const char* rule = in_d ? "storage stall" : "host stall";

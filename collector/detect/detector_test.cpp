@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "collector/detect/detector.h"
+#include "analyzer/util/time_units.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,8 @@ class DetectorTest : public ::testing::Test {
       beat.name = "dp_0";
       beat.issued_min = beat.issued_max = beat.total_max = host == 0 ? a : b;
       beat.issue_age_ns = age;
-      beat.members = RunsOf(host == 0 ? std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7} : std::vector<int32_t>{8, 9, 10, 11, 12, 13, 14, 15});
+      beat.members = RunsOf(host == 0 ? std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7}
+                                      : std::vector<int32_t>{8, 9, 10, 11, 12, 13, 14, 15});
       beat.p99_gap_ns = p99_;
       beat.gaps = 256;
       detector_.progress().Apply(host, now_, beat);
@@ -178,7 +179,9 @@ TEST_F(DetectorTest, ARootThatSleepsIsHungAfterTenSeconds) {
 TEST_F(DetectorTest, ARootThatItsAgentSawSleepWithoutAGapIsHungAfterNine) {
   Warm();
   Stall();
-  EXPECT_NEAR(HungAfter(60, [&](RootFinding* f) { f->roots[0].idle_ns = std::max<int64_t>(0, f->still_ns - 3 * kSecond); }), 9, 0.6);
+  EXPECT_NEAR(
+      HungAfter(60, [&](RootFinding* f) { f->roots[0].idle_ns = std::max<int64_t>(0, f->still_ns - 3 * kSecond); }), 9,
+      0.6);
   EXPECT_EQ(last_.limit_ns, 9 * kSecond);
 }
 
@@ -257,10 +260,12 @@ TEST_F(DetectorTest, IOInBurstsIsProgress) {
 TEST_F(DetectorTest, ThreadsThatOnlyKeepWatchAreNoProgress) {
   Warm();
   Stall();
-  EXPECT_NEAR(HungAfter(60, [](RootFinding* f) {
-    f->roots[0].cpu_ns = 10 * kMs;
-    f->roots[0].io_bytes = 100;
-  }), 10, 0.6);
+  EXPECT_NEAR(HungAfter(60,
+                        [](RootFinding* f) {
+                          f->roots[0].cpu_ns = 10 * kMs;
+                          f->roots[0].io_bytes = 100;
+                        }),
+              10, 0.6);
 }
 
 TEST_F(DetectorTest, AWaitForAFileServerIsGivenLonger) {
@@ -294,7 +299,9 @@ TEST_F(DetectorTest, ADeadRootIsHungAfterASecond) {
   Warm();
   Stall();
   detector_.Ended(now_, 8, true);
-  EXPECT_NEAR(HungAfter(60, [](RootFinding* f) { f->roots[0].ended = true; }, RANK_DEAD), 1, 0.6);
+  EXPECT_NEAR(HungAfter(
+                  60, [](RootFinding* f) { f->roots[0].ended = true; }, RANK_DEAD),
+              1, 0.6);
   EXPECT_EQ(last_.rule, "dead");
 }
 
@@ -303,17 +310,23 @@ TEST_F(DetectorTest, ACancelledJobIsNoHang) {
   Warm();
   Stall();
   detector_.Ended(now_, 8, true);
-  EXPECT_EQ(HungAfter(300, [](RootFinding* f) {
-    f->roots[0].ended = f->roots[0].cancelled = true;
-    f->waited_ns = 0;
-  }, RANK_DEAD), -1);
+  EXPECT_EQ(HungAfter(
+                300,
+                [](RootFinding* f) {
+                  f->roots[0].ended = f->roots[0].cancelled = true;
+                  f->waited_ns = 0;
+                },
+                RANK_DEAD),
+            -1);
 }
 
 TEST_F(DetectorTest, ARankThatWasCancelledAloneIsHungWhenTheOthersHaveHadTimeToEnd) {
   Warm();
   Stall();
   detector_.Ended(now_, 8, true);
-  EXPECT_NEAR(HungAfter(60, [](RootFinding* f) { f->roots[0].ended = f->roots[0].cancelled = true; }, RANK_DEAD), 35, 1);
+  EXPECT_NEAR(HungAfter(
+                  60, [](RootFinding* f) { f->roots[0].ended = f->roots[0].cancelled = true; }, RANK_DEAD),
+              35, 1);
   EXPECT_EQ(last_.rule, "cancelled");
 }
 
@@ -321,10 +334,14 @@ TEST_F(DetectorTest, NobodyWaitsForADeadRankThenNothingHangs) {
   Warm();
   began_ = now_;
   detector_.Ended(now_, 8, true);
-  EXPECT_EQ(HungAfter(60, [](RootFinding* f) {
-    f->roots[0].ended = true;
-    f->waited_ns = 0;
-  }, RANK_DEAD), -1);
+  EXPECT_EQ(HungAfter(
+                60,
+                [](RootFinding* f) {
+                  f->roots[0].ended = true;
+                  f->waited_ns = 0;
+                },
+                RANK_DEAD),
+            -1);
 }
 
 TEST_F(DetectorTest, AStoppedRootOrADisagreementIsHungAtTheLimit) {
@@ -346,23 +363,31 @@ TEST_F(DetectorTest, ALostHostIsHungAfterTenSeconds) {
   Warm();
   Stall();
   const int64_t lost = now_;
-  EXPECT_NEAR(HungAfter(60, [&](RootFinding* f) {
-    f->roots[0].known = false;
-    f->roots[0].silent_ns = now_ - lost;
-  }, RANK_NO_DATA), 10, 0.6);
+  EXPECT_NEAR(HungAfter(
+                  60,
+                  [&](RootFinding* f) {
+                    f->roots[0].known = false;
+                    f->roots[0].silent_ns = now_ - lost;
+                  },
+                  RANK_NO_DATA),
+              10, 0.6);
   EXPECT_EQ(last_.rule, "lost host");
 }
 
 TEST_F(DetectorTest, ARankOfWhichNothingIsKnownIsNoProofSoon) {
   Warm();
   Stall();
-  EXPECT_NEAR(HungAfter(400, [](RootFinding* f) { f->roots[0].known = false; }, RANK_NO_DATA), 300, 1);
+  EXPECT_NEAR(HungAfter(
+                  400, [](RootFinding* f) { f->roots[0].known = false; }, RANK_NO_DATA),
+              300, 1);
 }
 
 TEST_F(DetectorTest, InitIsGivenAMinuteAndLoadersThatNobodySeesTwentyMinutes) {
   Warm();
   Stall();
-  EXPECT_NEAR(HungAfter(400, [](RootFinding* f) { f->in_init = f->roots[0].in_recorded_call = true; }, INIT_INCOMPLETE), 60.2, 0.6);
+  EXPECT_NEAR(HungAfter(
+                  400, [](RootFinding* f) { f->in_init = f->roots[0].in_recorded_call = true; }, INIT_INCOMPLETE),
+              60.2, 0.6);
   Detector fresh{DetectorLimits{}};
   RootFinding finding = Finding(INIT_INCOMPLETE);
   finding.in_init = true;
@@ -377,14 +402,20 @@ TEST_F(DetectorTest, InitIsGivenAMinuteAndLoadersThatNobodySeesTwentyMinutes) {
 TEST_F(DetectorTest, AnOperationIsGivenWhatItsBytesNeed) {
   Warm();
   Stall();
-  EXPECT_NEAR(HungAfter(60, [](RootFinding* f) { f->bytes = 2'000'000'000; }, COLLECTIVE_STUCK), 40, 0.6);
+  EXPECT_NEAR(HungAfter(
+                  60, [](RootFinding* f) { f->bytes = 2'000'000'000; }, COLLECTIVE_STUCK),
+              40, 0.6);
 }
 
 TEST_F(DetectorTest, NetworkStepsThatMoveHoldTheVerdictBack) {
   Warm();
   Stall();
-  EXPECT_EQ(HungAfter(600, [](RootFinding* f) { f->network_age_ns = kSecond; }, COLLECTIVE_STUCK), -1);
-  EXPECT_NEAR(HungAfter(700, [](RootFinding*) {}, COLLECTIVE_STUCK), 600, 1);
+  EXPECT_EQ(HungAfter(
+                600, [](RootFinding* f) { f->network_age_ns = kSecond; }, COLLECTIVE_STUCK),
+            -1);
+  EXPECT_NEAR(HungAfter(
+                  700, [](RootFinding*) {}, COLLECTIVE_STUCK),
+              600, 1);
 }
 
 TEST_F(DetectorTest, AFirstOperationIsGivenTwoMinutes) {
@@ -398,7 +429,9 @@ TEST_F(DetectorTest, AFirstOperationIsGivenTwoMinutes) {
   report.in_flight_ns = 2 * kSecond;
   report.host = "a";
   detector_.Late(now_, report);
-  EXPECT_NEAR(HungAfter(300, [](RootFinding* f) { f->first_operation = true; }, COLLECTIVE_STUCK), 120.2, 0.7);
+  EXPECT_NEAR(HungAfter(
+                  300, [](RootFinding* f) { f->first_operation = true; }, COLLECTIVE_STUCK),
+              120.2, 0.7);
 }
 
 TEST_F(DetectorTest, TheFrameworksWatchdogWhereItIsGivenEndsAllPatience) {
@@ -474,7 +507,7 @@ TEST_F(DetectorTest, WhoGoesOnInNewCommunicatorsWasRestartedInside) {
   };
   for (int step = 0; step < 5; ++step) {
     made_anew(77, {20, 21}, static_cast<uint64_t>(step) + 1);  // of others
-    made_anew(kComm + 1, {0, 8}, 0);                         // made, not used
+    made_anew(kComm + 1, {0, 8}, 0);                           // made, not used
     EXPECT_TRUE(Pass(kSecond).empty());
   }
   EXPECT_EQ(detector_.level(), Level::kHung);

@@ -29,7 +29,8 @@ bool Active(ring::CommState state) {
 
 // Which communicator's operation is the oldest unfinished one of each stream, as far as the communicators' recent
 // operations tell.
-void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<uint32_t, uint64_t>& ids, DigestView* view) {
+void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<uint32_t, uint64_t>& ids,
+                      DigestView* view) {
   if (!view->gpu_in_flight) return;
   absl::flat_hash_map<uint32_t, std::pair<DigestStream*, uint64_t>> oldest;  // by stream: its lowest unfinished ticket
   for (DigestStream& stream : view->streams) {
@@ -100,7 +101,8 @@ DigestView ViewOf(const ring::Snapshot& digest) {
     view.activity_ns = std::max({view.activity_ns, thread.since_ns, thread.wait_since_ns, thread.last_call_ns});
     if (thread.call != ring::CallKind::kNone) {
       const auto comm = ids.find(thread.comm);
-      view.waits.push_back({thread.call, comm == ids.end() ? 0 : comm->second, thread.seq, UINT32_MAX, thread.since_ns});
+      view.waits.push_back(
+          {thread.call, comm == ids.end() ? 0 : comm->second, thread.seq, UINT32_MAX, thread.since_ns});
       earliest(thread.since_ns, thread.seq == 0 ? absl::StrCat("in ", ring::CallName(thread.call))
                                                 : absl::StrCat("in ", ring::CallName(thread.call), " #", thread.seq));
       if (ring::IsCommInit(thread.call)) view.in_init = true;

@@ -13,7 +13,7 @@ namespace lockstep {
 
 struct DigestComm {
   uint64_t id = 0;
-  std::string name;          // empty when it has none
+  std::string name;  // empty when it has none
   int32_t member = -1, size = -1;
   bool active = false;       // neither ended nor failed
   uint64_t collectives = 0;  // issued
@@ -24,8 +24,8 @@ struct DigestComm {
 // A thread that is inside a call or a host wait.
 struct DigestWait {
   ring::CallKind kind = ring::CallKind::kNone;
-  uint64_t comm = 0;           // of a call; 0: none
-  uint64_t seq = 0;            // likewise
+  uint64_t comm = 0;             // of a call; 0: none
+  uint64_t seq = 0;              // likewise
   uint32_t stream = UINT32_MAX;  // of a host wait; UINT32_MAX: none, or not known
   int64_t since_ns = 0;
 };
@@ -34,8 +34,8 @@ struct DigestWait {
 struct DigestStream {
   uint32_t index = 0;
   uint64_t issued = 0, completed = 0;
-  uint64_t comm = 0;           // of its oldest unfinished operation; 0: not known
-  uint64_t seq = 0;            // likewise; 0 for sends and receives
+  uint64_t comm = 0;  // of its oldest unfinished operation; 0: not known
+  uint64_t seq = 0;   // likewise; 0 for sends and receives
 };
 
 // One process at one time. Times are the host's CLOCK_MONOTONIC, nanoseconds.
@@ -46,8 +46,8 @@ struct DigestView {
   std::vector<DigestComm> comms;
   // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
   uint64_t progress_mark = 0;
-  // When a thread last entered or left a recorded call or host wait. Two looks at the same moment may differ by a little:
-  // the clock is calibrated anew in between.
+  // When a thread last entered or left a recorded call or host wait. Two looks at the same moment may differ by a
+  // little: the clock is calibrated anew in between.
   int64_t activity_ns = 0;
   std::vector<DigestWait> waits;
   std::vector<DigestStream> streams;

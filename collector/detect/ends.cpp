@@ -96,13 +96,14 @@ FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& en
       continue;
     }
     if (!EndedBadly(process) || first.causes.empty()) continue;
-    bool later = least_high != INT64_MAX && span_of(ends[i]).low != INT64_MIN && span_of(ends[i]).low - least_high > kSecond;
-    if (const auto of = first_of.find(ends[i].host); of != first_of.end() && first.causes.size() == 1 &&
-                                                     ends[first.causes[0]].host == ends[i].host) {
+    bool later =
+        least_high != INT64_MAX && span_of(ends[i]).low != INT64_MIN && span_of(ends[i]).low - least_high > kSecond;
+    if (const auto of = first_of.find(ends[i].host);
+        of != first_of.end() && first.causes.size() == 1 && ends[first.causes[0]].host == ends[i].host) {
       later = process.ended_mono_ns - of->second > kSecond;
     }
-    const bool own = process.life == Life::kKilled &&
-                     (facts.launcher ? CrashSignal(process.signal) : process.signal != SIGABRT);
+    const bool own =
+        process.life == Life::kKilled && (facts.launcher ? CrashSignal(process.signal) : process.signal != SIGABRT);
     process.consequence = !own || !later;
     if (!process.consequence) first.further.push_back(i);
   }

@@ -28,8 +28,8 @@ void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& pro
 
 // The end of a process of a job over many hosts.
 struct HostEnd {
-  Process* process = nullptr;     // ended_mono_ns is its host's clock
-  std::string host;               // ends of equal hosts (boot ids) are ordered by ended_mono_ns, exactly
+  Process* process = nullptr;  // ended_mono_ns is its host's clock
+  std::string host;            // ends of equal hosts (boot ids) are ordered by ended_mono_ns, exactly
   // When it ended on a clock that all share, and by how much that may be wrong (HostClocks, or wall clocks);
   // uncertainty < 0: not known at all.
   int64_t shared_ns = 0;
@@ -44,10 +44,10 @@ struct FirstEnds {
   std::vector<size_t> further;
 };
 
-// The same over hosts, by the same rules, where "first" and "within a second" hold as far as the clocks can tell: an end
-// is before another for certain when shared_ns and both uncertainties say so. What a launcher's SIGTERM ended is never in
-// `causes` beside something else. Sets Process::consequence of all others; ending_since_ns is on the shared clock.
-// O(n log n).
+// The same over hosts, by the same rules, where "first" and "within a second" hold as far as the clocks can tell: an
+// end is before another for certain when shared_ns and both uncertainties say so. What a launcher's SIGTERM ended is
+// never in `causes` beside something else. Sets Process::consequence of all others; ending_since_ns is on the shared
+// clock. O(n log n).
 FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends);
 
 // Killed, gone unseen, or exited with a status other than 0.

@@ -13,7 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-
 class FirstEndsTest : public ::testing::Test {
  protected:
   // `at`: true time. The host's own clock shows it from another origin.

@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "collector/detect/ends.h"
+#include "analyzer/util/time_units.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

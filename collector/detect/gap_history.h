@@ -33,9 +33,9 @@ int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns);
 // the time in which looks saw none. The time between the looks themselves says nothing: the watcher may have been slow.
 class GapMeter {
  public:
-  // `total`: operations issued so far, of the member that is furthest; `issued_ns`: when the last of these was issued, 0
-  // unknown. Both clocks are the same. Nothing is learned from before `rebased_ns`, nor from the first three operations:
-  // warm-up is not what a job is like later. True when `total` is new.
+  // `total`: operations issued so far, of the member that is furthest; `issued_ns`: when the last of these was issued,
+  // 0 unknown. Both clocks are the same. Nothing is learned from before `rebased_ns`, nor from the first three
+  // operations: warm-up is not what a job is like later. True when `total` is new.
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
   uint64_t total() const { return total_; }

@@ -76,7 +76,8 @@ void Lateness::Count(int64_t now, const DigestView& view) {
   }
 }
 
-void Lateness::NoteWait(const DigestView& view, uint64_t comm, int64_t since, uint64_t sequence, const std::string& doing) {
+void Lateness::NoteWait(const DigestView& view, uint64_t comm, int64_t since, uint64_t sequence,
+                        const std::string& doing) {
   since = std::max(since, rebased_ns_);
   if (since <= 0) return;
   SlotState& slot = slots_[view.slot];
@@ -111,8 +112,8 @@ void Lateness::FindWaits(int64_t now, const DigestView& view) {
   for (const DigestStream& stream : view.streams) {
     if (stream.issued <= stream.completed) continue;
     const auto known = slot.streams.find(stream.index);
-    NoteWait(view, stream.comm != 0 ? stream.comm : last_used, known == slot.streams.end() ? now : known->second.since_ns,
-             stream.seq, view.doing);
+    NoteWait(view, stream.comm != 0 ? stream.comm : last_used,
+             known == slot.streams.end() ? now : known->second.since_ns, stream.seq, view.doing);
   }
   for (const DigestWait& wait : view.waits) {
     if (!ring::IsHostWait(wait.kind)) {
@@ -120,7 +121,8 @@ void Lateness::FindWaits(int64_t now, const DigestView& view) {
       // What it did before the first look has no time, the first look is not it.
       int64_t since = wait.since_ns;
       const auto comm = slot.comms.find(wait.comm);
-      if (comm != slot.comms.end() && comm->second.second > slot.first_seen_ns) since = std::max(since, comm->second.second);
+      if (comm != slot.comms.end() && comm->second.second > slot.first_seen_ns)
+        since = std::max(since, comm->second.second);
       NoteWait(view, wait.comm, since, wait.seq, view.doing);
     } else if (view.streams.empty()) {
       // Without marks nothing tells what the GPU does: the operation issued last is the likeliest.
@@ -184,7 +186,9 @@ std::vector<LateEvent> Lateness::Observe(int64_t now, const std::vector<DigestVi
     events.push_back(EventOf(now, id, comm));
   }
   if (look_ % kForgetAfterLooks == 0) {
-    absl::erase_if(comms_, [this](const auto& entry) { return !entry.second.late && entry.second.look + kForgetAfterLooks < look_; });
+    absl::erase_if(comms_, [this](const auto& entry) {
+      return !entry.second.late && entry.second.look + kForgetAfterLooks < look_;
+    });
   }
   std::sort(events.begin(), events.end(), [](const LateEvent& a, const LateEvent& b) {
     return a.over != b.over ? a.over : std::make_pair(a.since_ns, a.comm) < std::make_pair(b.since_ns, b.comm);

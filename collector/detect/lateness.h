@@ -1,5 +1,5 @@
-// The agent's part of hang detection: which communicators of this host have an operation in flight for longer than their
-// own past allows. Decides "late" and "over"; whether a late job is hung is the collector's to say (detector.h).
+// The agent's part of hang detection: which communicators of this host have an operation in flight for longer than
+// their own past allows. Decides "late" and "over"; whether a late job is hung is the collector's to say (detector.h).
 #ifndef LOCKSTEP_COLLECTOR_DETECT_LATENESS_H_
 #define LOCKSTEP_COLLECTOR_DETECT_LATENESS_H_
 
@@ -16,13 +16,13 @@ namespace lockstep {
 
 // One decision, with its figures. Times are the host's CLOCK_MONOTONIC, nanoseconds.
 struct LateEvent {
-  uint64_t comm = 0;            // 0: the wait can be laid to no communicator
-  uint64_t sequence = 0;        // the collective that is waited in; 0: not known, or no collective
-  bool over = false;            // it moves again; in_flight_ns is then how long it stood
-  int64_t since_ns = 0;         // in flight since
+  uint64_t comm = 0;      // 0: the wait can be laid to no communicator
+  uint64_t sequence = 0;  // the collective that is waited in; 0: not known, or no collective
+  bool over = false;      // it moves again; in_flight_ns is then how long it stood
+  int64_t since_ns = 0;   // in flight since
   int64_t in_flight_ns = 0;
-  int64_t limit_ns = 0;         // max(floor, 8 x p99_gap_ns)
-  int64_t p99_gap_ns = 0;       // of `gaps` gaps; 0: nothing learned
+  int64_t limit_ns = 0;    // max(floor, 8 x p99_gap_ns)
+  int64_t p99_gap_ns = 0;  // of `gaps` gaps; 0: nothing learned
   uint32_t gaps = 0;
   std::vector<int32_t> waiting;  // slots of this host, ascending
   std::vector<int32_t> missing;  // members on this host that stand behind, ascending; usually none
@@ -74,7 +74,7 @@ class Lateness {
     int64_t first_seen_ns = 0, progress_ns = 0, activity_ns = 0;
     absl::flat_hash_map<uint32_t, StreamState> streams;
     absl::flat_hash_map<uint64_t, std::pair<uint64_t, int64_t>> comms;  // id -> total, when it was first seen
-    int64_t waiting_since = 0;  // 0: not waiting
+    int64_t waiting_since = 0;                                          // 0: not waiting
     bool alive = true;
     std::string doing;
   };
@@ -85,9 +85,9 @@ class Lateness {
     // Of the last look.
     uint64_t look = 0;
     uint64_t lowest = 0, highest = 0, total = 0;
-    int64_t issued_ns = 0;          // of the member with the highest total
-    int64_t first_at_highest = 0;   // when the first of those with the highest number of collectives issued it
-    int64_t since_ns = 0;           // the earliest in flight; 0: nothing is
+    int64_t issued_ns = 0;         // of the member with the highest total
+    int64_t first_at_highest = 0;  // when the first of those with the highest number of collectives issued it
+    int64_t since_ns = 0;          // the earliest in flight; 0: nothing is
     uint64_t sequence = 0;
     std::string doing;
     std::vector<int32_t> waiting;

@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "collector/detect/lateness.h"
+#include "analyzer/util/time_units.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

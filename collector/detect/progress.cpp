@@ -61,7 +61,8 @@ void MergedProgress::Apply(uint32_t child, int64_t now, const CommBeat& beat) {
     comm.members_changed = true;
   }
   Part* part = PartOf(&comm, child, true);
-  const bool changed = part->min != beat.issued_min || part->max != beat.issued_max || merged.total_max < beat.total_max;
+  const bool changed =
+      part->min != beat.issued_min || part->max != beat.issued_max || merged.total_max < beat.total_max;
   part->min = beat.issued_min;
   part->max = beat.issued_max;
   part->at_min = beat.at_min;

@@ -15,9 +15,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
+#include "collector/common/rank_runs.h"
 #include "collector/detect/gap_history.h"
 #include "collector/detect/lateness.h"
-#include "collector/common/rank_runs.h"
 #include "recorder/ring/snapshot.h"
 
 namespace lockstep {
@@ -37,17 +37,17 @@ struct HashOdd {
 // proto/wire.proto, CommunicatorBeat, as plain values.
 struct CommBeat {
   uint64_t comm = 0;
-  bool gone = false;                // the sender speaks for no member any more
-  int32_t size = 0;                 // members of the communicator, wherever they are
+  bool gone = false;                        // the sender speaks for no member any more
+  int32_t size = 0;                         // members of the communicator, wherever they are
   uint64_t issued_min = 0, issued_max = 0;  // collectives, over the sender's members
-  uint64_t total_max = 0;           // with sends and receives
-  int64_t issue_age_ns = 0;         // since issued_max was reached (where several are there: by the first)
-  int64_t moved_age_ns = 0;         // since anything was last issued, sends and receives too; 0: not told
-  RankRuns at_min;                  // empty: all the sender's members stand at issued_min
-  RankRuns members;                 // empty: as told before
-  int64_t p99_gap_ns = 0;           // learned by the sender
+  uint64_t total_max = 0;                   // with sends and receives
+  int64_t issue_age_ns = 0;                 // since issued_max was reached (where several are there: by the first)
+  int64_t moved_age_ns = 0;                 // since anything was last issued, sends and receives too; 0: not told
+  RankRuns at_min;                          // empty: all the sender's members stand at issued_min
+  RankRuns members;                         // empty: as told before
+  int64_t p99_gap_ns = 0;                   // learned by the sender
   uint32_t gaps = 0;
-  std::string name;                 // empty: as told before
+  std::string name;                          // empty: as told before
   absl::InlinedVector<HashPoint, 8> hashes;  // ascending
   std::vector<HashOdd> odd;
 };
@@ -56,13 +56,13 @@ void BeatToProto(const CommBeat& beat, CommunicatorBeat* proto);
 
 // One ring of a host, for HostProgress.
 struct RingView {
-  int32_t rank = -1;                // job-wide; rings without one are left out
+  int32_t rank = -1;  // job-wide; rings without one are left out
   const ring::Snapshot* digest = nullptr;
 };
 
-// The agent's: looks several times a second, a beat of what moved once a second. A communicator of which no member is left
-// here (destroyed, aborted, its place in the rings' tables used again) is said to be gone, once, and forgotten. A process
-// that has ended is still a member: others may wait for it.
+// The agent's: looks several times a second, a beat of what moved once a second. A communicator of which no member is
+// left here (destroyed, aborted, its place in the rings' tables used again) is said to be gone, once, and forgotten. A
+// process that has ended is still a member: others may wait for it.
 class HostProgress {
  public:
   void Observe(int64_t now, const std::vector<RingView>& rings);
@@ -76,8 +76,8 @@ class HostProgress {
     uint64_t issued = 0, total = 0;
     int64_t issued_ns = 0;
     uint64_t newest_point = 0;
-    HashPoint last_look;           // issued number and its hash: told once two looks show them
-    uint64_t look = 0;             // the last that saw it
+    HashPoint last_look;  // issued number and its hash: told once two looks show them
+    uint64_t look = 0;    // the last that saw it
   };
   struct Point {
     uint64_t seq = 0;
@@ -88,13 +88,13 @@ class HostProgress {
     int32_t size = 0;
     std::string name;
     bool moved = false, members_told = false;
-    std::vector<Point> points;     // not told yet, ascending by number
+    std::vector<Point> points;  // not told yet, ascending by number
   };
   void AddPoint(Comm* comm, Member* member, int32_t rank, HashPoint point);
   void TakePoints(Comm* comm, CommBeat* beat);
   void Leave(uint64_t id, int32_t rank);
   absl::flat_hash_map<uint64_t, Comm> comms_;
-  std::vector<uint64_t> gone_;     // not told yet
+  std::vector<uint64_t> gone_;  // not told yet
   uint64_t look_ = 0;
 };
 
@@ -104,13 +104,13 @@ struct MergedComm {
   int32_t size = 0;
   std::string name;
   uint64_t issued_min = 0, issued_max = 0, total_max = 0;
-  int64_t reached_ns = 0;           // issued_max was reached
-  int64_t behind_since_ns = 0;      // somebody stands at issued_min while others are past it, since; 0: nobody does
-  int64_t moved_ns = 0;             // the newest operation of the last beat that said anything new was issued
-  int64_t p99_gap_ns = 0;           // the largest that was said
+  int64_t reached_ns = 0;       // issued_max was reached
+  int64_t behind_since_ns = 0;  // somebody stands at issued_min while others are past it, since; 0: nobody does
+  int64_t moved_ns = 0;         // the newest operation of the last beat that said anything new was issued
+  int64_t p99_gap_ns = 0;       // the largest that was said
   uint32_t gaps = 0;
-  uint32_t known = 0;               // members that some child speaks for
-  int64_t met_ns = 0;               // when it was first heard of
+  uint32_t known = 0;  // members that some child speaks for
+  int64_t met_ns = 0;  // when it was first heard of
 };
 
 class MergedProgress {

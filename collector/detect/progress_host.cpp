@@ -2,17 +2,17 @@
 #include <bit>
 #include <utility>
 
-#include "collector/detect/progress.h"
 #include "collector/common/rank_set.h"
+#include "collector/detect/progress.h"
 #include "proto/wire.pb.h"
 
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostPointsOfBeat = 8;        // of a beat
+constexpr size_t kMostPointsOfBeat = 8;  // of a beat
 constexpr size_t kMostHeldPoints = 128;  // of a communicator between two beats
 constexpr int kMostFromProto = 4096;
-constexpr uint64_t kLooksUntilGone = 50; // of a ring without the communicator: a table may be read while it is written
+constexpr uint64_t kLooksUntilGone = 50;  // of a ring without the communicator: a table may be read while it is written
 
 RankRuns RunsFromProto(const RankSet& set) {
   RankRuns runs;
@@ -21,7 +21,8 @@ RankRuns RunsFromProto(const RankSet& set) {
     const RankRun run{set.first(i), set.last(i)};
     // Whoever sends anything else is not to be believed further.
     if (run.first < 0 || run.last < run.first || run.last > kMostRank || runs.size() >= kMostRankRuns ||
-        (!runs.empty() && run.first <= runs.back().last)) break;
+        (!runs.empty() && run.first <= runs.back().last))
+      break;
     runs.push_back(run);
   }
   return runs;
@@ -35,7 +36,8 @@ void RunsToProto(const RankRuns& runs, RankSet* set) {
 }
 
 bool Ended(ring::CommState state) {
-  return state != ring::CommState::kInitializing && state != ring::CommState::kReady && state != ring::CommState::kFinalizing;
+  return state != ring::CommState::kInitializing && state != ring::CommState::kReady &&
+         state != ring::CommState::kFinalizing;
 }
 
 }  // namespace
@@ -95,7 +97,8 @@ void HostProgress::AddPoint(Comm* comm, Member* member, int32_t rank, HashPoint 
   auto at = std::lower_bound(comm->points.begin(), comm->points.end(), point.seq,
                              [](const Point& p, uint64_t seq) { return p.seq < seq; });
   if (at == comm->points.end() || at->seq != point.seq) at = comm->points.insert(at, Point{point.seq, {}});
-  const bool told = std::any_of(at->hashes.begin(), at->hashes.end(), [&](const auto& entry) { return entry.first == rank; });
+  const bool told =
+      std::any_of(at->hashes.begin(), at->hashes.end(), [&](const auto& entry) { return entry.first == rank; });
   if (!told) at->hashes.emplace_back(rank, point.hash);
   comm->moved = true;
 }
@@ -107,7 +110,8 @@ void HostProgress::Leave(uint64_t id, int32_t rank) {
   comm.moved = true;
   comm.members_told = false;
   for (Point& point : comm.points) {
-    const auto left = std::remove_if(point.hashes.begin(), point.hashes.end(), [rank](const auto& entry) { return entry.first == rank; });
+    const auto left = std::remove_if(point.hashes.begin(), point.hashes.end(),
+                                     [rank](const auto& entry) { return entry.first == rank; });
     point.hashes.erase(left, point.hashes.end());
   }
   std::erase_if(comm.points, [](const Point& point) { return point.hashes.empty(); });
@@ -149,8 +153,10 @@ void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
       member.total = total;
       member.issued = snapshot.issued_seq;
       member.issued_ns = issued_ns;
-      for (const ring::HashCheckpoint& point : snapshot.checkpoints) AddPoint(&comm, &member, ring.rank, {point.seq, point.hash});
-      for (const ring::HashCheckpoint& point : snapshot.checkpoints) member.newest_point = std::max(member.newest_point, point.seq);
+      for (const ring::HashCheckpoint& point : snapshot.checkpoints)
+        AddPoint(&comm, &member, ring.rank, {point.seq, point.hash});
+      for (const ring::HashCheckpoint& point : snapshot.checkpoints)
+        member.newest_point = std::max(member.newest_point, point.seq);
       // The newest number may be read between its writing and that of its hash.
       const HashPoint newest{snapshot.issued_seq, snapshot.signature_hash};
       if (newest == member.last_look) {
@@ -158,7 +164,8 @@ void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
         if (newest.hash != 0) member.newest_point = std::max(member.newest_point, newest.seq);
       }
       member.last_look = newest;
-      if (comm.points.size() > kMostHeldPoints) comm.points.erase(comm.points.begin(), comm.points.end() - kMostHeldPoints / 2);
+      if (comm.points.size() > kMostHeldPoints)
+        comm.points.erase(comm.points.begin(), comm.points.end() - kMostHeldPoints / 2);
     }
   }
   if (look_ % kLooksUntilGone != 0) return;

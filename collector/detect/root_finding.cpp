@@ -60,8 +60,9 @@ bool HasUnfinished(const Rank& rank) {
 }
 
 bool Counts(const Membership& membership) {
-  return membership.issued >= 0 && (membership.state == ring::CommState::kInitializing ||
-                                    membership.state == ring::CommState::kReady || membership.state == ring::CommState::kFinalizing);
+  return membership.issued >= 0 &&
+         (membership.state == ring::CommState::kInitializing || membership.state == ring::CommState::kReady ||
+          membership.state == ring::CommState::kFinalizing);
 }
 
 RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion) {
@@ -69,12 +70,14 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   view.rank = rank.rank;
   const Process& process = rank.process;
   view.ended = HasEnded(process);
-  view.cancelled = process.life == Life::kKilled && (process.signal == SIGTERM || process.signal == SIGINT || process.signal == SIGHUP);
+  view.cancelled = process.life == Life::kKilled &&
+                   (process.signal == SIGTERM || process.signal == SIGINT || process.signal == SIGHUP);
   view.stopped = process.state == "T" || process.state == "t";
   view.uninterruptible = process.state == "D" || process.threads_in_d > 0;
   bool host_wait = false;
   const bool waits = InWait(rank, &host_wait);
-  // The analysis looks at the thread that matters: one that it finds outside is not in a call because another thread is.
+  // The analysis looks at the thread that matters: one that it finds outside is not in a call because another thread
+  // is.
   view.in_recorded_call = kind != HOST_STALL && waits;
   view.waits_for_compute = (kind == RANK_NOT_ARRIVED || kind == GPU_STALL) && host_wait && !HasUnfinished(rank);
   view.event_loop = !waits && process.wchan == "ep_poll" && process.threads_in_d == 0;
@@ -92,7 +95,8 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
 
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion) {
   RootFinding root;
-  std::vector<int64_t> lowest(bundle.comms.size(), INT64_MAX);  // of each communicator: collectives issued by the last of its members
+  std::vector<int64_t> lowest(bundle.comms.size(),
+                              INT64_MAX);  // of each communicator: collectives issued by the last of its members
   for (const Rank& rank : bundle.ranks) {
     for (const Membership& membership : rank.memberships) {
       if (!Counts(membership) || membership.comm >= lowest.size()) continue;
@@ -172,7 +176,8 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
     }
     for (const ring::ThreadSnapshot& thread : rank.threads) root.in_init |= ring::IsCommInit(thread.call);
     for (const Op& op : rank.ops) {
-      if (op.membership >= rank.memberships.size() || op.seq != finding.sequence() || !ring::IsCollective(op.kind)) continue;
+      if (op.membership >= rank.memberships.size() || op.seq != finding.sequence() || !ring::IsCollective(op.kind))
+        continue;
       const Membership& membership = rank.memberships[op.membership];
       if (membership.comm >= bundle.comms.size() || CommNumber(bundle.comms[membership.comm].id) != root.comm) continue;
       root.first_operation |= op.seq == membership.first_seq;
@@ -181,7 +186,8 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
         const bool per_member = op.kind != ring::CallKind::kAllReduce && op.kind != ring::CallKind::kReduce &&
                                 op.kind != ring::CallKind::kBroadcast;
         const int64_t times = per_member ? std::max(1, root.comm_size) : 1;
-        if (!__builtin_mul_overflow(op.count, kElementBytes[op.datatype] * times, &bytes)) root.bytes = std::max(root.bytes, bytes);
+        if (!__builtin_mul_overflow(op.count, kElementBytes[op.datatype] * times, &bytes))
+          root.bytes = std::max(root.bytes, bytes);
       }
     }
   }

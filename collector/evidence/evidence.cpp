@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/util/clean_utf8.h"
 #include "analyzer/util/start_child.h"
+#include "collector/common/own_programs.h"
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/hardware_log.h"
 #include "collector/evidence/memory_state.h"
-#include "collector/common/own_programs.h"
 
 namespace lockstep {
 namespace {
@@ -83,8 +83,10 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
     *slot = std::move(child);
     return;
   }
-  std::vector<std::string> words = options_.helper.empty() ? OwnProgram("evidence") : std::vector<std::string>{options_.helper};
-  words.insert(words.end(), {mode, absl::StrCat(pid_), "--limit-ms", absl::StrCat(options_.deadline_ns / 1'000'000 + 1000)});
+  std::vector<std::string> words =
+      options_.helper.empty() ? OwnProgram("evidence") : std::vector<std::string>{options_.helper};
+  words.insert(words.end(),
+               {mode, absl::StrCat(pid_), "--limit-ms", absl::StrCat(options_.deadline_ns / 1'000'000 + 1000)});
   if (again) words.push_back("--no-stop");
   if (options_.ring >= 0) words.insert(words.end(), {"--ring-fd", "3"});
   if (!options_.nvml.empty()) words.insert(words.end(), {"--nvml", options_.nvml});

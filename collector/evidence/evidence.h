@@ -27,8 +27,8 @@ struct EvidenceOptions {
   int64_t sample_gap_ns = 1'000'000'000;
   // lockstep-evidence; empty: beside this program.
   std::string helper;
-  // The process's ring file: its recorder's helper is asked for what the system refuses; -1: not known. Not taken over, used until the
-  // job is done.
+  // The process's ring file: its recorder's helper is asked for what the system refuses; -1: not known. Not taken over,
+  // used until the job is done.
   int ring = -1;
   // For tests: another NVML library; empty: the driver's.
   std::string nvml;
@@ -77,8 +77,8 @@ EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 // the same process gives `stack_later`.
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process);
 
-// Of processes that have ended, for only the kernel's log tells whom the kernel killed for memory: what this host's log tells of
-// the last hour, and that put in the place of what was known of it before the end.
+// Of processes that have ended, for only the kernel's log tells whom the kernel killed for memory: what this host's log
+// tells of the last hour, and that put in the place of what was known of it before the end.
 ProcessEvidence ReadLogAfterEnd();
 void AddLogAfterEnd(const ProcessEvidence& log, Process* process);
 

@@ -1,6 +1,6 @@
 // Real processes, looked at from outside.
-#include "analyzer/util/time_units.h"
 #include "collector/evidence/evidence.h"
+#include "analyzer/util/time_units.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -326,7 +326,8 @@ size_t Standing(pid_t pid) {
   if (tasks == nullptr) return 0;
   while (const dirent* entry = readdir(tasks)) {
     if (entry->d_name[0] == '.') continue;
-    const std::optional<ProcStat> stat = ParseProcStat(ReadSmallFile(absl::StrCat("/proc/", pid, "/task/", entry->d_name, "/stat")));
+    const std::optional<ProcStat> stat =
+        ParseProcStat(ReadSmallFile(absl::StrCat("/proc/", pid, "/task/", entry->d_name, "/stat")));
     standing += stat && (stat->state == 't' || stat->state == 'T');
   }
   closedir(tasks);
@@ -351,7 +352,8 @@ TEST(Evidence, TheReaderMayBeKilledAtAnyPoint) {
     usleep(static_cast<useconds_t>(random() % 30000));
     kill(helper, SIGKILL);
     waitpid(helper, nullptr, 0);
-    EXPECT_EQ(Standing(program.pid()), 0u) << "the kernel has let go of every thread before the reader could be waited for";
+    EXPECT_EQ(Standing(program.pid()), 0u)
+        << "the kernel has let go of every thread before the reader could be waited for";
   }
   EXPECT_EQ(Having(GatherEvidence(program.pid(), Options()), "target::WaitInNobodysName").size(), 40u);
 }
@@ -372,7 +374,8 @@ TEST(Evidence, AReaderThatIsStoppedHoldsNoThread) {
       over = !WIFSTOPPED(status);
       if (!over && Standing(program.pid()) > 0) {
         ++caught;
-        EXPECT_TRUE(WaitFor([&] { return Standing(program.pid()) == 0; })) << "a thread is held by a reader that does not run";
+        EXPECT_TRUE(WaitFor([&] { return Standing(program.pid()) == 0; }))
+            << "a thread is held by a reader that does not run";
         EXPECT_EQ(waitpid(helper, &status, 0), helper);
         EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
         over = true;

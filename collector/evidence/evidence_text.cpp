@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/evidence/process_evidence.h"
+#include "analyzer/util/clean_utf8.h"
 #include "collector/evidence/evidence.h"
 
 namespace lockstep {

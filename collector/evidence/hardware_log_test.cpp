@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "collector/evidence/hardware_log.h"
+#include "analyzer/util/time_units.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,6 @@ namespace lockstep {
 namespace {
 
 using ::testing::HasSubstr;
-
 
 TEST(PciAddress, IsWrittenInOneWay) {
   EXPECT_EQ(PciAddress("00000000:1B:00.0"), "0000:1b:00.0");

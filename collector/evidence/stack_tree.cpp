@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/evidence/process_evidence.h"
+#include "analyzer/util/clean_utf8.h"
 
 namespace lockstep {
 namespace {

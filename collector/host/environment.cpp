@@ -154,13 +154,16 @@ int RingKib(int ranks, const std::string& folder) {
 }
 
 RackAndSwitch PlaceOf(const Environment& environment) {
-  RackAndSwitch place{SafeName(GetVariable(environment, "LOCKSTEP_RACK")), SafeName(GetVariable(environment, "LOCKSTEP_SWITCH"))};
-  const std::string address = GetVariable(environment, "SLURM_TOPOLOGY_ADDR"), pattern = GetVariable(environment, "SLURM_TOPOLOGY_ADDR_PATTERN");
+  RackAndSwitch place{SafeName(GetVariable(environment, "LOCKSTEP_RACK")),
+                      SafeName(GetVariable(environment, "LOCKSTEP_SWITCH"))};
+  const std::string address = GetVariable(environment, "SLURM_TOPOLOGY_ADDR"),
+                    pattern = GetVariable(environment, "SLURM_TOPOLOGY_ADDR_PATTERN");
   if (place.leaf_switch.empty() && pattern.ends_with("switch.node")) {
     const size_t node = address.rfind('.');
     if (node != std::string::npos && node > 0) {
       const size_t begin = address.rfind('.', node - 1);
-      place.leaf_switch = SafeName(address.substr(begin == std::string::npos ? 0 : begin + 1, node - (begin == std::string::npos ? 0 : begin + 1)));
+      place.leaf_switch = SafeName(address.substr(begin == std::string::npos ? 0 : begin + 1,
+                                                  node - (begin == std::string::npos ? 0 : begin + 1)));
     }
   }
   return place;

@@ -38,8 +38,9 @@ int RingKib(int ranks, const std::string& folder);
 // The same from the numbers, in bytes.
 int RingKibFor(int ranks, uint64_t free_bytes);
 
-// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH, else of Slurm's SLURM_TOPOLOGY_ADDR the element
-// ahead of the node, where SLURM_TOPOLOGY_ADDR_PATTERN calls it a switch. Empty where neither is set.
+// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH, else of Slurm's
+// SLURM_TOPOLOGY_ADDR the element ahead of the node, where SLURM_TOPOLOGY_ADDR_PATTERN calls it a switch. Empty where
+// neither is set.
 struct RackAndSwitch {
   std::string rack, leaf_switch;
 };

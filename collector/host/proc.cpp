@@ -213,7 +213,8 @@ std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit) {
     if (size <= 0 || path[0] != '/') continue;  // sockets, pipes and the like
     const absl::string_view name(path, static_cast<size_t>(size));
     bool device = false;
-    for (absl::string_view folder : {"/dev/", "/proc/", "/sys/", "/memfd:"}) device |= name.substr(0, folder.size()) == folder;
+    for (absl::string_view folder : {"/dev/", "/proc/", "/sys/", "/memfd:"})
+      device |= name.substr(0, folder.size()) == folder;
     if (device) continue;
     int64_t flags = 0;  // "pos:\t0\nflags:\t0100001\n"
     for (absl::string_view line : absl::StrSplit(ReadSmallFile(absl::StrCat(ProcPath(pid, "fdinfo"), "/", fd)), '\n')) {

@@ -56,8 +56,8 @@ struct SleepingThreads {
   std::string wchan;
 };
 SleepingThreads ReadThreadsInD(pid_t pid);
-// Files on disk that it has open for writing, at most `limit`, of its first 1,024 descriptors. Asks the kernel for names
-// and flags only, never for the files themselves: a look at one on a server that is away would not come back.
+// Files on disk that it has open for writing, at most `limit`, of its first 1,024 descriptors. Asks the kernel for
+// names and flags only, never for the files themselves: a look at one on a server that is away would not come back.
 std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit = 32);
 
 // Whether the process has a file mapped whose name starts with `prefix` ("libnccl"); nullopt: maps may not be read.

@@ -21,7 +21,8 @@ constexpr double kIdleBytesPerSecond = 4096;
 bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes) {
   if (gap_ns <= 0) return false;
   const double seconds = static_cast<double>(gap_ns) / 1e9;
-  return static_cast<double>(cpu_ns) > kIdleCpuShare * seconds * 1e9 || static_cast<double>(io_bytes) > kIdleBytesPerSecond * seconds;
+  return static_cast<double>(cpu_ns) > kIdleCpuShare * seconds * 1e9 ||
+         static_cast<double>(io_bytes) > kIdleBytesPerSecond * seconds;
 }
 
 void ProcessSampler::Forget() {

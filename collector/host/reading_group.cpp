@@ -32,7 +32,9 @@ std::vector<std::string> NamesIn(int folder) {
   return names;
 }
 
-bool Give(int fd, gid_t group, mode_t mode) { return fchown(fd, static_cast<uid_t>(-1), group) == 0 && fchmod(fd, mode) == 0; }
+bool Give(int fd, gid_t group, mode_t mode) {
+  return fchown(fd, static_cast<uid_t>(-1), group) == 0 && fchmod(fd, mode) == 0;
+}
 
 }  // namespace
 
@@ -47,14 +49,17 @@ absl::StatusOr<gid_t> FindReadingGroup(const std::string& name) {
     }
   }
   if (!found) {
-    return absl::NotFoundError(absl::StrCat("--group: /etc/group has no '", name, "'; a group of a directory service is given by its number (getent group ", name, ")"));
+    return absl::NotFoundError(absl::StrCat("--group: /etc/group has no '", name,
+                                            "'; a group of a directory service is given by its number (getent group ",
+                                            name, ")"));
   }
   if (geteuid() != 0 && getegid() != group) {
     std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
     const int count = getgroups(static_cast<int>(groups.size()), groups.data());
     groups.resize(static_cast<size_t>(std::max(0, count)));
     if (std::find(groups.begin(), groups.end(), group) == groups.end()) {
-      return absl::PermissionDeniedError(absl::StrCat("--group: this user is no member of group ", name, ", and so cannot give files to it"));
+      return absl::PermissionDeniedError(
+          absl::StrCat("--group: this user is no member of group ", name, ", and so cannot give files to it"));
     }
   }
   return static_cast<gid_t>(group);
@@ -62,7 +67,9 @@ absl::StatusOr<gid_t> FindReadingGroup(const std::string& name) {
 
 absl::Status IncidentSharer::ShareIncident(int parent, const std::string& name, const std::string& shown) {
   struct stat info {};
-  if (fstatat(parent, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) return absl::OkStatus();
+  if (fstatat(parent, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(info.st_mode) ||
+      info.st_uid != geteuid())
+    return absl::OkStatus();
   const int64_t written = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
   const auto before = shared_.find(name);
   if (before != shared_.end() && before->second == written && info.st_gid == group_) return absl::OkStatus();
@@ -70,14 +77,19 @@ absl::Status IncidentSharer::ShareIncident(int parent, const std::string& name, 
   if (folder < 0) return absl::UnavailableError(absl::StrCat("cannot share ", shown, ": ", strerror(errno)));
   absl::Status result;
   // What is made in it from now on is the group's at once.
-  if (!Give(folder, group_, 02750)) result = absl::UnavailableError(absl::StrCat("cannot give ", shown, " to group ", group_, ": ", strerror(errno)));
+  if (!Give(folder, group_, 02750))
+    result = absl::UnavailableError(absl::StrCat("cannot give ", shown, " to group ", group_, ": ", strerror(errno)));
   for (const std::string& file : NamesIn(folder)) {
     struct stat one {};
-    if (fstatat(folder, file.c_str(), &one, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(one.st_mode) || one.st_uid != geteuid()) continue;
+    if (fstatat(folder, file.c_str(), &one, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(one.st_mode) ||
+        one.st_uid != geteuid())
+      continue;
     if (one.st_gid == group_ && (one.st_mode & 0040) != 0) continue;
     const int fd = openat(folder, file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) continue;  // gone meanwhile
-    if (!Give(fd, group_, 0640)) result.Update(absl::UnavailableError(absl::StrCat("cannot give ", shown, "/", file, " to group ", group_, ": ", strerror(errno))));
+    if (!Give(fd, group_, 0640))
+      result.Update(absl::UnavailableError(
+          absl::StrCat("cannot give ", shown, "/", file, " to group ", group_, ": ", strerror(errno))));
     close(fd);
   }
   close(folder);
@@ -113,7 +125,8 @@ absl::Status IncidentSharer::Share(const std::string& folder) {
   absl::Status result;
   struct stat info {};
   // A folder that others use as well has its own rules.
-  if (fstat(parent, &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 07777) == 0700 && !Give(parent, group_, 0750)) {
+  if (fstat(parent, &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 07777) == 0700 &&
+      !Give(parent, group_, 0750)) {
     result = absl::UnavailableError(absl::StrCat("cannot give ", folder, " to group ", group_, ": ", strerror(errno)));
   }
   std::map<std::string, int64_t> still;

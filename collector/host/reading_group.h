@@ -15,8 +15,8 @@
 
 namespace lockstep {
 
-// A number, or a name of /etc/group (a directory service's groups are given by number). Fails where there is no such group,
-// or where this process may not give files to it: it is neither root's nor a member's.
+// A number, or a name of /etc/group (a directory service's groups are given by number). Fails where there is no such
+// group, or where this process may not give files to it: it is neither root's nor a member's.
 absl::StatusOr<gid_t> FindReadingGroup(const std::string& name);
 
 // Gives incidents to the group: folders 2750, files readable and no more. One thread owns it.
@@ -37,7 +37,8 @@ class IncidentSharer {
   std::map<std::string, int64_t> shared_;  // incident -> when its folder was last written to
 };
 
-// Incident folders of any name, of a process that makes a few. What comes to lie in one after Add (its index) is given at the end.
+// Incident folders of any name, of a process that makes a few. What comes to lie in one after Add (its index) is given
+// at the end.
 class SharedIncidents {
  public:
   void SetGroup(gid_t group) { group_ = group; }

@@ -44,7 +44,9 @@ TEST(ReadingGroup, IncidentsAreTheGroupsToReadAndNothingElseIs) {
   std::filesystem::create_symlink(out + "/precious", incident + "/link.lsd");
   std::filesystem::create_directory_symlink(out, out + "/lockstep-incident-link");
   const auto read = [&](const char* who, const std::string& path) {
-    return std::system(("setpriv --reuid=23456 --regid=" + std::string(who) + " --clear-groups cat '" + path + "' >/dev/null 2>&1").c_str()) == 0;
+    return std::system(("setpriv --reuid=23456 --regid=" + std::string(who) + " --clear-groups cat '" + path +
+                        "' >/dev/null 2>&1")
+                           .c_str()) == 0;
   };
   const bool setpriv = std::system("setpriv --version >/dev/null 2>&1") == 0;
   EXPECT_FALSE(setpriv && read("4321", incident + "/verdict.json")) << "the owner's alone by default";

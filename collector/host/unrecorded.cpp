@@ -59,7 +59,8 @@ void Unrecorded::Look(const std::vector<pid_t>& processes) {
 
 std::string Unrecorded::Reason(const std::string& switched_off) const {
   if (!switched_off.empty()) return switched_off;
-  size_t other_machine = 0, privileged = 0, hook_off = 0, symbols = 0, loaded = 0, without = 0, fixed = 0, dropped = 0, nccl = 0;
+  size_t other_machine = 0, privileged = 0, hook_off = 0, symbols = 0, loaded = 0, without = 0, fixed = 0, dropped = 0,
+         nccl = 0;
   for (const auto& [pid, seen] : seen_) {
     nccl += seen.mapped.nccl ? 1 : 0;
     hook_off += seen.mapped.lockstep && absl::EqualsIgnoreCase(seen.hook, "off") ? 1 : 0;
@@ -76,24 +77,30 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
   }
   if (hook_off > 0) return "LOCKSTEP_HOOK=off is set";
   if (symbols > 0) {
-    return absl::StrCat("NCCL was loaded in ", symbols, symbols == 1 ? " process" : " processes",
-                        ", but LOCKSTEP_HOOK=symbols sees linked calls only: where a program opens NCCL by hand (ctypes, vLLM, "
-                        "JAX, nccl4py) set LOCKSTEP_HOOK=dlsym");
+    return absl::StrCat(
+        "NCCL was loaded in ", symbols, symbols == 1 ? " process" : " processes",
+        ", but LOCKSTEP_HOOK=symbols sees linked calls only: where a program opens NCCL by hand (ctypes, vLLM, "
+        "JAX, nccl4py) set LOCKSTEP_HOOK=dlsym");
   }
   if (nccl > 0 && loaded > 0) return "NCCL was loaded, but no communicator was made or no ring could be";
   if (without > 0 && loaded == 0) {
-    const char* why = other_machine > 0 ? "the program and the library are of different architectures: take the liblockstep.so of the program's (LOCKSTEP_LIBRARY)"
-                      : fixed > 0       ? "the program is linked statically"
-                      : privileged > 0  ? "it is a set-user-ID program or has capabilities of its own, and for such LD_PRELOAD is not honoured"
-                      : dropped > 0     ? "LD_PRELOAD was dropped on the way to it"
-                                        : "LD_PRELOAD was not honoured";
+    const char* why =
+        other_machine > 0 ? "the program and the library are of different architectures: take the liblockstep.so of "
+                            "the program's (LOCKSTEP_LIBRARY)"
+        : fixed > 0       ? "the program is linked statically"
+        : privileged > 0
+            ? "it is a set-user-ID program or has capabilities of its own, and for such LD_PRELOAD is not honoured"
+        : dropped > 0 ? "LD_PRELOAD was dropped on the way to it"
+                      : "LD_PRELOAD was not honoured";
     return absl::StrCat("the recorder was not loaded in ", without, without == 1 ? " process: " : " processes: ", why);
   }
   if (loaded > 0) {
     return absl::StrCat("no NCCL library was loaded in ", loaded, loaded == 1 ? " process" : " processes",
                         " (no NCCL call, or NCCL is linked statically)");
   }
-  if (seen_.empty()) return "the job's processes ended before they could be looked at: whether the recorder was loaded, or NCCL, is not known";
+  if (seen_.empty())
+    return "the job's processes ended before they could be looked at: whether the recorder was loaded, or NCCL, is not "
+           "known";
   return "no NCCL call was made (or NCCL is linked statically)";
 }
 
@@ -103,7 +110,7 @@ pid_t Unrecorded::Telling(const std::vector<pid_t>& living) const {
     const auto seen = seen_.find(pid);
     if (seen == seen_.end() || !seen->second.mapped.lockstep) continue;
     if (seen->second.mapped.nccl) return pid;
-    with_recorder = pid;   // the last: launchers come before what they launch
+    with_recorder = pid;  // the last: launchers come before what they launch
   }
   return with_recorder;
 }

@@ -20,14 +20,15 @@ class Unrecorded {
   void Look(const std::vector<pid_t>& processes);
   // One clause: why there may be no records. `switched_off`: by what recording was; empty: it was not.
   std::string Reason(const std::string& switched_off) const;
-  // Of `living`, one that a look into says most about: in which NCCL is loaded, else one with the recorder; 0: there is none of these.
+  // Of `living`, one that a look into says most about: in which NCCL is loaded, else one with the recorder; 0: there is
+  // none of these.
   pid_t Telling(const std::vector<pid_t>& living) const;
 
  private:
   struct Seen {
     Mapped mapped;
     bool preload_kept = false;
-    std::string hook;  // LOCKSTEP_HOOK
+    std::string hook;            // LOCKSTEP_HOOK
     bool other_machine = false;  // the program is of another architecture than the library
     bool privileged = false;     // set-user-ID and the like: the loader leaves LD_PRELOAD alone
   };

@@ -13,12 +13,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "analyzer/util/atomic_file.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/formats/lsd/writer.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/formats/lsd/writer.h"
 #include "analyzer/report/report.h"
+#include "analyzer/util/atomic_file.h"
 #include "collector/host/proc.h"
 #include "proto/dump.pb.h"
 
@@ -76,7 +76,8 @@ absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folde
   if (lstat((folder + "/manifest.json").c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return EarlierIncident();
   const nlohmann::json manifest = ReadJson(folder + "/manifest.json");
   if (TextOf(ReadJson(folder + "/verdict.json"), "verdict") == "HEALTHY") {
-    std::vector<std::string> names = {"manifest.json", "verdict.json", "verdict.txt", "report.html", "decisions.jsonl", "index.lsi"};
+    std::vector<std::string> names = {"manifest.json", "verdict.json",    "verdict.txt",
+                                      "report.html",   "decisions.jsonl", "index.lsi"};
     if (manifest.is_object() && manifest.contains("nodes") && manifest["nodes"].is_array()) {
       for (const nlohmann::json& node : manifest["nodes"]) names.push_back(TextOf(node, "file"));
     }
@@ -86,7 +87,8 @@ absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folde
     return EarlierIncident{"", true};
   }
   int64_t taken_ns = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000;
-  if (manifest.is_object() && manifest.contains("captured_real_ns") && manifest["captured_real_ns"].is_number_integer()) {
+  if (manifest.is_object() && manifest.contains("captured_real_ns") &&
+      manifest["captured_real_ns"].is_number_integer()) {
     taken_ns = manifest["captured_real_ns"].get<int64_t>();
   }
   std::string plain = folder;
@@ -131,7 +133,8 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
     if (result.ok()) result = std::move(status);
   };
   note(WriteFileSafely(folder + "/verdict.txt", ReportText(verdict, bundle)));
-  if (!facts.decisions.empty()) note(WriteFileSafely(folder + "/decisions.jsonl", absl::StrJoin(facts.decisions, "\n") + "\n"));
+  if (!facts.decisions.empty())
+    note(WriteFileSafely(folder + "/decisions.jsonl", absl::StrJoin(facts.decisions, "\n") + "\n"));
   note(WriteFileSafely(folder + "/verdict.json", ReportJson(verdict)));
 
   nlohmann::ordered_json nodes = nlohmann::ordered_json::array();

@@ -23,7 +23,7 @@ struct IncidentFacts {
   std::vector<std::string> command;
   std::vector<ExitRecord> exits;
   int64_t captured_real_ns = 0;
-  std::string note;  // e.g. why nothing was recorded; may be empty
+  std::string note;                    // e.g. why nothing was recorded; may be empty
   std::vector<std::string> decisions;  // JSON lines (decision_log.h), written as decisions.jsonl; empty: no such file
 };
 
@@ -40,11 +40,13 @@ struct EarlierIncident {
   std::string moved_to;   // of one that found something; empty: there was none
   bool replaced = false;  // one of a healthy job: its files are removed
 };
-// Makes room in `folder` for a new incident: an earlier one that found something is renamed to FOLDER.DATE-TIME, the moment
-// it was taken; the files of one that was healthy are removed. Other files in it, and folders without a manifest, are left alone.
+// Makes room in `folder` for a new incident: an earlier one that found something is renamed to FOLDER.DATE-TIME, the
+// moment it was taken; the files of one that was healthy are removed. Other files in it, and folders without a
+// manifest, are left alone.
 absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folder);
 
-// Why `folder` (made where absent) can hold no incident, as far as that shows without writing; empty: nothing speaks against it.
+// Why `folder` (made where absent) can hold no incident, as far as that shows without writing; empty: nothing speaks
+// against it.
 std::string WhyNoIncidentFolder(const std::string& folder);
 
 // "lockstep-incident-JOB-20260131-235959" under the current folder.

@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "collector/incident/incident.h"
+#include "analyzer/util/time_units.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 
 #include <set>
 
-#include "analyzer/util/atomic_file.h"
 #include "analyzer/engine/engine.h"
+#include "analyzer/formats/ring/loader.h"
 #include "analyzer/load/load.h"
 #include "analyzer/report/report.h"
-#include "analyzer/formats/ring/loader.h"
+#include "analyzer/util/atomic_file.h"
 #include "collector/host/proc.h"
 #include "collector/rings/folder.h"
 
@@ -21,7 +21,6 @@ namespace lockstep {
 namespace {
 
 using ::testing::HasSubstr;
-
 
 // Rank `rank` of a communicator of two, each with one collective per second; rank 1 was killed before the fifth.
 RingInput Ring(int rank, uint64_t issued) {

@@ -21,7 +21,7 @@ struct IncidentIndexes::Job {
   ViewIndexProgress progress;
   std::mutex mutex;
   std::condition_variable ended;
-  bool done = false;         // guarded by mutex, as the next
+  bool done = false;  // guarded by mutex, as the next
   absl::Status status;
   std::thread thread;
 };
@@ -40,7 +40,7 @@ absl::Status MakeIncidentIndex(const std::string& folder, int64_t limit_ns) {
     ViewIndexOptions options;
     options.beside_only = true;
     status = EnsureViewIndex({folder}, &progress, options).status();
-  } catch (const std::exception& error) {   // out of memory
+  } catch (const std::exception& error) {  // out of memory
     status = absl::ResourceExhaustedError(error.what());
   }
   {
@@ -73,7 +73,7 @@ void IncidentIndexes::Start(const std::string& folder) {
       ViewIndexOptions options;
       options.beside_only = true;
       status = EnsureViewIndex({job->folder}, &job->progress, options).status();
-    } catch (const std::exception& error) {   // out of memory
+    } catch (const std::exception& error) {  // out of memory
       status = absl::ResourceExhaustedError(error.what());
     }
     const std::lock_guard lock(job->mutex);
@@ -92,7 +92,8 @@ std::vector<std::string> IncidentIndexes::TakeProblems() {
       if (!job->done) return false;
     }
     job->thread.join();
-    if (!job->status.ok()) problems.push_back(absl::StrCat("no index for the viewer in ", job->folder, ": ", job->status.message()));
+    if (!job->status.ok())
+      problems.push_back(absl::StrCat("no index for the viewer in ", job->folder, ": ", job->status.message()));
     return true;
   });
   return problems;

@@ -1,4 +1,5 @@
-// The index of an incident, which the viewer draws from, made when the incident is written so that nobody has to wait for it later.
+// The index of an incident, which the viewer draws from, made when the incident is written so that nobody has to wait
+// for it later.
 #ifndef LOCKSTEP_COLLECTOR_INCIDENT_INDEX_H_
 #define LOCKSTEP_COLLECTOR_INCIDENT_INDEX_H_
 

@@ -59,7 +59,8 @@ bool IsStoredFileName(const std::string& name) {
   if (name.size() < 5 || name.size() > kMostNameBytes || name[0] == '.' || !absl::EndsWith(name, ".lsd")) return false;
   if (name == "digests.lsd") return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
   });
 }
 
@@ -69,7 +70,8 @@ bool IncidentStore::Part::Complete() const {
   return have.size() == 1 && have.begin()->first == 0 && have.begin()->second == size;
 }
 
-absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::string& folder, const StoreLimits& limits) {
+absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::string& folder,
+                                                                   const StoreLimits& limits) {
   std::unique_ptr<IncidentStore> store(new IncidentStore(folder, limits));
   const std::string path = folder + "/.ledger";
   store->ledger_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -80,7 +82,8 @@ absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::st
     if (part.Complete() && !part.whole) {
       struct stat info {};
       const std::string named = absl::StrCat(folder, "/", part.name);
-      if (lstat(store->PartPath(part).c_str(), &info) != 0 && errno == ENOENT && lstat(named.c_str(), &info) != 0 && errno == ENOENT) {
+      if (lstat(store->PartPath(part).c_str(), &info) != 0 && errno == ENOENT && lstat(named.c_str(), &info) != 0 &&
+          errno == ENOENT) {
         part.whole = true;  // it was, and gave way to the host's whole file before this process was killed
         continue;
       }
@@ -239,10 +242,12 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
   if (chunk.host().empty() || chunk.host().size() > 256) return refuse("a chunk names its host in at most 256 bytes");
   if (chunk.raw_bytes() > wire::kMostChunkBytes) return refuse("a chunk holds at most 1 MiB");
   const uint64_t bytes = chunk.raw_bytes();
-  if (chunk.offset() > limits_.host || chunk.offset() + bytes > limits_.host || host_bytes_[chunk.host()] + bytes > limits_.host) {
+  if (chunk.offset() > limits_.host || chunk.offset() + bytes > limits_.host ||
+      host_bytes_[chunk.host()] + bytes > limits_.host) {
     return refuse(absl::StrCat("a host may send ", limits_.host, " bytes for an incident"));
   }
-  if (bytes_ + bytes > limits_.incident) return refuse(absl::StrCat("the incident has its ", limits_.incident, " bytes"));
+  if (bytes_ + bytes > limits_.incident)
+    return refuse(absl::StrCat("the incident has its ", limits_.incident, " bytes"));
 
   // Bit 2 of the byte after the magic number: a checksum of the content stands at the frame's end.
   if (chunk.data().size() < 8 || !absl::StartsWith(chunk.data(), "\x28\xb5\x2f\xfd") || (chunk.data()[4] & 4) == 0) {
@@ -336,8 +341,8 @@ absl::StatusOr<std::vector<std::string>> IncidentStore::Commit() {
       lines += WithCrc(absl::StrCat("f ", part.index, " ", part.request, " ", part.name, " ", part.sent_name, " ",
                                     absl::Base64Escape(part.host)));
     }
-    lines += WithCrc(absl::StrCat("c ", part.index, " ", pending.offset, " ", pending.bytes, " ", pending.last ? 1 : 0, " ",
-                                  absl::BytesToHexString(pending.id)));
+    lines += WithCrc(absl::StrCat("c ", part.index, " ", pending.offset, " ", pending.bytes, " ", pending.last ? 1 : 0,
+                                  " ", absl::BytesToHexString(pending.id)));
   }
   if (status.ok()) status = WriteAll(ledger_, lines.data(), lines.size(), ledger_bytes_, folder_ + "/.ledger");
   if (status.ok() && fdatasync(ledger_) != 0) status = FileError("sync", folder_ + "/.ledger", errno);
@@ -375,7 +380,8 @@ absl::Status IncidentStore::Finish(Part* part) {
   }
   if (rename(from.c_str(), to.c_str()) != 0) {
     struct stat info {};
-    if (errno != ENOENT || stat(to.c_str(), &info) != 0) return FileError("rename", from, errno);  // else: renamed before a restart
+    if (errno != ENOENT || stat(to.c_str(), &info) != 0)
+      return FileError("rename", from, errno);  // else: renamed before a restart
   } else if (!SyncFolder(folder_)) {
     return FileError("sync", folder_, errno);
   }

@@ -68,12 +68,12 @@ class IncidentStore {
   struct Part {
     std::string name, sent_name, host;  // sent_name: as its sender calls it
     uint64_t request = 0;
-    uint32_t index = 0;               // in the ledger
+    uint32_t index = 0;  // in the ledger
     int version = 1;
     std::map<uint64_t, uint64_t> have;  // offset -> end, of ids in the ledger or taken
-    uint64_t size = 0;                // known when `ended`
+    uint64_t size = 0;                  // known when `ended`
     bool ended = false, whole = false, in_ledger = false;
-    int fd = -1;                      // open while chunks of it wait for Commit()
+    int fd = -1;  // open while chunks of it wait for Commit()
     bool Complete() const;
   };
   struct Pending {
@@ -101,7 +101,7 @@ class IncidentStore {
   absl::flat_hash_map<std::string, std::string> owner_of_;  // file name -> host
   absl::flat_hash_map<std::string, uint64_t> newest_;       // file name -> request of the whole file under that name
   absl::flat_hash_map<std::string, uint64_t> host_bytes_;
-  absl::flat_hash_set<std::string> ids_;                    // on disk
+  absl::flat_hash_set<std::string> ids_;  // on disk
   absl::flat_hash_set<std::string> pending_ids_;
   std::vector<Pending> pending_;
   uint64_t bytes_ = 0;

@@ -137,9 +137,10 @@ TEST_F(IncidentStoreTest, HostileChunksAreRefused) {
   limits_.host = 1000;
   limits_.incident = 1500;
   Reopen();
-  for (const std::string& name : {std::string(".."), std::string("../x.lsd"), std::string("/etc/x.lsd"), std::string(".x.lsd"),
-                                  std::string("verdict.json"), std::string("digests.lsd"), std::string("a b.lsd"),
-                                  std::string(".lsd"), std::string(200, 'a') + ".lsd", std::string("x\0.lsd", 6)}) {
+  for (const std::string& name :
+       {std::string(".."), std::string("../x.lsd"), std::string("/etc/x.lsd"), std::string(".x.lsd"),
+        std::string("verdict.json"), std::string("digests.lsd"), std::string("a b.lsd"), std::string(".lsd"),
+        std::string(200, 'a') + ".lsd", std::string("x\0.lsd", 6)}) {
     Chunk chunk = Piece(1, "a", 0, "abc", true);
     chunk.set_file(name);
     EXPECT_EQ(Take(chunk), Put::kRefused) << name;
@@ -209,7 +210,8 @@ TEST_F(IncidentStoreTest, AFullDiskIsNotAcknowledgedAndMayBeTriedAgain) {
   EXPECT_EQ(Commit(), 1u);
 }
 
-// Chunks in any order, some twice, the store opened anew at any moment: every file is whole in the end, every id there once.
+// Chunks in any order, some twice, the store opened anew at any moment: every file is whole in the end, every id there
+// once.
 TEST_F(IncidentStoreTest, AnyOrderAndAnyRestartGivesTheSameFiles) {
   std::mt19937 random(7);
   std::map<std::string, std::string> want;

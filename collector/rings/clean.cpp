@@ -33,7 +33,8 @@ std::string Printable(std::string text) {
 // "5G", "500M", "0".
 bool ParseBytes(std::string_view text, uint64_t* bytes) {
   int shift = 0;
-  if (const size_t unit = std::string_view("KMGT").find(text.empty() ? ' ' : text.back()); unit != std::string_view::npos) {
+  if (const size_t unit = std::string_view("KMGT").find(text.empty() ? ' ' : text.back());
+      unit != std::string_view::npos) {
     shift = 10 * (static_cast<int>(unit) + 1);
     text.remove_suffix(1);
   }
@@ -51,7 +52,8 @@ bool ParseBytes(std::string_view text, uint64_t* bytes) {
 // Seconds since anything was recorded; from the wall clock of the recording, since the ring may be of an earlier boot.
 int64_t QuietFor(const ring::Snapshot& snapshot, int64_t modified) {
   int64_t last = std::max(snapshot.process.created_mono_ns, snapshot.process.stopped_ns);
-  for (const ring::CommSnapshot& comm : snapshot.comms) last = std::max({last, comm.issued_ns, comm.ended_ns, comm.ready_ns});
+  for (const ring::CommSnapshot& comm : snapshot.comms)
+    last = std::max({last, comm.issued_ns, comm.ended_ns, comm.ready_ns});
   for (const ring::ThreadSnapshot& thread : snapshot.threads) last = std::max(last, thread.last_call_ns);
   const int64_t offset = snapshot.process.created_real_ns - snapshot.process.created_mono_ns;
   const int64_t at = snapshot.process.created_real_ns > 0 ? (last + offset) / 1'000'000'000 : modified;
@@ -146,14 +148,16 @@ class Cleaner {
                       again.st_dev == info.st_dev;
     if (!options_.dry_run && (!same || unlinkat(folder, name.c_str(), 0) != 0)) {
       ++cleaned_->failed;
-      if (out_ != nullptr) fprintf(out_, "cannot remove %s: %s\n", shown.c_str(), same ? strerror(errno) : "it has changed meanwhile");
+      if (out_ != nullptr)
+        fprintf(out_, "cannot remove %s: %s\n", shown.c_str(), same ? strerror(errno) : "it has changed meanwhile");
       return;
     }
     ++cleaned_->removed;
     ++removed_here_;
     cleaned_->bytes += static_cast<uint64_t>(info.st_blocks) * 512;
     cleaned_->dead.push_back({quiet_s, static_cast<uint64_t>(info.st_blocks) * 512});
-    if (out_ != nullptr) fprintf(out_, "%s %s: %s\n", options_.dry_run ? "would remove" : "removed", shown.c_str(), why.c_str());
+    if (out_ != nullptr)
+      fprintf(out_, "%s %s: %s\n", options_.dry_run ? "would remove" : "removed", shown.c_str(), why.c_str());
   }
 
   const CleanOptions& options_;
@@ -170,7 +174,11 @@ bool ParseAge(std::string_view text, int64_t* seconds) {
   for (; i < text.size() && text[i] >= '0' && text[i] <= '9' && i < 9; ++i) value = value * 10 + (text[i] - '0');
   if (i == 0) return false;
   const std::string_view unit = text.substr(i);
-  const int64_t factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : unit == "d" ? 86400 : 0;
+  const int64_t factor = unit.empty() || unit == "s" ? 1
+                         : unit == "m"               ? 60
+                         : unit == "h"               ? 3600
+                         : unit == "d"               ? 86400
+                                                     : 0;
   *seconds = value * factor;
   return factor != 0;
 }
@@ -192,8 +200,11 @@ bool ParseCleanOptions(int argc, char** argv, CleanOptions* options, std::string
       if (!attached && i + 1 < argc) value = argv[++i];
       const bool age = option == "--keep", bytes = option == "--keep-bytes";
       if (option == "--incidents") options->incidents = value;
-      if (value.empty() || (age && !ParseAge(value, &options->keep_s)) || (bytes && !ParseBytes(value, &options->keep_bytes))) {
-        *error = option + (age ? " takes an age such as 7d, or 0" : bytes ? " takes a number of bytes like 500M or 5G, or 0" : " takes the name of a folder");
+      if (value.empty() || (age && !ParseAge(value, &options->keep_s)) ||
+          (bytes && !ParseBytes(value, &options->keep_bytes))) {
+        *error = option + (age     ? " takes an age such as 7d, or 0"
+                           : bytes ? " takes a number of bytes like 500M or 5G, or 0"
+                                   : " takes the name of a folder");
         *error += " (lockstep clean --help shows the options)";
         return false;
       }
@@ -201,7 +212,8 @@ bool ParseCleanOptions(int argc, char** argv, CleanOptions* options, std::string
       if (!attached && i + 1 < argc) value = argv[++i];
       if (option == "--dir") options->folder = value;
       if (value.empty() || (option == "--older-than" && !ParseAge(value, &options->older_than_s))) {
-        *error = option + (option == "--dir" ? " takes the name of a folder" : " takes an age such as 90s, 10m, 36h or 7d");
+        *error =
+            option + (option == "--dir" ? " takes the name of a folder" : " takes an age such as 90s, 10m, 36h or 7d");
         *error += " (lockstep clean --help shows the options)";
         return false;
       }

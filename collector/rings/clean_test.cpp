@@ -1,4 +1,5 @@
-// Stale rings: told from those of living processes whatever numbers they bear, and removed without touching anything else.
+// Stale rings: told from those of living processes whatever numbers they bear, and removed without touching anything
+// else.
 #include "collector/rings/clean.h"
 
 #include <fcntl.h>
@@ -47,12 +48,12 @@ class CleanTest : public ::testing::Test {
     }
     std::filesystem::remove_all(folder_);
   }
-  void Run(const std::string& mode) const {
-    ASSERT_EQ(std::system(Command(mode).c_str()), 0);
-  }
+  void Run(const std::string& mode) const { ASSERT_EQ(std::system(Command(mode).c_str()), 0); }
   std::string Command(const std::string& mode) const {
-    return "LOCKSTEP_DIR='" + options_.folder + "' LOCKSTEP_JOB=train LOCKSTEP_RING_KIB=512 RANK=3 LD_PRELOAD='" LOCKSTEP_LIBRARY
-           "' '" LOCKSTEP_DEATHS_PROGRAM "' " + mode + " >'" + folder_ + "/out' 2>&1";
+    return "LOCKSTEP_DIR='" + options_.folder +
+           "' LOCKSTEP_JOB=train LOCKSTEP_RING_KIB=512 RANK=3 LD_PRELOAD='" LOCKSTEP_LIBRARY
+           "' '" LOCKSTEP_DEATHS_PROGRAM "' " +
+           mode + " >'" + folder_ + "/out' 2>&1";
   }
   // A host that records until it is killed; returns when its ring is whole.
   void StartHost(const std::string& mode) {
@@ -155,7 +156,8 @@ TEST_F(CleanTest, NumbersThatAreUsedAgainDoNotDeceive) {
   EXPECT_THAT(report, HasSubstr("start.ring: rank 3 of job train, pid " + std::to_string(living) +
                                 " is gone (its number is another process's now)"));
   EXPECT_THAT(report, HasSubstr("boot.ring: rank 3 of job train, of an earlier boot"));
-  EXPECT_THAT(report, HasSubstr("exec.ring: rank 3 of job train, pid " + std::to_string(living) + " runs another program now"));
+  EXPECT_THAT(report,
+              HasSubstr("exec.ring: rank 3 of job train, pid " + std::to_string(living) + " runs another program now"));
   struct stat space {};
   ASSERT_EQ(stat("/proc/self/ns/pid", &space), 0);
   const bool sees_all = space.st_ino == 0xEFFFFFFC;
@@ -166,15 +168,22 @@ TEST_F(CleanTest, NumbersThatAreUsedAgainDoNotDeceive) {
 
 TEST_F(CleanTest, ALivingProcessOfAnotherContainerIsFound) {
   struct stat space {};
-  if (stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != 0xEFFFFFFC) GTEST_SKIP() << "not in the host's pid namespace";
-  if (geteuid() != 0 || std::system("unshare -p -f true 2>/dev/null") != 0) GTEST_SKIP() << "no namespaces of one's own here";
+  if (stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != 0xEFFFFFFC)
+    GTEST_SKIP() << "not in the host's pid namespace";
+  if (geteuid() != 0 || std::system("unshare -p -f true 2>/dev/null") != 0)
+    GTEST_SKIP() << "no namespaces of one's own here";
   const pid_t child = fork();
   if (child == 0) {
-    execl("/bin/sh", "sh", "-c", ("exec unshare -m -p -f --mount-proc --kill-child sh -c '" + [&] {
-            std::string quoted;
-            for (char c : Command("until /nowhere")) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-            return quoted;
-          }() + "'").c_str(), nullptr);
+    execl("/bin/sh", "sh", "-c",
+          ("exec unshare -m -p -f --mount-proc --kill-child sh -c '" +
+           [&] {
+             std::string quoted;
+             for (char c : Command("until /nowhere")) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+             return quoted;
+           }() +
+           "'")
+              .c_str(),
+          nullptr);
     _exit(127);
   }
   children_.push_back(child);
@@ -243,7 +252,8 @@ TEST_F(CleanTest, Arguments) {
   auto parse = [&](std::vector<const char*> words) {
     words.insert(words.begin(), "clean");
     CleanOptions options;
-    const bool good = ParseCleanOptions(static_cast<int>(words.size()), const_cast<char**>(words.data()), &options, &error_);
+    const bool good =
+        ParseCleanOptions(static_cast<int>(words.size()), const_cast<char**>(words.data()), &options, &error_);
     options_ = options;
     return good;
   };
@@ -251,7 +261,8 @@ TEST_F(CleanTest, Arguments) {
   EXPECT_EQ(options_.folder, "/x");
   EXPECT_EQ(options_.older_than_s, 36 * 3600);
   EXPECT_TRUE(options_.dry_run);
-  for (const char* age : {"x", "", "-1", "3w", "99999999999999999999"}) EXPECT_FALSE(parse({"--older-than", age})) << age;
+  for (const char* age : {"x", "", "-1", "3w", "99999999999999999999"})
+    EXPECT_FALSE(parse({"--older-than", age})) << age;
   EXPECT_FALSE(parse({"--dir"}));
   EXPECT_FALSE(parse({"/x"}));
   EXPECT_THAT(error_, HasSubstr("--help"));

@@ -36,10 +36,10 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kPause = 20 * kMs;       // between looks at folders that change
-constexpr int64_t kListAgain = 2000 * kMs; // folders without a watch
-constexpr int64_t kSweep = 30'000 * kMs;   // every folder, whatever inotify said
-constexpr int64_t kCostShare = 200;        // looks at processes take at most this part of one core
+constexpr int64_t kPause = 20 * kMs;        // between looks at folders that change
+constexpr int64_t kListAgain = 2000 * kMs;  // folders without a watch
+constexpr int64_t kSweep = 30'000 * kMs;    // every folder, whatever inotify said
+constexpr int64_t kCostShare = 200;         // looks at processes take at most this part of one core
 // A look at a path takes microseconds; one that takes so long will perhaps never end.
 constexpr int64_t kStuck = 3000 * kMs;
 constexpr auto kEndWait = std::chrono::milliseconds(500);
@@ -88,7 +88,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
   absl::Status Begin() {
     event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (event_ < 0 || stop_event_ < 0) return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
+    if (event_ < 0 || stop_event_ < 0)
+      return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
     inotify_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);  // without one, folders are listed again and again
     struct stat info {};
     own_mounts_ = stat("/proc/self/ns/mnt", &info) == 0 ? info.st_ino : 0;
@@ -138,8 +139,9 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
  private:
   using Identity = std::pair<dev_t, ino_t>;
-  // A mount namespace's number is used again as soon as it is free, and whoever makes a container is in its namespace before its /dev/shm is
-  // its own. That is held open while it is looked at, so its numbers are nobody else's. All zero: the agent's own surroundings.
+  // A mount namespace's number is used again as soon as it is free, and whoever makes a container is in its namespace
+  // before its /dev/shm is its own. That is held open while it is looked at, so its numbers are nobody else's. All
+  // zero: the agent's own surroundings.
   struct ContainerId {
     ino_t mounts = 0;
     Identity shared;
@@ -224,7 +226,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
     }
     const Identity id(info.st_dev, info.st_ino);
     size_t& of_user = folders_of_[info.st_uid];
-    if (folders_.contains(id) || folders_.size() >= kMostFolders || (level == Level::kJob && of_user >= kMostFoldersOfUser)) {
+    if (folders_.contains(id) || folders_.size() >= kMostFolders ||
+        (level == Level::kJob && of_user >= kMostFoldersOfUser)) {
       close(fd);
       return;
     }
@@ -326,7 +329,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
     if (!S_ISREG(info.st_mode)) return refuse(&RingFinderCounters::refused_kind);
     if (!Allowed(info.st_uid)) return refuse(&RingFinderCounters::refused_owner);
     if ((info.st_mode & 0022) != 0) return refuse(&RingFinderCounters::refused_mode);
-    if (info.st_size > static_cast<off_t>(ring::kMaxFileBytes + ring::kPage)) return refuse(&RingFinderCounters::refused_size);
+    if (info.st_size > static_cast<off_t>(ring::kMaxFileBytes + ring::kPage))
+      return refuse(&RingFinderCounters::refused_size);
     if (seen_.size() >= kMostSeen) {
       ForgetGone();
       if (seen_.size() >= kMostSeen) return refuse(&RingFinderCounters::refused_many);
@@ -371,10 +375,12 @@ class Finder : public std::enable_shared_from_this<Finder> {
     for (const pid_t pid : pids) {
       Known& now = known[pid];
       if (const auto before = known_.find(pid); before != known_.end()) now = before->second;
-      // Twice: between fork and exec a process still shows its parent's environment. And anew when it runs another program: a shell
-      // that prepares a job becomes it after any time, then with its own variables, perhaps in another namespace.
+      // Twice: between fork and exec a process still shows its parent's environment. And anew when it runs another
+      // program: a shell that prepares a job becomes it after any time, then with its own variables, perhaps in another
+      // namespace.
       struct stat program {};
-      if (stat(absl::StrCat("/proc/", pid, "/exe").c_str(), &program) == 0 && now.program != std::pair(program.st_dev, program.st_ino)) {
+      if (stat(absl::StrCat("/proc/", pid, "/exe").c_str(), &program) == 0 &&
+          now.program != std::pair(program.st_dev, program.st_ino)) {
         now.program = {program.st_dev, program.st_ino};
         now.looks = 0;
       }
@@ -382,7 +388,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
         LookAtProcess(pid, &now);
         ++now.looks;
       }
-      if (const auto container = containers_.find(now.container); container != containers_.end()) container->second.unseen = 0;
+      if (const auto container = containers_.find(now.container); container != containers_.end())
+        container->second.unseen = 0;
     }
     known_ = std::move(known);
     std::erase_if(wanted_, [this](const Wanted& wanted) { return !known_.contains(wanted.pid) || TryWanted(wanted); });
@@ -415,7 +422,9 @@ class Finder : public std::enable_shared_from_this<Finder> {
       const std::string path(entry.substr(kName.size()));
       if (path.empty() || path[0] != '/' || path.size() > 4000) break;
       const Wanted wanted{pid, known->container, path};
-      const bool again = std::any_of(wanted_.begin(), wanted_.end(), [&](const Wanted& w) { return w.container == wanted.container && w.path == path; });
+      const bool again = std::any_of(wanted_.begin(), wanted_.end(), [&](const Wanted& w) {
+        return w.container == wanted.container && w.path == path;
+      });
       if (!again && !TryWanted(wanted) && wanted_.size() < kMostWanted) wanted_.push_back(wanted);
       break;
     }
@@ -497,7 +506,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
   void Work() {
     for (const std::string& path : options_.folders) wanted_named_.push_back(path);
-    if (options_.folders.empty()) AddFolder(open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC), "/dev/shm", Level::kShared, {});
+    if (options_.folders.empty())
+      AddFolder(open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC), "/dev/shm", Level::kShared, {});
     int64_t next_look = 0, next_sweep = MonotonicNs() + kSweep, next_again = 0;
     while (!stop_) {
       const int64_t begin_cpu = ThreadCpuNs();
@@ -569,7 +579,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   mutable std::mutex mutex_;
   std::condition_variable end_;
   bool ended_ = false;
-  std::string at_;           // where the thread is, and since when (0: nowhere)
+  std::string at_;  // where the thread is, and since when (0: nowhere)
   int64_t at_since_ns_ = 0;
   std::deque<FoundRing> found_;
   RingFinderCounters counters_;

@@ -1,6 +1,7 @@
-// Finds ring files of a host: in the default places (/dev/shm/lockstep-UID), in what LOCKSTEP_DIR of its processes says,
-// and in containers with mounts of their own, through /proc/PID/root. Folders are held open from discovery, so a container
-// that goes away takes nothing with it. A thread of its own does it: a path may lie on a file system that does not answer.
+// Finds ring files of a host: in the default places (/dev/shm/lockstep-UID), in what LOCKSTEP_DIR of its processes
+// says, and in containers with mounts of their own, through /proc/PID/root. Folders are held open from discovery, so a
+// container that goes away takes nothing with it. A thread of its own does it: a path may lie on a file system that
+// does not answer.
 //
 // Everything found is hostile: folders and files are opened without following links out of the container, only regular
 // files of at most the largest ring's size that nobody but their owner may write are taken, and the numbers of folders,
@@ -25,14 +26,15 @@ struct RingFinderOptions {
   // Watched instead of the default places (each as a LOCKSTEP_DIR); empty: the default places, and LOCKSTEP_DIR of
   // processes that may be looked at.
   std::vector<std::string> folders;
-  bool containers = true;          // look at processes at all; without it the default places alone
-  bool all_users = false;          // rings of every user; else of the own one
-  int64_t look_ns = 2'000'000'000; // from one look at the processes to the next, at least; more where they cost more
-  std::function<void(const std::string& path)> before_path;  // for tests: called before a path of somebody else's is touched
+  bool containers = true;           // look at processes at all; without it the default places alone
+  bool all_users = false;           // rings of every user; else of the own one
+  int64_t look_ns = 2'000'000'000;  // from one look at the processes to the next, at least; more where they cost more
+  std::function<void(const std::string& path)>
+      before_path;  // for tests: called before a path of somebody else's is touched
 };
 
 struct FoundRing {
-  int fd = -1;  // the receiver's to close
+  int fd = -1;       // the receiver's to close
   std::string path;  // for messages; of a container as the container calls it
   std::string name;  // without folders
   uid_t uid = 0;
@@ -43,9 +45,9 @@ struct FoundRing {
 struct RingFinderCounters {
   uint64_t folders = 0, containers = 0;  // now
   uint64_t found = 0;
-  uint64_t looks = 0;                    // at every process
+  uint64_t looks = 0;  // at every process
   uint64_t refused_kind = 0, refused_owner = 0, refused_mode = 0, refused_size = 0, refused_many = 0;
-  uint64_t unwatched = 0;                // folders that are listed again and again: no inotify watch was to be had
+  uint64_t unwatched = 0;  // folders that are listed again and again: no inotify watch was to be had
   int64_t cpu_ns = 0;
   int64_t stuck_ns = 0;  // a file system has not answered for so long, and no rings are found; 0: they are
   std::string stuck_at;  // the path

@@ -1,6 +1,6 @@
 // Finding rings: what comes late, what is hostile, what is in a container.
-#include "analyzer/util/time_units.h"
 #include "collector/rings/finder.h"
+#include "analyzer/util/time_units.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -234,8 +234,9 @@ void WriteRing(const std::string& path) {
   chmod(path.c_str(), 0600);
 }
 
-// A process in a mount namespace of its own, which does what `inside` says and then waits to be killed, with the environment it has
-// by then. `inside` may stop in between: it calls what it is given, which returns once Go() was called.
+// A process in a mount namespace of its own, which does what `inside` says and then waits to be killed, with the
+// environment it has by then. `inside` may stop in between: it calls what it is given, which returns once Go() was
+// called.
 class Container {
  public:
   explicit Container(const std::function<bool(const std::function<bool()>& pause)>& inside) {
@@ -291,7 +292,9 @@ constexpr char kNoNamespaces[] = "namespaces cannot be made here (unshare or mou
 
 TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
   Container container([this](const auto&) {
-    if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0 || mount("tmpfs", base_.c_str(), "tmpfs", 0, "size=1m") != 0) return false;
+    if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0 ||
+        mount("tmpfs", base_.c_str(), "tmpfs", 0, "size=1m") != 0)
+      return false;
     WriteRing("/dev/shm/lockstep-0/job.0/inside.ring");
     WriteRing(base_ + "/own/job.0/chosen.ring");
     setenv("LOCKSTEP_DIR", (base_ + "/own").c_str(), 1);

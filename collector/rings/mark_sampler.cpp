@@ -103,7 +103,8 @@ void MarkTimes::See(const std::vector<ring::Mark>& marks, int64_t begin_ns, int6
   };
   std::lock_guard lock(mutex_);
   if (begin_ns <= begin_ns_) return;
-  if (marks.size() > streams_.size() && grow((marks.size() - streams_.size()) * sizeof(Stream))) streams_.resize(marks.size());
+  if (marks.size() > streams_.size() && grow((marks.size() - streams_.size()) * sizeof(Stream)))
+    streams_.resize(marks.size());
   for (size_t i = 0; i < std::min(marks.size(), streams_.size()); ++i) {
     streams_[i].started.See(marks[i].started, begin_ns_, end_ns, grow);
     streams_[i].completed.See(marks[i].completed, begin_ns_, end_ns, grow);
@@ -126,13 +127,16 @@ void MarkTimes::Fill(ring::Snapshot* snapshot) const {
   std::lock_guard lock(mutex_);
   for (std::vector<ring::OpSnapshot>* ops : {&snapshot->ops, &snapshot->recent}) {
     for (ring::OpSnapshot& op : *ops) {
-      if (op.ticket == 0 || op.stream >= streams_.size() || op.replay != 0 || op.completed_ns != 0 || op.started_ns != 0) continue;
+      if (op.ticket == 0 || op.stream >= streams_.size() || op.replay != 0 || op.completed_ns != 0 ||
+          op.started_ns != 0)
+        continue;
       TicketTimes::Time started, completed;
       if (streams_[op.stream].started.Find(op.ticket, &started) && started.ns >= op.enter_ns) {
         op.started_ns = started.ns;
         op.time_uncertainty_ns = started.uncertainty_ns;
       }
-      if (streams_[op.stream].completed.Find(op.ticket, &completed) && completed.ns >= std::max(op.enter_ns, op.started_ns)) {
+      if (streams_[op.stream].completed.Find(op.ticket, &completed) &&
+          completed.ns >= std::max(op.enter_ns, op.started_ns)) {
         op.completed_ns = completed.ns;
         op.time_uncertainty_ns = std::max(op.time_uncertainty_ns, completed.uncertainty_ns);
       }
@@ -150,7 +154,8 @@ struct MarkSampler::Shared {
     int fd = -1;
     uid_t owner = 0;
     ring::MarksPlace place;
-    // Only ever read by process_vm_readv: files are anybody's, and one that was cut short would end us where we read it ourselves.
+    // Only ever read by process_vm_readv: files are anybody's, and one that was cut short would end us where we read it
+    // ourselves.
     void* map = MAP_FAILED;
     size_t map_bytes = 0, map_at = 0;
     ~Ring() {
@@ -225,7 +230,8 @@ struct MarkSampler::Shared {
           }
           // In step with the clock, so that a look that came late does not move the next one.
           const bool in_step = share.pause_ns == options.every_ns;
-          share.next_ns = in_step ? std::max(share.next_ns + share.pause_ns, start + share.pause_ns / 2) : start + share.pause_ns;
+          share.next_ns =
+              in_step ? std::max(share.next_ns + share.pause_ns, start + share.pause_ns / 2) : start + share.pause_ns;
         }
         next = std::min(next, share.next_ns);
       }
@@ -233,13 +239,15 @@ struct MarkSampler::Shared {
   }
 
   // Rings [from, to), as many of them as one system call reads. Gives how far it came.
-  size_t LookAtSome(const std::vector<std::shared_ptr<Ring>>& mine, size_t from, size_t to, std::vector<ring::Mark>* marks) {
+  size_t LookAtSome(const std::vector<std::shared_ptr<Ring>>& mine, size_t from, size_t to,
+                    std::vector<ring::Mark>* marks) {
     iovec there[kAtOnce];
     size_t count = 0, bytes = 0, next = from;
     for (; next < to && count < kAtOnce; ++next) {
       const Ring& ring = *mine[next];
       const size_t lines = std::min<size_t>(ring.times->lines(), ring.place.lines);
-      there[count] = {static_cast<char*>(ring.map) + ring.map_at, lines == 0 ? 0 : (lines - 1) * ring.place.stride + sizeof(ring::Mark)};
+      there[count] = {static_cast<char*>(ring.map) + ring.map_at,
+                      lines == 0 ? 0 : (lines - 1) * ring.place.stride + sizeof(ring::Mark)};
       if (ring.map == MAP_FAILED) there[count].iov_len = 0;
       bytes += there[count++].iov_len;
     }
@@ -324,7 +332,8 @@ std::shared_ptr<MarkTimes> MarkSampler::Add(int fd, uid_t owner) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     shared_->running = true;
   }
-  const auto place = std::find_if(shared_->rings.begin(), shared_->rings.end(), [owner](const auto& r) { return r->owner >= owner; });
+  const auto place =
+      std::find_if(shared_->rings.begin(), shared_->rings.end(), [owner](const auto& r) { return r->owner >= owner; });
   shared_->rings.insert(place, std::move(ring));
   ++shared_->change;
   shared_->wake.notify_all();
@@ -350,8 +359,10 @@ MarkSamplerCounters MarkSampler::counters() const {
 }
 
 bool HasMarks(const ring::Snapshot& digest) {
-  if (digest.process.gpu_marks != ring::GpuMarks::kDone && digest.process.gpu_marks != ring::GpuMarks::kFull) return false;
-  return std::any_of(digest.streams.begin(), digest.streams.end(), [](const ring::StreamSnapshot& stream) { return stream.marked; });
+  if (digest.process.gpu_marks != ring::GpuMarks::kDone && digest.process.gpu_marks != ring::GpuMarks::kFull)
+    return false;
+  return std::any_of(digest.streams.begin(), digest.streams.end(),
+                     [](const ring::StreamSnapshot& stream) { return stream.marked; });
 }
 
 }  // namespace lockstep

@@ -1,9 +1,10 @@
-// Gives what GPU marks tell the times at which it happened: the mark lines of live rings are looked at every 10 ms, and when a
-// ticket is passed between two looks, that is its time, late by at most the distance of the looks. In a thread of its
-// own that does nothing else, so that neither slow work nor a file that does not answer holds up whoever asks for times.
+// Gives what GPU marks tell the times at which it happened: the mark lines of live rings are looked at every 10 ms, and
+// when a ticket is passed between two looks, that is its time, late by at most the distance of the looks. In a thread
+// of its own that does nothing else, so that neither slow work nor a file that does not answer holds up whoever asks
+// for times.
 //
-// Bounded: the newest 2,048 changes of each stream are kept, 16 MiB of one user and 64 MiB in all; the rings of a user are
-// looked at less often where looking at them would take more than a hundredth of a core.
+// Bounded: the newest 2,048 changes of each stream are kept, 16 MiB of one user and 64 MiB in all; the rings of a user
+// are looked at less often where looking at them would take more than a hundredth of a core.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_MARK_SAMPLER_H_
 #define LOCKSTEP_COLLECTOR_RINGS_MARK_SAMPLER_H_
 
@@ -26,10 +27,11 @@ namespace lockstep {
 class TicketTimes {
  public:
   struct Time {
-    int64_t ns = 0;             // CLOCK_MONOTONIC
-    int64_t uncertainty_ns = 0; // late by at most this
+    int64_t ns = 0;              // CLOCK_MONOTONIC
+    int64_t uncertainty_ns = 0;  // late by at most this
   };
-  // `ticket` was reached at `ns` and had not been at `before_ns`. `grow` is asked whether so many bytes more may be held.
+  // `ticket` was reached at `ns` and had not been at `before_ns`. `grow` is asked whether so many bytes more may be
+  // held.
   void See(uint64_t ticket, int64_t before_ns, int64_t ns, const std::function<bool(size_t bytes)>& grow);
   // False: not reached yet, reached before the first look, or forgotten.
   bool Find(uint64_t ticket, Time* out) const;
@@ -68,8 +70,8 @@ class MarkTimes {
   void SeeLast(const ring::Snapshot& digest);
   // Read between `begin_ns` and `end_ns`. A look that began before the last one is passed over.
   void See(const std::vector<ring::Mark>& marks, int64_t begin_ns, int64_t end_ns);
-  // Into the operations that have no times; those of a launched graph have one ticket together and get none. What contradicts
-  // the operation's own times is left out.
+  // Into the operations that have no times; those of a launched graph have one ticket together and get none. What
+  // contradicts the operation's own times is left out.
   void Fill(ring::Snapshot* snapshot) const;
   // A digest of the ring: from now on as many lines are looked at as it has streams.
   void Know(const ring::Snapshot& digest);
@@ -107,7 +109,8 @@ class MarkSampler {
   MarkSampler(const MarkSampler&) = delete;
   MarkSampler& operator=(const MarkSampler&) = delete;
 
-  // Looks at the ring from now on, by a descriptor of its own; null where it has no marks. The thread is started by the first one.
+  // Looks at the ring from now on, by a descriptor of its own; null where it has no marks. The thread is started by the
+  // first one.
   std::shared_ptr<MarkTimes> Add(int fd, uid_t owner);
   // Looks no more; what was seen stays.
   void Remove(const std::shared_ptr<MarkTimes>& times);

@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "collector/rings/mark_sampler.h"
+#include "analyzer/util/time_units.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,8 +19,12 @@
 namespace lockstep {
 namespace {
 
-bool Always(size_t) { return true; }
-bool Never(size_t) { return false; }
+bool Always(size_t) {
+  return true;
+}
+bool Never(size_t) {
+  return false;
+}
 
 ring::Snapshot OneOp(uint64_t ticket, int64_t enter_ns, uint64_t replay = 0) {
   ring::Snapshot snapshot;
@@ -58,10 +62,13 @@ class MarksFile {
     close(fd_);
     unlink(path_.c_str());
   }
-  void Write(const ring::Header& header) { EXPECT_EQ(pwrite(fd_, &header, sizeof header, 0), static_cast<ssize_t>(sizeof header)); }
+  void Write(const ring::Header& header) {
+    EXPECT_EQ(pwrite(fd_, &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  }
   void Mark(size_t line, uint64_t started, uint64_t completed) {
     const uint64_t tickets[2] = {started, completed};
-    EXPECT_EQ(pwrite(fd_, tickets, sizeof tickets, static_cast<off_t>(ring::kPage + 64 * line)), static_cast<ssize_t>(sizeof tickets));
+    EXPECT_EQ(pwrite(fd_, tickets, sizeof tickets, static_cast<off_t>(ring::kPage + 64 * line)),
+              static_cast<ssize_t>(sizeof tickets));
   }
   int fd() const { return fd_; }
 
@@ -99,7 +106,8 @@ TEST(TicketTimesTest, ATicketHasTheTimeOfTheLookThatSawItAndTheDistanceToTheOneB
 TEST(TicketTimesTest, TheNewestAreKept) {
   TicketTimes times;
   TicketTimes::Time time;
-  for (uint64_t i = 0; i <= 10'000; ++i) times.See(i, static_cast<int64_t>(i) * 10, static_cast<int64_t>(i) * 10 + 10, Always);
+  for (uint64_t i = 0; i <= 10'000; ++i)
+    times.See(i, static_cast<int64_t>(i) * 10, static_cast<int64_t>(i) * 10 + 10, Always);
   EXPECT_LE(times.bytes(), size_t{64} << 10);
   EXPECT_FALSE(times.Find(7'000, &time));
   for (uint64_t ticket = 10'000 - 2'000; ticket <= 10'000; ++ticket) {
@@ -152,7 +160,8 @@ TEST(MarkTimesTest, AUserHasABound) {
   {
     MarkTimes times(mine);
     for (int64_t look = 1; look < 5000; ++look) {
-      times.See(std::vector<ring::Mark>(64, {static_cast<uint64_t>(look), static_cast<uint64_t>(look)}), look * 10, look * 10 + 1);
+      times.See(std::vector<ring::Mark>(64, {static_cast<uint64_t>(look), static_cast<uint64_t>(look)}), look * 10,
+                look * 10 + 1);
     }
     EXPECT_LE(mine->bytes, 100'000u);
     EXPECT_GT(mine->bytes, 10'000u);
@@ -208,7 +217,8 @@ TEST(MarkSamplerTest, WhatIsNoRingIsNotLookedAt) {
   header.min_reader_version = 1;
   header.endian_mark = ring::kEndianMark;
   header.section_count = UINT32_MAX;
-  for (ring::Section& section : header.sections) section = {ring::SectionKind::kMarks, 0, UINT64_MAX - 8, 64, UINT64_MAX};
+  for (ring::Section& section : header.sections)
+    section = {ring::SectionKind::kMarks, 0, UINT64_MAX - 8, 64, UINT64_MAX};
   file.Write(header);
   EXPECT_EQ(sampler.Add(file.fd(), 0), nullptr);
   header.sections[0] = {ring::SectionKind::kMarks, 0, ring::kPage, 64, UINT64_MAX};

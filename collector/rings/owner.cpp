@@ -36,8 +36,8 @@ bool ReadStat(const std::string& process, char* state, uint64_t* start_ticks) {
   const size_t end = text ? text->rfind(')') : std::string::npos;
   if (end == std::string::npos) return false;
   unsigned long long ticks = 0;
-  if (sscanf(text->c_str() + end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", state,
-             &ticks) != 2) {
+  if (sscanf(text->c_str() + end + 1,
+             " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", state, &ticks) != 2) {
     return false;
   }
   *start_ticks = ticks;
@@ -64,7 +64,8 @@ std::optional<bool> Maps(const std::string& process, const RingFile& file) {
   return false;
 }
 
-RingOwnerFacts Judge(const std::string& process, const ring::ProcessInfo& info, const std::string& name, const RingFile& file) {
+RingOwnerFacts Judge(const std::string& process, const ring::ProcessInfo& info, const std::string& name,
+                     const RingFile& file) {
   char state = 0;
   uint64_t start_ticks = 0;
   if (!ReadStat(process, &state, &start_ticks)) return {RingOwner::kGone, name + " is gone"};
@@ -117,7 +118,8 @@ RingOwnerFacts FindInside(const ring::ProcessInfo& info, const std::string& name
     break;
   }
   closedir(dir);
-  if (facts.owner == RingOwner::kGone && hidden) return {RingOwner::kUnknown, name + " may be one of the processes that cannot be looked at"};
+  if (facts.owner == RingOwner::kGone && hidden)
+    return {RingOwner::kUnknown, name + " may be one of the processes that cannot be looked at"};
   return facts;
 }
 

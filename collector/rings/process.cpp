@@ -29,8 +29,8 @@
 namespace lockstep {
 namespace {
 
-// nullopt: the maps may not be read. By number or by name: some file systems show others' numbers in maps, and a container has other
-// paths, but the file's own name holds a random number.
+// nullopt: the maps may not be read. By number or by name: some file systems show others' numbers in maps, and a
+// container has other paths, but the file's own name holds a random number.
 std::optional<bool> Maps(const std::string& process, const FoundRing& ring) {
   const std::string maps = ReadSmallFile(process + "/maps", 32 << 20);
   if (maps.empty()) return std::nullopt;
@@ -53,7 +53,8 @@ std::vector<int64_t> NumbersOf(const std::string& status, const std::string& nam
   const size_t at = status.find(absl::StrCat("\n", name, ":"));
   if (at == status.npos) return numbers;
   const std::string line = status.substr(at + 1, status.find('\n', at + 1) - at - 1);
-  for (absl::string_view word : absl::StrSplit(line.substr(name.size() + 1), absl::ByAnyChar(" \t"), absl::SkipEmpty())) {
+  for (absl::string_view word :
+       absl::StrSplit(line.substr(name.size() + 1), absl::ByAnyChar(" \t"), absl::SkipEmpty())) {
     int64_t number = 0;
     if (absl::SimpleAtoi(std::string(word), &number)) numbers.push_back(number);
   }
@@ -67,7 +68,9 @@ bool IsIt(pid_t pid, const ring::ProcessInfo& info, const FoundRing& ring) {
   if (info.start_ticks != 0 && stat->start_ticks != info.start_ticks) return false;
   const std::vector<int64_t> uids = NumbersOf(ReadSmallFile(process + "/status", 16384), "Uid");
   // All of them: a program that runs with another's rights shows its caller nothing.
-  if (uids.empty() || std::any_of(uids.begin(), uids.end(), [&](int64_t uid) { return uid != static_cast<int64_t>(ring.uid); })) return false;
+  if (uids.empty() ||
+      std::any_of(uids.begin(), uids.end(), [&](int64_t uid) { return uid != static_cast<int64_t>(ring.uid); }))
+    return false;
   const std::optional<bool> maps = Maps(process, ring);
   return !maps || *maps;
 }

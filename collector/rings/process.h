@@ -15,8 +15,8 @@
 namespace lockstep {
 
 // What the ring claims is proven, for it may be anybody's: the process has the number, the pid namespace and the start
-// time that it says, belongs to the ring's owner, and has the file mapped (where the maps may be read). nullopt: there is
-// no such process, or not any more; or it lives in a namespace that cannot be seen from here.
+// time that it says, belongs to the ring's owner, and has the file mapped (where the maps may be read). nullopt: there
+// is no such process, or not any more; or it lives in a namespace that cannot be seen from here.
 std::optional<pid_t> FindRingProcess(const ring::ProcessInfo& info, const FoundRing& ring);
 
 // How a process ended, as seen from outside.

@@ -56,7 +56,8 @@ RetainedRings RetainRings(const RingRetentionOptions& options, bool by_age) {
   RetainedRings retained;
   for (const std::string& folder : options.folders.empty() ? DefaultFolders(options) : options.folders) {
     struct statfs system {};
-    if (statfs(folder.c_str(), &system) != 0 || (system.f_type != TMPFS_MAGIC && system.f_type != RAMFS_MAGIC)) continue;
+    if (statfs(folder.c_str(), &system) != 0 || (system.f_type != TMPFS_MAGIC && system.f_type != RAMFS_MAGIC))
+      continue;
     CleanOptions clean;
     clean.folder = folder;
     clean.any_owner = options.all_users;
@@ -70,7 +71,8 @@ RetainedRings RetainRings(const RingRetentionOptions& options, bool by_age) {
       age = AgeWithin(found.dead, all > 0 ? std::min(options.bytes, all / 4) : options.bytes);
     }
     if (by_age && options.age_s > 0) age = std::min(age, options.age_s);
-    if (std::none_of(found.dead.begin(), found.dead.end(), [&](const DeadRing& ring) { return ring.quiet_s >= age; })) continue;
+    if (std::none_of(found.dead.begin(), found.dead.end(), [&](const DeadRing& ring) { return ring.quiet_s >= age; }))
+      continue;
     clean.dry_run = false;
     clean.older_than_s = age;
     Cleaned cleaned;
@@ -105,10 +107,12 @@ void RingRetainer::Tick(int64_t mono_ns, int64_t real_ns) {
   }
   if (done.removed > 0) {
     removed_ += static_cast<uint64_t>(done.removed);
-    log_("removed " + std::to_string(done.removed) + (done.removed == 1 ? " ring" : " rings") + " of processes that are gone, " +
-         std::to_string(done.removed_bytes >> 10) + " KiB");
+    log_("removed " + std::to_string(done.removed) + (done.removed == 1 ? " ring" : " rings") +
+         " of processes that are gone, " + std::to_string(done.removed_bytes >> 10) + " KiB");
   }
-  if (done.failed > 0) log_(std::to_string(done.failed) + (done.failed == 1 ? " ring" : " rings") + " of processes that are gone cannot be removed");
+  if (done.failed > 0)
+    log_(std::to_string(done.failed) + (done.failed == 1 ? " ring" : " rings") +
+         " of processes that are gone cannot be removed");
   if (running || mono_ns < next_ns_) return;
   next_ns_ = mono_ns + options_.look_ns;
   std::thread([shared = shared_, options = options_, trusted] {

@@ -51,8 +51,10 @@ class RingRetentionTest : public ::testing::Test {
     if (!folder_.empty()) std::filesystem::remove_all(folder_);
   }
   std::string Command(const std::string& mode) const {
-    return "LOCKSTEP_DIR='" + rings_ + "' LOCKSTEP_JOB=train LOCKSTEP_RING_KIB=512 RANK=3 LD_PRELOAD='" LOCKSTEP_LIBRARY "' '" LOCKSTEP_DEATHS_PROGRAM "' " + mode +
-           " >'" + folder_ + "/out' 2>&1";
+    return "LOCKSTEP_DIR='" + rings_ +
+           "' LOCKSTEP_JOB=train LOCKSTEP_RING_KIB=512 RANK=3 LD_PRELOAD='" LOCKSTEP_LIBRARY
+           "' '" LOCKSTEP_DEATHS_PROGRAM "' " +
+           mode + " >'" + folder_ + "/out' 2>&1";
   }
   // A dead process's ring in which nothing was recorded for so long.
   std::string Dead(const std::string& name, int64_t quiet_s, const std::string& folder = "") const {
@@ -76,8 +78,8 @@ class RingRetentionTest : public ::testing::Test {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
       ring::Header header;
       std::ifstream file(entry.path(), std::ios::binary);
-      if (entry.path().extension() == ".ring" && file.read(reinterpret_cast<char*>(&header), sizeof(header)) && header.pid == child_ &&
-          memcmp(header.magic, ring::kMagic, sizeof(ring::kMagic)) == 0) {
+      if (entry.path().extension() == ".ring" && file.read(reinterpret_cast<char*>(&header), sizeof(header)) &&
+          header.pid == child_ && memcmp(header.magic, ring::kMagic, sizeof(ring::kMagic)) == 0) {
         return entry.path();
       }
     }

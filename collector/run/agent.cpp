@@ -35,8 +35,9 @@ uint64_t OwnPidNamespace() {
 
 // The thread that issues most of the operations, as the process numbers it; 0: none does.
 pid_t BusiestThread(const ring::Snapshot& digest) {
-  const auto busiest = std::max_element(digest.threads.begin(), digest.threads.end(),
-                                        [](const ring::ThreadSnapshot& a, const ring::ThreadSnapshot& b) { return a.calls < b.calls; });
+  const auto busiest =
+      std::max_element(digest.threads.begin(), digest.threads.end(),
+                       [](const ring::ThreadSnapshot& a, const ring::ThreadSnapshot& b) { return a.calls < b.calls; });
   return busiest == digest.threads.end() ? 0 : busiest->tid;
 }
 

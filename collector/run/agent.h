@@ -15,10 +15,10 @@
 #include "absl/status/status.h"
 #include "analyzer/formats/ring/loader.h"
 #include "collector/detect/digest_view.h"
-#include "collector/rings/mark_sampler.h"
-#include "collector/host/proc.h"
 #include "collector/evidence/process_look.h"
+#include "collector/host/proc.h"
 #include "collector/host/process_sample.h"
+#include "collector/rings/mark_sampler.h"
 
 namespace lockstep {
 
@@ -47,8 +47,8 @@ class Agent {
 
   // Reads the digests of all rings whose process lives. Returns the CPU time it took, nanoseconds.
   int64_t Sample();
-  // State letter of every live process; CPU, I/O and wait channel of those in `slots` too, the former as differences to a
-  // sample at least a second older, and in the background their stacks and what else evidence.h gathers.
+  // State letter of every live process; CPU, I/O and wait channel of those in `slots` too, the former as differences to
+  // a sample at least a second older, and in the background their stacks and what else evidence.h gathers.
   void Inspect(const std::vector<int32_t>& slots);
   // Waits for evidence of these that is on its way, at most `limit_ns` in all.
   void FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns);

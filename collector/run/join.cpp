@@ -19,8 +19,8 @@
 #include "analyzer/report/report.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/own_programs.h"
-#include "collector/host/proc.h"
 #include "collector/common/say.h"
+#include "collector/host/proc.h"
 #include "collector/wire/tool_client.h"
 
 namespace lockstep {
@@ -37,13 +37,17 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
   join->options_ = options;
   (void)!getrandom(&join->instance_, sizeof join->instance_, 0);
   const char* temporary = getenv("TMPDIR");
-  join->spool_ = absl::StrCat(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp", "/lockstep-spool-XXXXXX");
+  join->spool_ =
+      absl::StrCat(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp", "/lockstep-spool-XXXXXX");
   if (mkdtemp(join->spool_.data()) == nullptr) {
-    return absl::UnavailableError(absl::StrCat("no place for the agent's spool, ", join->spool_, ": ", strerror(errno)));
+    return absl::UnavailableError(
+        absl::StrCat("no place for the agent's spool, ", join->spool_, ": ", strerror(errno)));
   }
-  std::vector<std::string> words = options.agent.empty() ? OwnProgram("agent") : std::vector<std::string>{options.agent};
+  std::vector<std::string> words =
+      options.agent.empty() ? OwnProgram("agent") : std::vector<std::string>{options.agent};
   const std::string program = words[0];
-  words.insert(words.end(), {"--collector", options.collector, "--rings", options.ring_folder, "--spool", join->spool_});
+  words.insert(words.end(),
+               {"--collector", options.collector, "--rings", options.ring_folder, "--spool", join->spool_});
   if (options.late_after_ns > 0) {
     words.push_back("--late-after");
     words.push_back(absl::StrCat(static_cast<double>(options.late_after_ns) / 1e9));
@@ -53,7 +57,8 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   int failed[2];
-  if (pipe2(failed, O_CLOEXEC) != 0) return absl::UnavailableError(absl::StrCat("cannot start ", program, ": ", strerror(errno)));
+  if (pipe2(failed, O_CLOEXEC) != 0)
+    return absl::UnavailableError(absl::StrCat("cannot start ", program, ": ", strerror(errno)));
   const pid_t parent = getpid();
   join->agent_ = fork();
   if (join->agent_ == 0) {
@@ -61,7 +66,8 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
-    // A group of its own: a terminal's Ctrl-C is the job's; the agent stays to tell of its end. It does not outlive a run that is killed.
+    // A group of its own: a terminal's Ctrl-C is the job's; the agent stays to tell of its end. It does not outlive a
+    // run that is killed.
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(127);
@@ -125,7 +131,8 @@ void Join::Step(int64_t mono_ns) {
     hello.set_instance(instance_);
     hello.set_protocol(wire::kProtocol);
     hello.set_min_protocol(1);
-    if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok()) client_->Send(*message).IgnoreError();
+    if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok())
+      client_->Send(*message).IgnoreError();
   }
   if (welcome_ && mono_ns - asked_ns_ > (known_ ? 20 * kSecond : kSecond)) {
     asked_ns_ = mono_ns;
@@ -137,7 +144,8 @@ void Join::Step(int64_t mono_ns) {
       if (request.kin_size() < kMostKin) request.add_kin(comm);
     }
     known_ |= request.kin_size() > 0;
-    if (const auto message = wire::Encode(wire::Type::kClientRequest, request); message.ok()) client_->Send(*message).IgnoreError();
+    if (const auto message = wire::Encode(wire::Type::kClientRequest, request); message.ok())
+      client_->Send(*message).IgnoreError();
   }
   while (const std::optional<wire::Message> message = client_->Receive()) {
     if (message->header.type == wire::Type::kWelcome) {
@@ -148,7 +156,8 @@ void Join::Step(int64_t mono_ns) {
     ClientReply reply;
     if (message->header.type != wire::Type::kClientReply || !wire::DecodeBody(*message, &reply).ok()) continue;
     heard_ |= reply.jobs_size() > 0;
-    // Another's may be called alike: until this job has a communicator, nobody can be late in it, and nothing said is taken.
+    // Another's may be called alike: until this job has a communicator, nobody can be late in it, and nothing said is
+    // taken.
     if (!known_ || reply.jobs_size() > 1) continue;
     const Incident* incident = reply.has_incident() ? &reply.incident() : nullptr;
     for (const JobStatus& job : reply.jobs()) {

@@ -32,8 +32,8 @@ struct JoinOptions {
 // Not thread-safe. Says what the collector says, on standard error.
 class Join {
  public:
-  // Starts the agent. Keys: the agent's as `lockstep agent` finds them, those for listening as `lockstep top` does; where
-  // there are none of these, the verdict is the collector's to say.
+  // Starts the agent. Keys: the agent's as `lockstep agent` finds them, those for listening as `lockstep top` does;
+  // where there are none of these, the verdict is the collector's to say.
   static absl::StatusOr<std::unique_ptr<Join>> Start(const JoinOptions& options);
   ~Join();
   Join(const Join&) = delete;
@@ -60,7 +60,7 @@ class Join {
   bool welcome_ = false, hung_ = false, heard_ = false, whole_ = false, over_ = false;
   int64_t asked_ns_ = 0;
   bool known_ = false;  // the collector was told communicators: what it says is of this job
-  std::string told_;  // the incident whose verdict was printed
+  std::string told_;    // the incident whose verdict was printed
   VerdictKind verdict_ = VERDICT_UNSPECIFIED;
 };
 

@@ -1,9 +1,9 @@
 // The run verb: starts a job under the recorder, watches it, says what stopped it.
 #include <cstdio>
 
+#include "collector/common/say.h"
 #include "collector/run/options.h"
 #include "collector/run/run.h"
-#include "collector/common/say.h"
 
 int main(int argc, char** argv) {
   lockstep::OccupyClosedStandardFiles();

@@ -52,7 +52,8 @@ absl::Status Apply(absl::string_view option, absl::string_view value, RunOptions
     return absl::OkStatus();
   }
   if (option == "--gpu") {
-    if (value != "off" && value != "done" && value != "full" && value != "events" && value != "watch" && value != "auto") {
+    if (value != "off" && value != "done" && value != "full" && value != "events" && value != "watch" &&
+        value != "auto") {
       return Usage(absl::StrCat("--gpu takes off, done, full, events, watch or auto, not '", value, "'"));
     }
     options->gpu = std::string(value);
@@ -143,8 +144,8 @@ absl::StatusOr<RunOptions> ParseWords(int argc, char** argv) {
       value = word.substr(2);
       has_value = true;
     }
-    if (option != "-n" && option != "--out" && option != "--collector" && option != "--gpu" && option != "--hang-after" &&
-        option != "--late-after" && option != "--redact" && option != "--group") {
+    if (option != "-n" && option != "--out" && option != "--collector" && option != "--gpu" &&
+        option != "--hang-after" && option != "--late-after" && option != "--redact" && option != "--group") {
       return Usage(absl::StrCat("unknown option '", word, "'"));
     }
     if (!has_value) {
@@ -155,7 +156,8 @@ absl::StatusOr<RunOptions> ParseWords(int argc, char** argv) {
   }
   for (; at < argc; ++at) options.command.push_back(argv[at]);
   if (options.profiler && !options.gpu.empty()) return Usage("--profiler and --gpu exclude each other");
-  if (!options.collector.empty() && !options.out.empty()) return Usage("--out and --collector exclude each other: incidents are the collector's");
+  if (!options.collector.empty() && !options.out.empty())
+    return Usage("--out and --collector exclude each other: incidents are the collector's");
   if (options.command.empty()) return Usage("no command given: lockstep run [OPTIONS] -- COMMAND...");
   return options;
 }

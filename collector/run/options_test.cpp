@@ -46,7 +46,8 @@ TEST(RunOptionsTest, NamesWhatIsWrong) {
   EXPECT_THAT(std::string(Parse({"--hang-after", "-1", "--", "x"}).status().message()), HasSubstr("--hang-after"));
   EXPECT_EQ(Parse({"--collector", "tcp://head:9470", "--", "x"})->collector, "tcp://head:9470");
   EXPECT_THAT(std::string(Parse({"--collector", "head:9470", "--", "x"}).status().message()), HasSubstr("tcp://"));
-  EXPECT_THAT(std::string(Parse({"--collector", "tcp://head:9470", "--out", "y", "--", "x"}).status().message()), HasSubstr("exclude"));
+  EXPECT_THAT(std::string(Parse({"--collector", "tcp://head:9470", "--out", "y", "--", "x"}).status().message()),
+              HasSubstr("exclude"));
   EXPECT_THAT(std::string(Parse({"-n"}).status().message()), HasSubstr("takes a value"));
   EXPECT_THAT(std::string(Parse({"--"}).status().message()), HasSubstr("no command"));
   EXPECT_THAT(std::string(Parse({}).status().message()), HasSubstr("no command"));

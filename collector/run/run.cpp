@@ -19,16 +19,16 @@
 #include "analyzer/settings/merge.h"
 #include "analyzer/settings/table.h"
 #include "analyzer/util/time_units.h"
-#include "collector/run/agent.h"
+#include "collector/common/say.h"
 #include "collector/host/environment.h"
-#include "collector/incident/incident.h"
-#include "collector/run/join.h"
-#include "collector/rings/keeper.h"
 #include "collector/host/proc.h"
 #include "collector/host/reading_group.h"
-#include "collector/rings/folder.h"
-#include "collector/common/say.h"
 #include "collector/host/unrecorded.h"
+#include "collector/incident/incident.h"
+#include "collector/rings/folder.h"
+#include "collector/rings/keeper.h"
+#include "collector/run/agent.h"
+#include "collector/run/join.h"
 #include "collector/run/watch.h"
 
 namespace lockstep {
@@ -38,9 +38,9 @@ constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 constexpr int kStatusNotExecutable = 126, kStatusNotFound = 127, kStatusHung = 90, kStatusDesync = 91;
 // From SIGTERM to SIGKILL when we end a hung job.
 constexpr int64_t kGrace = 5 * kSecond;
-// A job that has recorded nothing for so long is told of: it still starts, or stands in its rendezvous, which no ring shows. Told again each
-// time that twice as long has passed.
-constexpr int64_t kUnrecordedFor = 24;   // times --late-after
+// A job that has recorded nothing for so long is told of: it still starts, or stands in its rendezvous, which no ring
+// shows. Told again each time that twice as long has passed.
+constexpr int64_t kUnrecordedFor = 24;  // times --late-after
 // Without a tick for so long, this process itself was stopped: nobody may be blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
@@ -54,19 +54,22 @@ struct Child {
   int64_t ended_ns = 0;
 };
 
-// What keeps the recorder from recording on this host or in this job, as the recorder reads it; empty: nothing of the kind.
+// What keeps the recorder from recording on this host or in this job, as the recorder reads it; empty: nothing of the
+// kind.
 std::string WhySwitchedOff() {
   if (const absl::StatusOr<settings::Merged> merged = settings::Merge("recorder", {}); merged.ok()) {
     for (const settings::Value& value : merged->values) {
       bool on = true;
       if (value.row->key == "record" && settings::ReadFlag(value.text, &on) && !on) {
         const bool variable = value.from == value.row->variable;
-        return variable ? absl::StrCat("LOCKSTEP=", value.text, " is set") : absl::StrCat("recording is off (record = ", value.text, " in ", value.from, ")");
+        return variable ? absl::StrCat("LOCKSTEP=", value.text, " is set")
+                        : absl::StrCat("recording is off (record = ", value.text, " in ", value.from, ")");
       }
     }
   }
   for (const char* file : {"/etc/lockstep/off", "/run/lockstep/off"}) {
-    if (access(file, F_OK) == 0) return absl::StrCat("the file ", file, " is there, which stops recording on this host");
+    if (access(file, F_OK) == 0)
+      return absl::StrCat("the file ", file, " is there, which stops recording on this host");
   }
   return "";
 }
@@ -95,7 +98,8 @@ class Run {
     }
     job_ = JobName(environment, options_.redact == RedactLevel::kStacks ? "job" : options_.command[0]);
     // Days later, when there is something to write, is too late to hear of it.
-    if (const std::string why = WhyNoIncidentFolder(options_.out); !why.empty()) Say(absl::StrCat("--out ", options_.out, ": ", why, "; no incident can be kept there"));
+    if (const std::string why = WhyNoIncidentFolder(options_.out); !why.empty())
+      Say(absl::StrCat("--out ", options_.out, ": ", why, "; no incident can be kept there"));
     if (const int status = PrepareRecording(&environment); status != 0) return status;
     if (const int status = Start(environment); status != 0) return status;
     Loop();
@@ -129,7 +133,8 @@ class Run {
     }
     if (options_.profiler) {
       SetVariable(environment, "LOCKSTEP_GPU", "profiler");
-      // A preloaded recorder sees to it by itself, and looks for installed plugins first; a statically linked NCCL has only this.
+      // A preloaded recorder sees to it by itself, and looks for installed plugins first; a statically linked NCCL has
+      // only this.
       if (GetVariable(*environment, "NCCL_PROFILER_PLUGIN").empty() && !ProfilerIsInstalled(*environment)) {
         SetVariable(environment, "NCCL_PROFILER_PLUGIN", library_);
       }
@@ -245,9 +250,9 @@ class Run {
     int64_t next_look = last + kSecond / 5;
     while (Running()) {
       const bool recording = !folder_.path.empty();
-      const int64_t wake =
-          std::min({recording && join_ == nullptr ? watch_->NextTick() : INT64_MAX, kill_at_ != 0 ? kill_at_ : INT64_MAX,
-                    recording && agent_.readable() == 0 ? next_look : INT64_MAX, MonotonicNs() + kSecond});
+      const int64_t wake = std::min(
+          {recording && join_ == nullptr ? watch_->NextTick() : INT64_MAX, kill_at_ != 0 ? kill_at_ : INT64_MAX,
+           recording && agent_.readable() == 0 ? next_look : INT64_MAX, MonotonicNs() + kSecond});
       const int64_t left = std::max<int64_t>(0, wake - MonotonicNs());
       // Until all ranks are known, a signal would miss some: it waits.
       pollfd fds[4] = {{keeper_->fd(), POLLIN, 0},
@@ -388,8 +393,9 @@ class Run {
       Say(absl::StrCat("cannot start '", options_.command[0], "': ", strerror(unstarted->error)));
     } else if (!folder_.path.empty()) {
       if (join_ != nullptr) {
-        const bool badly = std::any_of(children_.begin(), children_.end(),
-                                       [](const Child& child) { return child.code != CLD_EXITED || child.status != 0; });
+        const bool badly = std::any_of(children_.begin(), children_.end(), [](const Child& child) {
+          return child.code != CLD_EXITED || child.status != 0;
+        });
         if (agent_.readable() == 0) Say(absl::StrCat("nothing was recorded: ", unrecorded_->Reason(switched_off_)));
         join_->Finish(badly && !ended_by_us_);
       } else {
@@ -440,7 +446,7 @@ class Run {
   std::unique_ptr<Watch> watch_;
   std::unique_ptr<Join> join_;  // null: the job is watched here
   std::unique_ptr<Unrecorded> unrecorded_;
-  int64_t next_unrecorded_ = 0;   // when a job that records nothing is told of; 0: not set yet
+  int64_t next_unrecorded_ = 0;  // when a job that records nothing is told of; 0: not set yet
   std::vector<Child> children_;
   int signals_ = -1;
   bool all_started_ = false, keeper_gone_ = false, ended_by_us_ = false;

@@ -10,13 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/evidence/redact.h"
-#include "analyzer/report/report.h"
 #include "analyzer/formats/ring/loader.h"
+#include "analyzer/report/report.h"
 #include "analyzer/util/time_units.h"
+#include "collector/common/say.h"
 #include "collector/detect/decision_log.h"
 #include "collector/host/environment.h"
 #include "collector/host/proc.h"
-#include "collector/common/say.h"
 
 namespace lockstep {
 namespace {
@@ -43,7 +43,11 @@ size_t CountAlive(const std::vector<DigestView>& views) {
 }  // namespace
 
 Watch::Watch(const WatchOptions& options, Agent* agent)
-    : options_(options), agent_(agent), lateness_(options.limits.late_after), detector_(options.limits), desync_(kHashPoints) {
+    : options_(options),
+      agent_(agent),
+      lateness_(options.limits.late_after),
+      detector_(options.limits),
+      desync_(kHashPoints) {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   host_ = name;
@@ -381,7 +385,8 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   } else if (tell) {
     Say(absl::StrCat("incident written to ", gathered.folder, " (lockstep analyze ", gathered.folder, ")"));
   }
-  if (const absl::Status shared = status.ok() ? shared_.Add(gathered.folder) : absl::OkStatus(); !shared.ok()) Say(shared.message());
+  if (const absl::Status shared = status.ok() ? shared_.Add(gathered.folder) : absl::OkStatus(); !shared.ok())
+    Say(shared.message());
   for (const std::string& problem : indexes_.TakeProblems()) Say(problem);
   if (status.ok()) indexes_.Start(gathered.folder);
 }

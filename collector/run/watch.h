@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "analyzer/model/bundle.h"
-#include "collector/run/agent.h"
 #include "collector/detect/desync_watch.h"
 #include "collector/detect/detector.h"
 #include "collector/detect/ends.h"
-#include "collector/incident/incident.h"
-#include "collector/incident/index.h"
 #include "collector/detect/lateness.h"
 #include "collector/detect/progress.h"
-#include "collector/host/reading_group.h"
 #include "collector/detect/root_finding.h"
+#include "collector/host/reading_group.h"
+#include "collector/incident/incident.h"
+#include "collector/incident/index.h"
+#include "collector/run/agent.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
@@ -109,7 +109,7 @@ class Watch {
   int64_t sample_cost_ = 0;
   std::vector<int32_t> suspects_;
   std::vector<int32_t> slots_;  // of the last look
-  SharedIncidents shared_;  // outlives indexes_, which puts files into incidents
+  SharedIncidents shared_;      // outlives indexes_, which puts files into incidents
   IncidentIndexes indexes_;
   bool late_told_ = false;
   int64_t late_since_ = 0;

@@ -22,7 +22,9 @@ CollectorCore::CollectorCore(const CoreOptions& options, CoreActions* actions) :
   request_base_ = (options.instance & 0x7fffffff) << 32;
 }
 
-CollectorCore::~CollectorCore() { *alive_ = false; }
+CollectorCore::~CollectorCore() {
+  *alive_ = false;
+}
 
 bool CollectorCore::busy() const {
   if (tasks_out_ != 0) return true;
@@ -93,8 +95,8 @@ void CollectorCore::OnHello(const wire::Received& received) {
   if (!Decode(received.message, &hello)) return;
   std::string refused;
   if (hello.min_protocol() > wire::kProtocol) {
-    refused = absl::StrCat("it speaks protocol ", hello.min_protocol(), " and newer, this collector (", options_.version, ") at most ",
-                           wire::kProtocol, ": update the collector");
+    refused = absl::StrCat("it speaks protocol ", hello.min_protocol(), " and newer, this collector (",
+                           options_.version, ") at most ", wire::kProtocol, ": update the collector");
   }
   if (received.message.header.route.empty()) {
     PeerInfo& peer = peers_[received.peer];
@@ -105,7 +107,8 @@ void CollectorCore::OnHello(const wire::Received& received) {
     peer.instance = hello.instance();
     peer.heard_ns = now_;
   }
-  SendWelcome({received.peer, received.message.header.route}, std::min<uint32_t>(wire::kProtocol, std::max<uint32_t>(hello.protocol(), 1)), refused);
+  SendWelcome({received.peer, received.message.header.route},
+              std::min<uint32_t>(wire::kProtocol, std::max<uint32_t>(hello.protocol(), 1)), refused);
 }
 
 void CollectorCore::Tick(int64_t mono_ns, int64_t real_ns) {
@@ -114,7 +117,8 @@ void CollectorCore::Tick(int64_t mono_ns, int64_t real_ns) {
   tick_ns_ = now_;
   real_ns_ = real_ns;
   if (absent > kAbsence) {
-    actions_->Say(absl::StrCat("the collector did not run for ", DurationText(absent), "; nobody is blamed for that time"));
+    actions_->Say(
+        absl::StrCat("the collector did not run for ", DurationText(absent), "; nobody is blamed for that time"));
     for (const auto& [key, job] : jobs_) {
       job->detector.Rebase(now_);
       for (auto& [name, host] : job->hosts) host.heard_ns = std::max(host.heard_ns, now_ - kSecond);
@@ -142,10 +146,13 @@ void CollectorCore::Tick(int64_t mono_ns, int64_t real_ns) {
   swept_ns_ = now_;
   std::erase_if(early_, [this](const Early& early) { return now_ - early.at_ns > kSweepEvery; });
   absl::erase_if(peers_, [this](const auto& peer) { return now_ - peer.second.heard_ns > options_.forget_after_ns; });
-  std::erase_if(jobs_, [this](const auto& job) { return now_ - job.second->heard_ns > options_.forget_after_ns && !job.second->analysing; });
+  std::erase_if(jobs_, [this](const auto& job) {
+    return now_ - job.second->heard_ns > options_.forget_after_ns && !job.second->analysing;
+  });
   for (auto incident = incidents_.begin(); incident != incidents_.end();) {
     const Gathering& gathering = *incident->second;
-    const bool old = (gathering.phase == Gathering::Phase::kDone || gathering.dead) && now_ - gathering.done_ns > options_.forget_after_ns;
+    const bool old = (gathering.phase == Gathering::Phase::kDone || gathering.dead) &&
+                     now_ - gathering.done_ns > options_.forget_after_ns;
     incident = old && !gathering.working ? incidents_.erase(incident) : std::next(incident);
   }
   counters_.jobs = counters_.agents = counters_.agents_silent = counters_.ranks = 0;

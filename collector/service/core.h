@@ -1,7 +1,7 @@
-// What the collector decides, as a state machine: jobs and their generations, who is late, which ranks are asked for what,
-// when a verdict is out, and when an incident is whole. No thread, socket, file or clock of its own: its owner gives it what
-// was received and the time, sends what it wants sent, and does its work where that takes long. A test plays hours in a
-// second. docs/collector.md tells the order of messages.
+// What the collector decides, as a state machine: jobs and their generations, who is late, which ranks are asked for
+// what, when a verdict is out, and when an incident is whole. No thread, socket, file or clock of its own: its owner
+// gives it what was received and the time, sends what it wants sent, and does its work where that takes long. A test
+// plays hours in a second. docs/collector.md tells the order of messages.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_CORE_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_CORE_H_
 
@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "collector/service/open_incident.h"
-#include "collector/service/job.h"
+#include "collector/common/namesakes.h"
 #include "collector/detect/detector.h"
 #include "collector/incident/store.h"
-#include "collector/common/namesakes.h"
+#include "collector/service/job.h"
+#include "collector/service/open_incident.h"
 #include "collector/wire/frame.h"
 #include "collector/wire/server.h"
 #include "proto/wire.pb.h"
@@ -29,32 +29,32 @@
 namespace lockstep {
 
 struct CoreOptions {
-  std::string out = ".";                 // where incident folders are made
+  std::string out = ".";  // where incident folders are made
   std::string version;
-  uint64_t instance = 0;                 // random, of this process
-  std::vector<std::string> fallback;     // endpoints for peers whose relay goes silent
+  uint64_t instance = 0;              // random, of this process
+  std::vector<std::string> fallback;  // endpoints for peers whose relay goes silent
   DetectorLimits limits;
   StoreLimits store;
-  uint64_t quota = uint64_t{1} << 40;    // bytes of all incidents gathered by this process together
-  // A job is not judged while members of its communicators are unknown, for so long since this process first heard of it:
-  // after a restart the agents come one by one, and who has not spoken yet would seem not to be there.
+  uint64_t quota = uint64_t{1} << 40;  // bytes of all incidents gathered by this process together
+  // A job is not judged while members of its communicators are unknown, for so long since this process first heard of
+  // it: after a restart the agents come one by one, and who has not spoken yet would seem not to be there.
   int64_t gather_after_ns = 10'000'000'000;
-  int64_t silent_after_ns = 5'000'000'000;         // an agent, or relay, that is not heard
-  int64_t forget_after_ns = 600'000'000'000;       // a job of which nothing is heard any more
-  // A round of digests ends when all are in; else after the first, once nothing came for the second, or a quarter of the time
-  // so far, and who was missing has been asked once more; at the latest after the third.
+  int64_t silent_after_ns = 5'000'000'000;    // an agent, or relay, that is not heard
+  int64_t forget_after_ns = 600'000'000'000;  // a job of which nothing is heard any more
+  // A round of digests ends when all are in; else after the first, once nothing came for the second, or a quarter of
+  // the time so far, and who was missing has been asked once more; at the latest after the third.
   int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
-  int64_t evidence_ns = 15'000'000'000;            // for all of it
-  size_t fresh_ranks = 16;                         // of which stacks are taken when somebody asks
-  int64_t ask_evidence_again_ns = 5'000'000'000;   // of a host from which nothing came for so long
+  int64_t evidence_ns = 15'000'000'000;           // for all of it
+  size_t fresh_ranks = 16;                        // of which stacks are taken when somebody asks
+  int64_t ask_evidence_again_ns = 5'000'000'000;  // of a host from which nothing came for so long
   size_t evidence_ranks = 64;
-  size_t merged_ranks = 256;                       // of which stacks alone are asked
-  size_t everything_hosts = 16;                    // asked for whole rings at the same time
-  size_t desync_gatherings = 4, desync_ranks = 64; // of one job: for silent desyncs, and of how many ranks each
-  int64_t desync_confirm_ns = 60'000'000'000;      // not seen a second time for so long: it was none
-  int64_t ask_again_ns = 10'000'000'000;           // a host of which nothing came
-  int64_t give_up_ns = 60'000'000'000;             // likewise: done without it
-  size_t most_jobs = 1024, most_hosts = 65536;     // of one job
+  size_t merged_ranks = 256;                        // of which stacks alone are asked
+  size_t everything_hosts = 16;                     // asked for whole rings at the same time
+  size_t desync_gatherings = 4, desync_ranks = 64;  // of one job: for silent desyncs, and of how many ranks each
+  int64_t desync_confirm_ns = 60'000'000'000;       // not seen a second time for so long: it was none
+  int64_t ask_again_ns = 10'000'000'000;            // a host of which nothing came
+  int64_t give_up_ns = 60'000'000'000;              // likewise: done without it
+  size_t most_jobs = 1024, most_hosts = 65536;      // of one job
   size_t most_waiting_chunk_bytes = size_t{64} << 20;
 };
 
@@ -62,8 +62,8 @@ struct CoreOptions {
 struct CoreTask {
   enum class Lane { kAnalysis, kDisk, kFinal };
   Lane lane = Lane::kAnalysis;
-  std::function<void()> run;               // anywhere; touches nothing of the core
-  std::function<void(int64_t now)> done;   // afterwards, by the core's owner, on the core's thread
+  std::function<void()> run;              // anywhere; touches nothing of the core
+  std::function<void(int64_t now)> done;  // afterwards, by the core's owner, on the core's thread
 };
 
 class CoreActions {
@@ -77,18 +77,21 @@ class CoreActions {
   // A verdict, as verdict.txt has it.
   virtual void Print(const std::string& block) = 0;
   virtual void Decided(const Decision& decision, const std::string& job, int64_t real_ns) = 0;
-  // The command of --on-verdict, if there is one. `mark`: a file that tells that it was started; empty: none can be written.
+  // The command of --on-verdict, if there is one. `mark`: a file that tells that it was started; empty: none can be
+  // written.
   virtual void OnVerdict(const std::string& job, const std::string& json, const std::string& mark) = 0;
-  // Loads the incident's folder, analyses it and writes its verdict files anew; on the final lane, may be another process.
+  // Loads the incident's folder, analyses it and writes its verdict files anew; on the final lane, may be another
+  // process.
   virtual absl::Status Finalise(const std::string& folder, Incident* incident) = 0;
 };
 
 // Since the start; each is a metric.
 struct CoreCounters {
-  uint64_t heartbeats = 0, late = 0, hung = 0, recovered = 0, verdicts = 0, rounds = 0, digests = 0, digests_late = 0, evidence = 0;
+  uint64_t heartbeats = 0, late = 0, hung = 0, recovered = 0, verdicts = 0, rounds = 0, digests = 0, digests_late = 0,
+           evidence = 0;
   uint64_t chunks = 0, chunk_bytes = 0, chunks_refused = 0, chunks_put_off = 0, malformed = 0, requests_refused = 0;
   uint64_t jobs = 0, agents = 0, agents_silent = 0, ranks = 0;  // now
-  int64_t heartbeat_lag_ns = 0;                                  // of the oldest part of the newest heartbeats
+  int64_t heartbeat_lag_ns = 0;                                 // of the oldest part of the newest heartbeats
 };
 
 // One thread owns it.
@@ -125,10 +128,10 @@ class CollectorCore {
 
   // Who speaks of a job: an agent's process, or a relay's, and the number that it gives the job.
   struct SenderKey {
-    std::string key, host;      // host: of an agent
+    std::string key, host;  // host: of an agent
     uint64_t peer = 0;
     uint32_t life = 0;
-    bool direct = false;        // an agent, without a relay between
+    bool direct = false;  // an agent, without a relay between
   };
   // Jobs that are called alike.
   struct Family {
@@ -136,7 +139,7 @@ class CollectorCore {
       SenderKey sender;
       int64_t ns = 0;
     };
-    Namesakes sorted;           // senders by SenderKey::key
+    Namesakes sorted;  // senders by SenderKey::key
     std::map<std::string, Heard> heard;
   };
 
@@ -234,10 +237,10 @@ class CollectorCore {
   size_t waiting_chunk_bytes_ = 0;
   uint64_t gathered_bytes_ = 0;
   HostClocks clocks_;
-  absl::flat_hash_map<uint64_t, PeerInfo> peers_;                  // by connection
-  std::map<std::string, std::unique_ptr<Job>> jobs_;               // by key
-  std::map<std::string, Family> families_;                         // by BaseKeyOf()
-  std::map<std::string, std::unique_ptr<Gathering>> incidents_;    // by name; whole ones for a while
+  absl::flat_hash_map<uint64_t, PeerInfo> peers_;                // by connection
+  std::map<std::string, std::unique_ptr<Job>> jobs_;             // by key
+  std::map<std::string, Family> families_;                       // by BaseKeyOf()
+  std::map<std::string, std::unique_ptr<Gathering>> incidents_;  // by name; whole ones for a while
   std::vector<Watcher> watchers_;
   std::vector<DeclaredBefore> before_;
   struct Early {

@@ -1,12 +1,13 @@
-// The part of CollectorCore that has every host send its rings, a few hosts at a time, and acknowledges what is on disk.
+// The part of CollectorCore that has every host send its rings, a few hosts at a time, and acknowledges what is on
+// disk.
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "collector/service/core.h"
 #include "collector/common/say.h"
+#include "collector/service/core.h"
 
 namespace lockstep {
 namespace {
@@ -20,7 +21,8 @@ void CollectorCore::StartEverything(Gathering* incident) {
   incident->phase_ns = now_;
   for (const auto& [host, ranks] : incident->state.hosts) incident->everything[host].ranks = ranks;
   for (const std::string& host : incident->whole) {
-    if (const auto entry = incident->everything.find(host); entry != incident->everything.end()) entry->second.done = true;
+    if (const auto entry = incident->everything.find(host); entry != incident->everything.end())
+      entry->second.done = true;
   }
 }
 
@@ -41,7 +43,8 @@ void CollectorCore::AskForEverything(Gathering* incident, const std::string& hos
     Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || !known->second.direct) {
-    // Behind a relay, perhaps another one by now; or behind the same one by another connection, to which the route of its digest does not lead.
+    // Behind a relay, perhaps another one by now; or behind the same one by another connection, to which the route of
+    // its digest does not lead.
     gathering->ranks.To(request.mutable_ranks());
     for (const auto& [at, relay] : job->relays) {
       const bool may = !relay.silent && (relay.seen.All().Intersects(gathering->ranks));
@@ -119,7 +122,8 @@ void CollectorCore::OnChunk(const wire::Received& received) {
                         return Send(from, wire::Type::kAck, ack);
                       case IncidentStore::Put::kLater:
                         ++counters_.chunks_put_off;
-                        if (result->why != "it is being written") SayOnce(found->second.get(), result->why + "; chunks wait at the agents");
+                        if (result->why != "it is being written")
+                          SayOnce(found->second.get(), result->why + "; chunks wait at the agents");
                         return;
                     }
                   }});
@@ -187,13 +191,15 @@ void CollectorCore::TickEverything(Gathering* incident) {
     if (now_ - gathering.heard_ns > options_.give_up_ns) {
       gathering.given_up = true;
       --left;
-      SayOnce(incident, absl::StrCat("nothing more came from ", host, " for ", DurationText(options_.give_up_ns), ": going on without it"));
+      SayOnce(incident, absl::StrCat("nothing more came from ", host, " for ", DurationText(options_.give_up_ns),
+                                     ": going on without it"));
       continue;
     }
     const auto known = job == nullptr ? std::map<std::string, JobHost>::iterator() : job->hosts.find(host);
-    const bool elsewhere = job != nullptr && known != job->hosts.end() && !known->second.silent && known->second.address.peer != 0 &&
-                           !(known->second.address == gathering.asked_at);
-    if (elsewhere || (now_ - gathering.asked_ns > options_.ask_again_ns && now_ - gathering.heard_ns > options_.ask_again_ns)) {
+    const bool elsewhere = job != nullptr && known != job->hosts.end() && !known->second.silent &&
+                           known->second.address.peer != 0 && !(known->second.address == gathering.asked_at);
+    if (elsewhere ||
+        (now_ - gathering.asked_ns > options_.ask_again_ns && now_ - gathering.heard_ns > options_.ask_again_ns)) {
       AskForEverything(incident, host, &gathering);
     }
     if (now_ - gathering.heard_ns <= kActiveFor) ++active;

@@ -15,7 +15,9 @@ constexpr size_t kMostJobsInReply = 64;
 constexpr int kMostKin = 64;
 
 std::string NoSuchJob(const std::string& name, const std::string& known) {
-  return absl::StrCat("no job '", name, "' is known; ", known.empty() ? "no other is either: does an agent run on its hosts, and is it let in?" : absl::StrCat("known: ", known));
+  return absl::StrCat("no job '", name, "' is known; ",
+                      known.empty() ? "no other is either: does an agent run on its hosts, and is it let in?"
+                                    : absl::StrCat("known: ", known));
 }
 
 }  // namespace
@@ -45,7 +47,8 @@ void CollectorCore::FillJob(const Job& job, JobStatus* status) {
 
 bool CollectorCore::HasNamesake(const Job& job) const {
   return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& other) {
-    return other.second.get() != &job && !other.second->over && BaseKeyOf(other.second->identity) == BaseKeyOf(job.identity);
+    return other.second.get() != &job && !other.second->over &&
+           BaseKeyOf(other.second->identity) == BaseKeyOf(job.identity);
   });
 }
 
@@ -54,7 +57,8 @@ bool CollectorCore::Watches(const Watcher& watcher, const Job& job) {
   if (MatchName(job, watcher.job) == NameMatch::kNone) return false;
   if (watcher.kin.empty()) return true;
   const auto has = [&](const Job& one) {
-    return std::any_of(watcher.kin.begin(), watcher.kin.end(), [&](uint64_t comm) { return one.communicators.contains(comm); });
+    return std::any_of(watcher.kin.begin(), watcher.kin.end(),
+                       [&](uint64_t comm) { return one.communicators.contains(comm); });
   };
   if (has(job)) return true;
   const std::vector<Job*> named = Named(watcher.job);
@@ -81,7 +85,8 @@ void CollectorCore::TickWatchers() {
     ClientReply reply;
     reply.set_request(watcher.request);
     for (Job* job : Named(watcher.job)) {
-      if (reply.jobs_size() < static_cast<int>(kMostJobsInReply) && Watches(watcher, *job)) FillJob(*job, reply.add_jobs());
+      if (reply.jobs_size() < static_cast<int>(kMostJobsInReply) && Watches(watcher, *job))
+        FillJob(*job, reply.add_jobs());
     }
     Send(watcher.address, wire::Type::kClientReply, reply);
   }
@@ -101,14 +106,16 @@ void CollectorCore::OnClient(const wire::Received& received) {
     Send(from, wire::Type::kClientReply, reply);
   };
   // Behind a relay, the relay has looked at the key.
-  const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader || received.role == wire::Role::kRelay;
+  const bool may_look = received.role == wire::Role::kOperator || received.role == wire::Role::kReader ||
+                        received.role == wire::Role::kRelay;
   const bool may_dump = received.role == wire::Role::kOperator || received.role == wire::Role::kRelay;
   if (!may_look) return fail("this key is no operator's or reader's");
   const std::vector<Job*> jobs = Named(request.job());
   const auto list = [this](const std::vector<Job*>& jobs) {
     std::string names;
     for (size_t i = 0; i < std::min<size_t>(jobs.size(), 16); ++i) {
-      absl::StrAppend(&names, i == 0 ? "" : ", ", jobs[i]->name, jobs[i]->number == 0 && HasNamesake(*jobs[i]) ? "#1" : "");
+      absl::StrAppend(&names, i == 0 ? "" : ", ", jobs[i]->name,
+                      jobs[i]->number == 0 && HasNamesake(*jobs[i]) ? "#1" : "");
     }
     return names;
   };
@@ -131,13 +138,17 @@ void CollectorCore::OnClient(const wire::Received& received) {
       }
       if (watchers_.size() >= kMostWatchers) return fail("too many watch already");
       watchers_.push_back({from, request.request(), request.job(), now_ + kWatchFor, now_, {}});
-      watchers_.back().kin.assign(request.kin().begin(), request.kin().begin() + std::min(request.kin_size(), kMostKin));
+      watchers_.back().kin.assign(request.kin().begin(),
+                                  request.kin().begin() + std::min(request.kin_size(), kMostKin));
       return;
     }
     case ClientRequest::DETAIL: {
       if (jobs.size() != 1) return fail(jobs.empty() ? "no such job" : absl::StrCat("which job? ", list(jobs)));
       if (request.missing_stacks() && request.fresh()) {
-        if (!may_dump) return fail("this key may only look (role reader); taking stacks stops processes for a moment and needs one of role operator");
+        if (!may_dump)
+          return fail(
+              "this key may only look (role reader); taking stacks stops processes for a moment and needs one of role "
+              "operator");
         if (std::string why = AskFreshStacks(jobs[0], from, request.request()); !why.empty()) return fail(why);
         return;
       }
@@ -148,8 +159,9 @@ void CollectorCore::OnClient(const wire::Received& received) {
     case ClientRequest::DUMP: {
       if (!may_dump) return fail("this key may only look (role reader); taking a dump needs one of role operator");
       if (jobs.empty()) {
-        return fail(request.job().empty() ? std::string("no job is known: does an agent run on its hosts, and is it let in?")
-                                          : NoSuchJob(request.job(), list(Named(""))));
+        return fail(request.job().empty()
+                        ? std::string("no job is known: does an agent run on its hosts, and is it let in?")
+                        : NoSuchJob(request.job(), list(Named(""))));
       }
       if (jobs.size() > 1) return fail(absl::StrCat("which job? ", list(jobs)));
       Job* job = jobs[0];

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
-#include "collector/service/core.h"
-#include "collector/incident/incident.h"
 #include "collector/common/say.h"
+#include "collector/incident/incident.h"
+#include "collector/service/core.h"
 
 namespace lockstep {
 namespace {
@@ -17,8 +17,8 @@ constexpr size_t kMostOthers = 8;  // ranks that went the way of most, to compar
 
 }  // namespace
 
-// At the first sight the rings of the ranks that parted, and of a few others, are asked for before they are overwritten; at
-// the second the incident counts. DesyncWatch tells each communicator once of each.
+// At the first sight the rings of the ranks that parted, and of a few others, are asked for before they are
+// overwritten; at the second the incident counts. DesyncWatch tells each communicator once of each.
 void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
   if (desync.confirmed) {
     const auto name = job->desync_incidents.find(desync.comm);
@@ -36,7 +36,8 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
   if (job->desync_incidents.size() >= options_.desync_gatherings) return;
   Ranks ranks = Ranks::Of(RanksOf(desync.odd, options_.desync_ranks));
   size_t others = 0;
-  for (const int32_t member : RanksOf(job->detector.progress().Members(desync.comm), options_.desync_ranks + kMostOthers)) {
+  for (const int32_t member :
+       RanksOf(job->detector.progress().Members(desync.comm), options_.desync_ranks + kMostOthers)) {
     if (ranks.Contains(member) || others == kMostOthers) continue;
     ranks.Add(member);
     ++others;
@@ -59,7 +60,13 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
   state.everything_request = NextRequest();
   state.ranks_expected = job->world_size;
   state.captured_real_ns = RealNow();
-  state.desync = {DesyncText(desync), desync.comm, desync.seq, desync.name, desync.size, RanksOf(desync.odd, options_.desync_ranks), false};
+  state.desync = {DesyncText(desync),
+                  desync.comm,
+                  desync.seq,
+                  desync.name,
+                  desync.size,
+                  RanksOf(desync.odd, options_.desync_ranks),
+                  false};
   Ranks left = ranks;
   for (const auto& [host, entry] : job->hosts) {
     const Ranks here = entry.ranks.Common(ranks);

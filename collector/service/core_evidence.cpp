@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/clean_utf8.h"
 #include "analyzer/util/time_units.h"
-#include "collector/service/core.h"
-#include "collector/incident/incident.h"
 #include "collector/common/say.h"
+#include "collector/incident/incident.h"
+#include "collector/service/core.h"
 
 namespace lockstep {
 namespace {
@@ -50,7 +50,8 @@ void CollectorCore::AskForEvidence(Gathering* incident, const std::string& host,
     // Behind a relay; which route leads there, or which does by now, the answer will tell.
     bool any = known != job->hosts.end();
     for (const auto& [at, relay] : job->relays) {
-      if (relay.silent || !relay.seen.All().Intersects(gathering->ranks.empty() ? gathering->merged : gathering->ranks)) continue;
+      if (relay.silent || !relay.seen.All().Intersects(gathering->ranks.empty() ? gathering->merged : gathering->ranks))
+        continue;
       request.mutable_job()->set_life(at.life);
       Send({at.peer, {}}, wire::Type::kCollect, request);
       any = true;
@@ -67,7 +68,8 @@ void CollectorCore::OnEvidence(const wire::Received& received) {
   ++counters_.evidence;
   if (!evidence->problem().empty()) return OnNoRings(*evidence);
   for (const auto& [name, incident] : incidents_) {
-    if (incident->state.evidence_request != evidence->request() || incident->phase != Gathering::Phase::kEvidence) continue;
+    if (incident->state.evidence_request != evidence->request() || incident->phase != Gathering::Phase::kEvidence)
+      continue;
     const auto host = incident->evidence.find(CleanUtf8(evidence->host(), 256));
     if (host == incident->evidence.end()) return;
     host->second.heard_ns = now_;
@@ -87,7 +89,8 @@ void CollectorCore::OnNoRings(const HostEvidence& evidence) {
     if (!everything && incident->state.evidence_request != evidence.request()) continue;
     SayOnce(incident.get(), CleanUtf8(evidence.problem(), 512));
     const auto host = incident->everything.find(CleanUtf8(evidence.host(), 256));
-    if (everything && host != incident->everything.end() && host->second.asked && !host->second.done) host->second.given_up = true;
+    if (everything && host != incident->everything.end() && host->second.asked && !host->second.done)
+      host->second.given_up = true;
     return;
   }
 }
@@ -113,7 +116,8 @@ void CollectorCore::OnStacks(const wire::Received& received) {
   }
   for (const auto& [name, incident] : incidents_) {
     if (incident->state.evidence_request != report->request() || report->request() == 0) continue;
-    if (incident->dead || incident->phase == Gathering::Phase::kFinal || incident->phase == Gathering::Phase::kDone) return;
+    if (incident->dead || incident->phase == Gathering::Phase::kFinal || incident->phase == Gathering::Phase::kDone)
+      return;
     const Ranks ranks = Ranks::FromOrNone(report->ranks());
     incident->stacks_of.Unite(ranks);
     for (auto& [host, gathering] : incident->evidence) {
@@ -125,7 +129,8 @@ void CollectorCore::OnStacks(const wire::Received& received) {
       if (incident->stacks_refused.size() < 64) incident->stacks_refused.push_back(CleanUtf8(line, 512));
     }
     const std::shared_ptr<StackTree> stacks = incident->stacks;
-    actions_->Work({CoreTask::Lane::kDisk, [stacks, report] { stacks->Merge(StackTree::FromMessage(report->tree())); }, [](int64_t) {}});
+    actions_->Work({CoreTask::Lane::kDisk, [stacks, report] { stacks->Merge(StackTree::FromMessage(report->tree())); },
+                    [](int64_t) {}});
     if (incident->phase == Gathering::Phase::kEverything) WriteStacksOf(incident.get());
     return;
   }
@@ -146,7 +151,8 @@ void CollectorCore::WriteStacksOf(Gathering* incident) {
                     --tasks_out_;
                     const auto found = incidents_.find(name);
                     if (!status->ok() && found != incidents_.end()) {
-                      SayOnce(found->second.get(), absl::StrCat("the merged stacks could not be kept: ", status->message()));
+                      SayOnce(found->second.get(),
+                              absl::StrCat("the merged stacks could not be kept: ", status->message()));
                     }
                   }});
 }
@@ -156,7 +162,8 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
   WriteStacksOf(incident);
   for (const auto& [host, gathering] : incident->evidence) {
     if (gathering.done || gathering.ranks.empty()) continue;
-    incident->missing.push_back(absl::StrCat("no evidence came in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
+    incident->missing.push_back(
+        absl::StrCat("no evidence came in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
   }
   incident->state.evidence_done = true;
   if (incident->round == nullptr) return incident->state.everything ? StartEverything(incident) : StartFinal(incident);
@@ -176,12 +183,14 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
                     now_ = std::max(now_, now);
                     const auto found = incidents_.find(name);
                     if (found == incidents_.end()) return;
-                    if (!error->ok()) SayOnce(found->second.get(), absl::StrCat("the digests could not be kept: ", error->message()));
+                    if (!error->ok())
+                      SayOnce(found->second.get(), absl::StrCat("the digests could not be kept: ", error->message()));
                     if (found->second->without_digests) {
                       // The verdict that was written before stands until the whole is there.
                       found->second->working = false;
                       found->second->round = nullptr;
-                      return found->second->state.everything ? StartEverything(found->second.get()) : StartFinal(found->second.get());
+                      return found->second->state.everything ? StartEverything(found->second.get())
+                                                             : StartFinal(found->second.get());
                     }
                     WriteVerdict(found->second.get(), [this, name] {
                       const auto at = incidents_.find(name);
@@ -203,7 +212,8 @@ void CollectorCore::TickEvidence(Gathering* incident) {
     all = false;
     // Lost on its way, or its agent was started anew, or this process.
     const int64_t since = now_ - std::max(gathering.asked_ns, gathering.heard_ns);
-    if (since >= (gathering.asked ? options_.ask_evidence_again_ns : kSecond)) AskForEvidence(incident, host, &gathering);
+    if (since >= (gathering.asked ? options_.ask_evidence_again_ns : kSecond))
+      AskForEvidence(incident, host, &gathering);
   }
   // After a restart the agents need their time to find here.
   const int64_t most = options_.evidence_ns + (incident->resumed ? options_.ask_again_ns : 0);

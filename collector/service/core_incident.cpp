@@ -1,4 +1,5 @@
-// The part of CollectorCore that makes an incident: its verdicts, its beginning and end, and its taking up by a later process.
+// The part of CollectorCore that makes an incident: its verdicts, its beginning and end, and its taking up by a later
+// process.
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/report.h"
-#include "collector/service/core.h"
-#include "collector/incident/incident.h"
 #include "collector/common/say.h"
+#include "collector/incident/incident.h"
+#include "collector/service/core.h"
 
 namespace lockstep {
 namespace {
@@ -100,7 +101,8 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
     if (found == incidents_.end()) return;
     Gathering* incident = found->second.get();
     if (declared) {
-      actions_->OnVerdict(incident->people, ReportJson(incident->incident.verdict()), incident->dead ? "" : ToldMark(incident->state.folder));
+      actions_->OnVerdict(incident->people, ReportJson(incident->incident.verdict()),
+                          incident->dead ? "" : ToldMark(incident->state.folder));
     }
     if (incident->dead) return;
     const std::shared_ptr<DigestRound> round = incident->round;
@@ -155,8 +157,9 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
          if (Job* job = Find(incident->job); job != nullptr && job->incident == name) job->hosts_found = written->hosts;
          incident->state.redacted = written->redacted;
          if (first) {
-           actions_->Say(absl::StrCat("job ", incident->people, ": verdict ", VerdictName(written->verdict.verdict()),
-                                      written->verdict.findings_size() > 0 ? ": " + written->verdict.findings(0).summary() : ""));
+           actions_->Say(
+               absl::StrCat("job ", incident->people, ": verdict ", VerdictName(written->verdict.verdict()),
+                            written->verdict.findings_size() > 0 ? ": " + written->verdict.findings(0).summary() : ""));
            actions_->Print(written->text);
            for (int32_t rank : written->evidence) {
              for (const auto& [host, ranks] : incident->state.hosts) {
@@ -174,45 +177,48 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
          const auto store = incident->store;
          const StoreLimits limits = options_.store;
          ++tasks_out_;
-         actions_->Work({CoreTask::Lane::kDisk,
-                         [state, written, missing, first, store, limits] {
-                           if (first) {
-                             written->status = MakeIncidentFolder(state.folder);
-                             if (!written->status.ok()) return;
-                           }
-                           written->status = WriteVerdictFiles(state, written->text, written->json, false, missing);
-                           if (!first) return;
-                           absl::StatusOr<std::unique_ptr<IncidentStore>> opened = IncidentStore::Open(state.folder, limits);
-                           if (opened.ok()) *store = std::move(*opened);
-                           written->status.Update(opened.status());
-                         },
-                         [this, alive, name, written, then](int64_t now) {
-                           if (!*alive) return;
-                           --tasks_out_;
-                           now_ = std::max(now_, now);
-                           const auto found = incidents_.find(name);
-                           if (found == incidents_.end()) return;
-                           Gathering* incident = found->second.get();
-                           incident->working = false;
-                           if (!written->status.ok()) {
-                             SayOnce(incident, absl::StrCat("it is not complete: ", written->status.message()));
-                             if (*incident->store == nullptr) {
-                               // Nothing of it can be kept. What is known has been said.
-                               incident->dead = true;
-                               incident->done_ns = now_;
-                               incident->incident.clear_path();
-                               Tell(incident, absl::StrCat("the incident could not be written: ", written->status.message()), true);
-                             }
-                           }
-                           incident->ready = !incident->dead;
-                           then();
-                         }});
+         actions_->Work(
+             {CoreTask::Lane::kDisk,
+              [state, written, missing, first, store, limits] {
+                if (first) {
+                  written->status = MakeIncidentFolder(state.folder);
+                  if (!written->status.ok()) return;
+                }
+                written->status = WriteVerdictFiles(state, written->text, written->json, false, missing);
+                if (!first) return;
+                absl::StatusOr<std::unique_ptr<IncidentStore>> opened = IncidentStore::Open(state.folder, limits);
+                if (opened.ok()) *store = std::move(*opened);
+                written->status.Update(opened.status());
+              },
+              [this, alive, name, written, then](int64_t now) {
+                if (!*alive) return;
+                --tasks_out_;
+                now_ = std::max(now_, now);
+                const auto found = incidents_.find(name);
+                if (found == incidents_.end()) return;
+                Gathering* incident = found->second.get();
+                incident->working = false;
+                if (!written->status.ok()) {
+                  SayOnce(incident, absl::StrCat("it is not complete: ", written->status.message()));
+                  if (*incident->store == nullptr) {
+                    // Nothing of it can be kept. What is known has been said.
+                    incident->dead = true;
+                    incident->done_ns = now_;
+                    incident->incident.clear_path();
+                    Tell(incident, absl::StrCat("the incident could not be written: ", written->status.message()),
+                         true);
+                  }
+                }
+                incident->ready = !incident->dead;
+                then();
+              }});
        }});
 }
 
 void CollectorCore::Tell(Gathering* incident, const std::string& progress, bool done) {
   Job* job = Find(incident->job);
-  if (job != nullptr && job->incident == incident->state.name) job->last_incident = std::make_shared<Incident>(incident->incident);
+  if (job != nullptr && job->incident == incident->state.name)
+    job->last_incident = std::make_shared<Incident>(incident->incident);
   for (const auto& [address, request] : incident->asking) {
     ClientReply reply;
     reply.set_request(request);
@@ -245,54 +251,58 @@ void CollectorCore::StartFinal(Gathering* incident) {
     if (gathering.done) whole.insert(host);
   }
   ++tasks_out_;
-  actions_->Work({CoreTask::Lane::kDisk,
-                  [store, state, whole] {
-                    if (*store == nullptr) return;
-                    (*store)->Commit().status().IgnoreError();  // unacknowledged: comes again, and is refused
-                    for (const IncidentStore::File& file : (*store)->Files()) {
-                      const bool replaced = absl::EndsWith(file.name, ".evidence.lsd") && whole.count(file.host) != 0;
-                      if (replaced) unlink(absl::StrCat(state.folder, "/", file.name).c_str());
-                    }
-                    (*store)->RemoveParts();
-                    store->reset();
-                  },
-                  [this, alive = alive_, name](int64_t now) {
-                    if (!*alive) return;
-                    now_ = std::max(now_, now);
-                    const auto found = incidents_.find(name);
-                    if (found == incidents_.end()) {
-                      --tasks_out_;
-                      return;
-                    }
-                    auto incident = std::make_shared<Incident>();
-                    auto status = std::make_shared<absl::Status>();
-                    const std::string folder = found->second->state.folder;
-                    CoreActions* const actions = actions_;
-                    actions_->Work({CoreTask::Lane::kFinal,
-                                    [actions, folder, incident, status] { *status = actions->Finalise(folder, incident.get()); },
-                                    [this, alive, name, incident, status](int64_t now) {
-                                      if (!*alive) return;
-                                      --tasks_out_;
-                                      now_ = std::max(now_, now);
-                                      const auto found = incidents_.find(name);
-                                      if (found == incidents_.end()) return;
-                                      Gathering* gathering = found->second.get();
-                                      gathering->working = false;
-                                      gathering->phase = Gathering::Phase::kDone;
-                                      gathering->done_ns = now_;
-                                      if (status->ok()) {
-                                        *gathering->incident.mutable_verdict() = incident->verdict();
-                                        gathering->incident.set_text(incident->text());
-                                        gathering->incident.set_whole(incident->whole());
-                                      } else {
-                                        SayOnce(gathering, absl::StrCat("the verdict on the whole could not be made: ", status->message()));
-                                      }
-                                      actions_->Say(absl::StrCat("job ", gathering->people, ": incident ",
-                                                                 incident->whole() ? "whole in " : "as whole as it will be in ",
-                                                                 gathering->state.folder, " (lockstep analyze ", gathering->state.folder, ")"));
-                                      Tell(gathering, incident->whole() ? "everything is on disk" : "what could be gathered is on disk", true);
-                                    }});
-                  }});
+  actions_->Work(
+      {CoreTask::Lane::kDisk,
+       [store, state, whole] {
+         if (*store == nullptr) return;
+         (*store)->Commit().status().IgnoreError();  // unacknowledged: comes again, and is refused
+         for (const IncidentStore::File& file : (*store)->Files()) {
+           const bool replaced = absl::EndsWith(file.name, ".evidence.lsd") && whole.count(file.host) != 0;
+           if (replaced) unlink(absl::StrCat(state.folder, "/", file.name).c_str());
+         }
+         (*store)->RemoveParts();
+         store->reset();
+       },
+       [this, alive = alive_, name](int64_t now) {
+         if (!*alive) return;
+         now_ = std::max(now_, now);
+         const auto found = incidents_.find(name);
+         if (found == incidents_.end()) {
+           --tasks_out_;
+           return;
+         }
+         auto incident = std::make_shared<Incident>();
+         auto status = std::make_shared<absl::Status>();
+         const std::string folder = found->second->state.folder;
+         CoreActions* const actions = actions_;
+         actions_->Work(
+             {CoreTask::Lane::kFinal,
+              [actions, folder, incident, status] { *status = actions->Finalise(folder, incident.get()); },
+              [this, alive, name, incident, status](int64_t now) {
+                if (!*alive) return;
+                --tasks_out_;
+                now_ = std::max(now_, now);
+                const auto found = incidents_.find(name);
+                if (found == incidents_.end()) return;
+                Gathering* gathering = found->second.get();
+                gathering->working = false;
+                gathering->phase = Gathering::Phase::kDone;
+                gathering->done_ns = now_;
+                if (status->ok()) {
+                  *gathering->incident.mutable_verdict() = incident->verdict();
+                  gathering->incident.set_text(incident->text());
+                  gathering->incident.set_whole(incident->whole());
+                } else {
+                  SayOnce(gathering, absl::StrCat("the verdict on the whole could not be made: ", status->message()));
+                }
+                actions_->Say(absl::StrCat("job ", gathering->people, ": incident ",
+                                           incident->whole() ? "whole in " : "as whole as it will be in ",
+                                           gathering->state.folder, " (lockstep analyze ", gathering->state.folder,
+                                           ")"));
+                Tell(gathering, incident->whole() ? "everything is on disk" : "what could be gathered is on disk",
+                     true);
+              }});
+       }});
 }
 
 void CollectorCore::TakeUp(Gathering* incident, Job* job) {
@@ -332,7 +342,9 @@ void CollectorCore::Resume(const IncidentState& state) {
                     if (!opened.ok()) return;
                     result->files = (*opened)->Files();
                     result->verdict = ReadVerdictTexts(state.folder);
-                    if (absl::StatusOr<Bundle> digests = state.evidence_done ? absl::NotFoundError("") : ReadDigests(state.folder); digests.ok()) {
+                    if (absl::StatusOr<Bundle> digests =
+                            state.evidence_done ? absl::NotFoundError("") : ReadDigests(state.folder);
+                        digests.ok()) {
                       digests->known_stalled = state.stalled_ns > 0;
                       digests->stalled_ns = state.stalled_ns;
                       result->round = std::make_shared<DigestRound>();

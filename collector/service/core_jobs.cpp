@@ -1,18 +1,18 @@
-// The part of CollectorCore that knows who speaks of which job: heartbeats, late reports, ends, silence, and jobs that are
-// called alike.
+// The part of CollectorCore that knows who speaks of which job: heartbeats, late reports, ends, silence, and jobs that
+// are called alike.
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/time_units.h"
-#include "collector/service/core.h"
 #include "collector/common/say.h"
+#include "collector/service/core.h"
 
 namespace lockstep {
 namespace {
 
-constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped and another's go on
+constexpr int64_t kPassedOver = 2 * kSecond;                   // a job's heartbeats stopped and another's go on
 constexpr size_t kMostEarly = 65536, kMostEarlyBytes = 16384;  // small ones: late reports and ends
 constexpr size_t kMostNameBytes = 200;
 constexpr size_t kMostBeats = size_t{1} << 20;  // communicators of one job
@@ -36,7 +36,8 @@ RankRuns RunsFrom(const RankSet& message) {
 void CollectorCore::OnBye(const wire::Received& received) {
   for (auto& [key, job] : jobs_) {
     for (auto host = job->hosts.begin(); host != job->hosts.end();) {
-      const bool leaves = host->second.direct && host->second.address == Address{received.peer, received.message.header.route};
+      const bool leaves =
+          host->second.direct && host->second.address == Address{received.peer, received.message.header.route};
       if (leaves) job->detector.progress().Forget(host->second.child, now_);
       host = leaves ? job->hosts.erase(host) : std::next(host);
     }
@@ -49,7 +50,8 @@ Job* CollectorCore::Find(const std::string& key) {
 }
 
 // Senders are told by the process that speaks, over whatever connection it does.
-CollectorCore::SenderKey CollectorCore::KeyOfSender(const wire::Received& received, const JobIdentity& identity, const std::string& host) const {
+CollectorCore::SenderKey CollectorCore::KeyOfSender(const wire::Received& received, const JobIdentity& identity,
+                                                    const std::string& host) const {
   const auto peer = peers_.find(received.peer);
   const uint64_t instance = peer != peers_.end() ? peer->second.instance : 0;
   const bool direct = !host.empty() && received.message.header.route.empty() && received.role != wire::Role::kRelay;
@@ -80,7 +82,9 @@ Job* CollectorCore::JobNumber(const JobIdentity& identity, int number) {
   job->began_real_ns = job->level_real_ns = RealNow();
   job->met_ns = now_;
   job->heard_ns = now_;
-  actions_->Say(absl::StrCat("job ", job->name, " of user ", identity.uid(), " is seen", number > 0 ? ": not the other one of this name, with which it shares no communicator" : ""));
+  actions_->Say(
+      absl::StrCat("job ", job->name, " of user ", identity.uid(), " is seen",
+                   number > 0 ? ": not the other one of this name, with which it shares no communicator" : ""));
   return (jobs_[key] = std::move(job)).get();
 }
 
@@ -107,14 +111,16 @@ Job* CollectorCore::JobOf(const wire::Received& received, const Heartbeat& heart
     if (beat.size() >= 0) comms.push_back(beat.id());
   }
   std::vector<Namesakes::Move> moves;
-  const int number = family.sorted.Say(sender.key, Ranks::FromOrNone(heartbeat.alive()), Ranks::FromOrNone(heartbeat.ended()), comms, &moves);
+  const int number = family.sorted.Say(sender.key, Ranks::FromOrNone(heartbeat.alive()),
+                                       Ranks::FromOrNone(heartbeat.ended()), comms, &moves);
   Family::Heard& heard = family.heard[sender.key];
   heard.sender = sender;
   heard.ns = now_;
   for (const Namesakes::Move& move : moves) {
     const auto other = family.heard.find(move.sender);
     if (other == family.heard.end()) continue;
-    if (Job* from = Find(move.from == 0 ? base : absl::StrCat(base, "#", move.from + 1))) LeaveJob(from, other->second.sender);
+    if (Job* from = Find(move.from == 0 ? base : absl::StrCat(base, "#", move.from + 1)))
+      LeaveJob(from, other->second.sender);
     // It tells all of it again, to be laid to the other job.
     SendWelcome({other->second.sender.peer, {}}, wire::kProtocol);
   }
@@ -126,7 +132,8 @@ Job* CollectorCore::JobSaid(const wire::Received& received, const JobIdentity& i
   const std::string base = BaseKeyOf(identity);
   const auto family = families_.find(base);
   if (family == families_.end()) return nullptr;
-  if (const int number = family->second.sorted.Of(KeyOfSender(received, identity, host).key); number != Namesakes::kUndecided) {
+  if (const int number = family->second.sorted.Of(KeyOfSender(received, identity, host).key);
+      number != Namesakes::kUndecided) {
     return Find(number == 0 ? base : absl::StrCat(base, "#", number + 1));
   }
   // Somebody behind another relay now, or an agent that was started anew: no question where there is one such job.
@@ -171,7 +178,8 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       return;
     }
     JobHost& entry = job->hosts[host];
-    // Processes of it that ended and those that were started in their place, as its agent tells them apart: who lives counts.
+    // Processes of it that ended and those that were started in their place, as its agent tells them apart: who lives
+    // counts.
     if (entry.direct && entry.life != heartbeat.job().life() && !entry.seen.alive.empty() && seen.alive.empty()) return;
     entry.life = heartbeat.job().life();
     if (entry.child == 0) entry.child = ++children_;
@@ -193,7 +201,8 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
         const Ranks twice = other.seen.alive.Common(seen.alive);
         if (twice.empty() || job->duplicates.ContainsAll(twice)) continue;
         job->duplicates.Unite(twice);
-        actions_->Say(absl::StrCat("job ", job->name, ": ranks ", twice.Text(), " are claimed by ", name, " and by ", host));
+        actions_->Say(
+            absl::StrCat("job ", job->name, ": ranks ", twice.Text(), " are claimed by ", name, " and by ", host));
       }
     }
     entry.seen = std::move(seen);
@@ -208,7 +217,8 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       // The same relay over another connection.
       for (auto old = job->relays.begin(); old != job->relays.end();) {
         const auto info = peers_.find(old->first.peer);
-        if (old->first.peer != received.peer && old->first.life == at.life && peer != peers_.end() && info != peers_.end() && info->second.instance == peer->second.instance) {
+        if (old->first.peer != received.peer && old->first.life == at.life && peer != peers_.end() &&
+            info != peers_.end() && info->second.instance == peer->second.instance) {
           relay = old->second;
           old = job->relays.erase(old);
         } else {
@@ -226,7 +236,8 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
     std::set<std::string> named;
     for (const std::string& said : heartbeat.silent_host()) {
       const std::string name = CleanUtf8(said, 256);
-      if (const auto entry = job->hosts.find(name); entry != job->hosts.end() && entry->second.direct && !entry->second.silent) {
+      if (const auto entry = job->hosts.find(name);
+          entry != job->hosts.end() && entry->second.direct && !entry->second.silent) {
         if (relay.silent_hosts > 0) --relay.silent_hosts;  // to this relay only: its agent speaks for itself by now
         continue;
       }
@@ -258,7 +269,8 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
   for (auto& [name, incident] : incidents_) {
     if (!incident->job.empty() || BaseKeyOf(incident->state.identity) != BaseKeyOf(job->identity)) continue;
     const std::vector<uint64_t>& comms = incident->state.comms;
-    if (comms.empty() || std::any_of(comms.begin(), comms.end(), [&](uint64_t comm) { return job->communicators.contains(comm); })) {
+    if (comms.empty() ||
+        std::any_of(comms.begin(), comms.end(), [&](uint64_t comm) { return job->communicators.contains(comm); })) {
       TakeUp(incident.get(), job);
     }
   }
@@ -324,7 +336,8 @@ void CollectorCore::OnEnded(const wire::Received& received) {
 // The sender speaks, and not of this job any more: that is no silence.
 bool CollectorCore::PassedOver(uint64_t peer, int64_t heard_ns) const {
   const auto info = peers_.find(peer);
-  return info != peers_.end() && info->second.beat_ns - heard_ns > kPassedOver && now_ - info->second.beat_ns < options_.silent_after_ns;
+  return info != peers_.end() && info->second.beat_ns - heard_ns > kPassedOver &&
+         now_ - info->second.beat_ns < options_.silent_after_ns;
 }
 
 // A host's agent, or a relay, speaks of a job no more.
@@ -336,7 +349,8 @@ void CollectorCore::LeaveJob(Job* job, const SenderKey& sender) {
     job->relays.erase(relay);
   }
   const auto entry = job->hosts.find(sender.host);
-  if (sender.direct && entry != job->hosts.end() && entry->second.address.peer == sender.peer && entry->second.life == sender.life) {
+  if (sender.direct && entry != job->hosts.end() && entry->second.address.peer == sender.peer &&
+      entry->second.life == sender.life) {
     if (entry->second.direct) job->detector.progress().Forget(entry->second.child, now_);
     job->detector.HostBack(sender.host);
     job->hosts.erase(entry);
@@ -368,11 +382,14 @@ void CollectorCore::TickFamilies() {
         heard = family->second.heard.erase(heard);
         continue;
       }
-      if (silent >= options_.silent_after_ns && silent < options_.silent_after_ns + 2 * kSecond) family->second.sorted.Silent(heard->first);
+      if (silent >= options_.silent_after_ns && silent < options_.silent_after_ns + 2 * kSecond)
+        family->second.sorted.Silent(heard->first);
       ++heard;
     }
     // Its jobs' numbers count for as long as there are any.
-    const bool over = family->second.heard.empty() && std::none_of(jobs_.begin(), jobs_.end(), [&](const auto& job) { return BaseKeyOf(job.second->identity) == family->first; });
+    const bool over = family->second.heard.empty() && std::none_of(jobs_.begin(), jobs_.end(), [&](const auto& job) {
+                        return BaseKeyOf(job.second->identity) == family->first;
+                      });
     family = over ? families_.erase(family) : std::next(family);
   }
 }
@@ -387,22 +404,29 @@ void CollectorCore::LookWhetherOver(Job* job) {
   ended = anybody && !living;
   // A job that died is judged first; one that ended well is over, and so is one that nobody speaks of, and one that had
   // ended before this collector began.
-  const bool over = !anybody || (ended && (!job->lived || job->ended_badly.empty() || job->detector.level() == Level::kHung));
+  const bool over =
+      !anybody || (ended && (!job->lived || job->ended_badly.empty() || job->detector.level() == Level::kHung));
   if (over == job->over) return;
   job->over = over;
-  if (over) actions_->Say(absl::StrCat("job ", job->name, !anybody ? ": nobody speaks of it any more" : job->lived ? " has ended" : " had ended before"));
+  if (over)
+    actions_->Say(absl::StrCat("job ", job->name,
+                               !anybody     ? ": nobody speaks of it any more"
+                               : job->lived ? " has ended"
+                                            : " had ended before"));
   TellWatchers(job->key, nullptr);
 }
 
 void CollectorCore::LookForSilence(Job* job) {
   std::vector<SenderKey> left;
   for (const auto& [name, host] : job->hosts) {
-    if (host.direct && now_ - host.heard_ns >= options_.silent_after_ns && PassedOver(host.address.peer, host.heard_ns)) {
+    if (host.direct && now_ - host.heard_ns >= options_.silent_after_ns &&
+        PassedOver(host.address.peer, host.heard_ns)) {
       left.push_back({"", name, host.address.peer, host.life, true});
     }
   }
   for (const auto& [at, relay] : job->relays) {
-    if (now_ - relay.heard_ns >= options_.silent_after_ns && PassedOver(at.peer, relay.heard_ns)) left.push_back({"", "", at.peer, at.life, false});
+    if (now_ - relay.heard_ns >= options_.silent_after_ns && PassedOver(at.peer, relay.heard_ns))
+      left.push_back({"", "", at.peer, at.life, false});
   }
   for (const SenderKey& sender : left) LeaveJob(job, sender);
   for (auto& [name, host] : job->hosts) {
@@ -411,12 +435,14 @@ void CollectorCore::LookForSilence(Job* job) {
     if (silent < options_.silent_after_ns || host.seen.alive.empty()) continue;
     if (!host.silent) {
       host.silent = true;
-      actions_->Say(absl::StrCat("job ", job->name, ": the agent of ", name, " has gone silent (ranks ", host.ranks.Text(), ")"));
+      actions_->Say(
+          absl::StrCat("job ", job->name, ": the agent of ", name, " has gone silent (ranks ", host.ranks.Text(), ")"));
     }
     // Through a relay now?
     bool moved = false;
     for (const auto& [at, relay] : job->relays) {
-      if (!relay.silent && relay.heard_ns > host.heard_ns && relay.seen.alive.ContainsAll(host.seen.alive)) moved = true;
+      if (!relay.silent && relay.heard_ns > host.heard_ns && relay.seen.alive.ContainsAll(host.seen.alive))
+        moved = true;
     }
     if (moved) {
       job->detector.progress().Forget(host.child, now_);
@@ -436,7 +462,8 @@ void CollectorCore::LookForSilence(Job* job) {
     }
     if (!entry.silent) {
       entry.silent = true;
-      actions_->Say(absl::StrCat("job ", job->name, ": the relay on ", entry.host, " has gone silent (", entry.hosts, " agents behind it)"));
+      actions_->Say(absl::StrCat("job ", job->name, ": the relay on ", entry.host, " has gone silent (", entry.hosts,
+                                 " agents behind it)"));
     }
     Ranks others;
     for (const auto& [name, host] : job->hosts) {

@@ -13,7 +13,6 @@ using testing::Fleet;
 using testing::FleetAgent;
 using testing::Hung;
 
-
 class CoreJobsTest : public testing::FleetTest {};
 
 TEST_F(CoreJobsTest, TwoJobsOfOneNameAreToldApart) {
@@ -116,7 +115,8 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   EXPECT_FALSE(fleet.Heard("claimed"));
   // What an agent cannot see is said of the job that it may be missing in, once.
   ASSERT_EQ(fleet.core->StatusOf("train").blind_size(), 1);
-  EXPECT_EQ(fleet.core->StatusOf("train").blind(0), "node3: no new rings are found: /mnt/nfs has not answered for 120 s");
+  EXPECT_EQ(fleet.core->StatusOf("train").blind(0),
+            "node3: no new rings are found: /mnt/nfs has not answered for 120 s");
   EXPECT_EQ(fleet.core->StatusOf("train#2").blind_size(), 0);
   // One of them is late: the other moves.
   LateReport late;
@@ -263,7 +263,8 @@ TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatCounts) {
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "late");
 }
 
-// Whoever lost an agent's connection calls it silent for a while; where the agent speaks for itself by now, nothing is missing.
+// Whoever lost an agent's connection calls it silent for a while; where the agent speaks for itself by now, nothing is
+// missing.
 TEST_F(CoreJobsTest, AnAgentThatSpeaksForItselfIsNotSilentBehindARelay) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.agents[3].connected = false;

@@ -1,4 +1,5 @@
-// Digests and samples that come late, in another order, or not at all: what is decided rests on what is known, and comes in time.
+// Digests and samples that come late, in another order, or not at all: what is decided rests on what is known, and
+// comes in time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -17,15 +18,17 @@
 namespace lockstep {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Fleet;
 using testing::FleetAgent;
+using ::testing::HasSubstr;
 using testing::HostFault;
 
 constexpr int kCulprit = 5;
 
 // Of all ranks, the first time.
-bool IsFull(const CollectRequest& request) { return request.phase() == CollectRequest::DIGEST && request.ranks().first().empty(); }
+bool IsFull(const CollectRequest& request) {
+  return request.phase() == CollectRequest::DIGEST && request.ranks().first().empty();
+}
 
 class LateAnswers : public ::testing::Test {
  protected:
@@ -75,7 +78,8 @@ class LateAnswers : public ::testing::Test {
   std::string out_;
 };
 
-// Under load nobody answers within two seconds: that is no reason to analyse nothing and have all of them do it once more.
+// Under load nobody answers within two seconds: that is no reason to analyse nothing and have all of them do it once
+// more.
 TEST_F(LateAnswers, ARoundWaitsForItsFirstAnswer) {
   const auto fleet = Stalled(2);
   for (FleetAgent& agent : fleet->agents) {
@@ -174,7 +178,8 @@ TEST_F(LateAnswers, WhoIsMissingIsAskedOnceMore) {
   EXPECT_EQ(Ranks::FromOrNone(agent.requests[1].ranks()), Ranks::Of(agent.ranks));
   for (const FleetAgent& other : fleet->agents) {
     if (&other == &agent) continue;
-    for (const CollectRequest& request : other.requests) EXPECT_TRUE(IsFull(request) || request.phase() != CollectRequest::DIGEST);
+    for (const CollectRequest& request : other.requests)
+      EXPECT_TRUE(IsFull(request) || request.phase() != CollectRequest::DIGEST);
   }
 }
 

@@ -5,26 +5,29 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/time_units.h"
-#include "collector/service/core.h"
 #include "collector/common/say.h"
+#include "collector/service/core.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int64_t kSaySame = 30 * kSecond;
-constexpr size_t kMostSampleRequests = 64;  // of which answers are still used
+constexpr size_t kMostSampleRequests = 64;                             // of which answers are still used
 constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;  // answers that wait while a round is judged
 
 // "rank 878 (RANK_NOT_ARRIVED)", "ranks 8 and 7 more (...)".
 std::string FirstCulprit(const Finding& finding) {
   const int culprits = finding.culprit_ranks_size();
-  return absl::StrCat(culprits == 0   ? "nobody to be named"
-                      : culprits == 1 ? absl::StrCat("rank ", finding.culprit_ranks(0))
-                                      : absl::StrCat("ranks ", finding.culprit_ranks(0), " and ", culprits - 1, " more"),
+  return absl::StrCat(culprits == 0 ? "nobody to be named"
+                      : culprits == 1
+                          ? absl::StrCat("rank ", finding.culprit_ranks(0))
+                          : absl::StrCat("ranks ", finding.culprit_ranks(0), " and ", culprits - 1, " more"),
                       " (", FindingKind_Name(finding.kind()), ")");
 }
 
-bool IsStall(VerdictKind kind) { return kind == VERDICT_HUNG || kind == VERDICT_DESYNC || kind == VERDICT_CRASHED; }
+bool IsStall(VerdictKind kind) {
+  return kind == VERDICT_HUNG || kind == VERDICT_DESYNC || kind == VERDICT_CRASHED;
+}
 
 }  // namespace
 
@@ -36,7 +39,8 @@ void CollectorCore::OnDigest(const wire::Received& received) {
   bool sample = false;
   for (const auto& [key, candidate] : jobs_) {
     sample = candidate->sample_requests.count(request) != 0;
-    if (!sample && (request == 0 || (candidate->full_request != request && candidate->again_request != request))) continue;
+    if (!sample && (request == 0 || (candidate->full_request != request && candidate->again_request != request)))
+      continue;
     job = candidate.get();
     break;
   }
@@ -68,7 +72,8 @@ void CollectorCore::OnDigest(const wire::Received& received) {
   sample ? OnSample(job, ranks, std::move(digest)) : OnFullDigest(job, host, ranks, std::move(digest));
 }
 
-void CollectorCore::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest) {
+void CollectorCore::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks,
+                                 std::shared_ptr<DigestEnvelope> digest) {
   const uint64_t request = digest->request();
   if (job->request != job->full_request || job->analysing) {
     if (job->complete.count(host) != 0) return;
@@ -94,7 +99,8 @@ void CollectorCore::OnFullDigest(Job* job, const std::string& host, const Ranks&
     }
   }
   job->got.Unite(ranks);
-  actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, digest, now = now_] { round->Add(*digest, now); }, [](int64_t) {}});
+  actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, digest, now = now_] { round->Add(*digest, now); },
+                  [](int64_t) {}});
 }
 
 // Of whichever sample it is the answer: a slow agent's comes when the next has been asked for.
@@ -118,7 +124,8 @@ void CollectorCore::OnSample(Job* job, const Ranks& ranks, std::shared_ptr<Diges
     job->got.Unite(ranks);
     job->digest_ns = now_;
   }
-  actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, digest, asked_ns, now = now_] { round->Sample(*digest, asked_ns, now); },
+  actions_->Work({CoreTask::Lane::kAnalysis,
+                  [round = job->round, digest, asked_ns, now = now_] { round->Sample(*digest, asked_ns, now); },
                   [](int64_t) {}});
 }
 
@@ -205,7 +212,8 @@ bool CollectorCore::RoundIsIn(Job* job) {
   if (since >= options_.digest_most_ns) return true;
   const int64_t quiet = now_ - job->digest_ns;
   if (job->samples) return since >= options_.digest_least_ns && quiet >= options_.digest_quiet_ns;
-  // As long as nobody has answered they may all be slow: asking again, or going on without them, would only make them slower.
+  // As long as nobody has answered they may all be slow: asking again, or going on without them, would only make them
+  // slower.
   if (job->got.empty() || since < std::max(options_.digest_least_ns, job->patience_ns)) return false;
   if (quiet < std::max(options_.digest_quiet_ns, since / 4)) return false;
   if (job->again_request != 0) return true;
@@ -236,7 +244,8 @@ void CollectorCore::FinishRound(Job* job) {
   const std::shared_ptr<bool> alive = alive_;
   ++tasks_out_;
   if (job->samples) {
-    actions_->Work({CoreTask::Lane::kAnalysis, [round] { round->LookForRoot(); }, [this, alive, key](int64_t now) {
+    actions_->Work({CoreTask::Lane::kAnalysis, [round] { round->LookForRoot(); },
+                    [this, alive, key](int64_t now) {
                       if (!*alive) return;
                       --tasks_out_;
                       now_ = std::max(now_, now);
@@ -280,9 +289,11 @@ void CollectorCore::AfterAnalysis(Job* job) {
   if (job->said_round_ns == 0 || job->by_hand || now_ - job->said_round_ns > kSaySame) {
     job->said_round_ns = now_;
     const Verdict& verdict = job->round->verdict();
-    actions_->Say(absl::StrCat("job ", job->name, ": digests of ", CountText(job->round->ranks()), " of ", CountText(static_cast<uint64_t>(std::max(0, job->world_size))),
-                               " ranks in ", DurationText(job->digests_in_ns - job->asked_ns), ", read in ", DurationText(now_ - job->digests_in_ns), ": ",
-                               verdict.findings_size() == 0 ? VerdictName(verdict.verdict()) : FirstCulprit(verdict.findings(0))));
+    actions_->Say(absl::StrCat(
+        "job ", job->name, ": digests of ", CountText(job->round->ranks()), " of ",
+        CountText(static_cast<uint64_t>(std::max(0, job->world_size))), " ranks in ",
+        DurationText(job->digests_in_ns - job->asked_ns), ", read in ", DurationText(now_ - job->digests_in_ns), ": ",
+        verdict.findings_size() == 0 ? VerdictName(verdict.verdict()) : FirstCulprit(verdict.findings(0))));
   }
   if (job->by_hand) {
     job->by_hand = false;
@@ -302,12 +313,15 @@ void CollectorCore::Judge(Job* job, bool all_ranks) {
   Decide(job, decision);
   if (decision.hung()) return Declare(job, &decision);
   for (Job::HeldSample& sample : held) {
-    actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, sample] { round->Sample(*sample.digest, sample.asked_ns, sample.received_ns); },
-                    [](int64_t) {}});
+    actions_->Work(
+        {CoreTask::Lane::kAnalysis,
+         [round = job->round, sample] { round->Sample(*sample.digest, sample.asked_ns, sample.received_ns); },
+         [](int64_t) {}});
   }
 }
 
-// By an earlier life of this collector. The job may have stood still all the while; and who is told of it, is told once.
+// By an earlier life of this collector. The job may have stood still all the while; and who is told of it, is told
+// once.
 bool CollectorCore::WasDeclared(Job* job) {
   const std::string identity = job->identity.SerializeAsString();
   for (auto before = before_.begin(); before != before_.end(); ++before) {
@@ -363,7 +377,8 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
         ++job->restarts_inside;
         job->restarted_real_ns = RealNow();
       }
-      actions_->Say(absl::StrCat("job ", job->name, ": recovered after ", DurationText(decision.age_ns), ": ", decision.reason));
+      actions_->Say(
+          absl::StrCat("job ", job->name, ": recovered after ", DurationText(decision.age_ns), ": ", decision.reason));
       break;
     case Level::kMoving:
       break;

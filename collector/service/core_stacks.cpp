@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "collector/service/core.h"
 #include "collector/common/say.h"
+#include "collector/service/core.h"
 
 namespace lockstep {
 namespace {
@@ -57,9 +57,11 @@ void CollectorCore::TickFreshStacks() {
     reply.set_request(fresh.client_request);
     Ranks left = fresh.wanted;
     left.Subtract(fresh.got);
-    for (const auto& line : absl::StrSplit(fresh.tree.Text(kMostLines), '\n', absl::SkipEmpty())) reply.add_lines(std::string(line));
+    for (const auto& line : absl::StrSplit(fresh.tree.Text(kMostLines), '\n', absl::SkipEmpty()))
+      reply.add_lines(std::string(line));
     for (const std::string& line : fresh.refused) reply.add_lines(line);
-    if (!left.empty()) reply.add_lines(absl::StrCat("nothing came of ranks ", left.Text(), " in ", DurationText(options_.evidence_ns)));
+    if (!left.empty())
+      reply.add_lines(absl::StrCat("nothing came of ranks ", left.Text(), " in ", DurationText(options_.evidence_ns)));
     reply.set_done(true);
     Send(fresh.to, wire::Type::kClientReply, reply);
     return true;

@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "collector/service/core.h"
+#include "analyzer/util/time_units.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,24 +11,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
-#include "analyzer/testing/job.h"
-#include "analyzer/load/load.h"
 #include "analyzer/evidence/merged_stacks.h"
+#include "analyzer/load/load.h"
+#include "analyzer/testing/job.h"
 #include "collector/testing/fleet.h"
 
 namespace lockstep {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Fleet;
 using testing::FleetAgent;
+using ::testing::HasSubstr;
 using testing::HostFault;
 using testing::Hung;
 
 constexpr int64_t kHour = 3600 * kSecond;
 
 class CollectorCoreTest : public testing::FleetTest {};
-
 
 TEST_F(CollectorCoreTest, AQuietJobIsLeftAloneForAnHour) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
@@ -213,12 +212,14 @@ TEST_F(CollectorCoreTest, AgentsThatConnectedAnewToTheirRelayAreReachedAllTheSam
     fleet.Pass(60 * kSecond);
     fleet.stop_ns = fleet.now;
     const auto asked = [&](CollectRequest::Phase phase) {
-      return std::any_of(fleet.agents[2].requests.begin(), fleet.agents[2].requests.end(), [&](const CollectRequest& r) { return r.phase() == phase; });
+      return std::any_of(fleet.agents[2].requests.begin(), fleet.agents[2].requests.end(),
+                         [&](const CollectRequest& r) { return r.phase() == phase; });
     };
     if (before_evidence) {
       ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.decisions.empty(); }));
     } else {
-      for (FleetAgent& agent : fleet.agents) agent.sends_files = false;  // what it was asked for is lost with the connection
+      for (FleetAgent& agent : fleet.agents)
+        agent.sends_files = false;  // what it was asked for is lost with the connection
       ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return asked(CollectRequest::EVERYTHING); }));
       for (FleetAgent& agent : fleet.agents) agent.sends_files = true, agent.requests.clear();
     }
@@ -286,7 +287,8 @@ TEST_F(CollectorCoreTest, ACollectorStartedAnewInTheMiddleOfGatheringGoesOn) {
       for (const FleetAgent& agent : fleet.agents) count += agent.acknowledged.size();
       return count > acknowledged.size();
     });
-    for (const FleetAgent& agent : fleet.agents) acknowledged.insert(agent.acknowledged.begin(), agent.acknowledged.end());
+    for (const FleetAgent& agent : fleet.agents)
+      acknowledged.insert(agent.acknowledged.begin(), agent.acknowledged.end());
     fleet.lose_acks = false;
     fleet.Restart(100 + static_cast<uint64_t>(life));
   }
@@ -373,7 +375,8 @@ TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Phases, KilledIn, ::testing::Values("digests", "verdict", "told", "evidence", "everything", "final"),
+INSTANTIATE_TEST_SUITE_P(Phases, KilledIn,
+                         ::testing::Values("digests", "verdict", "told", "evidence", "everything", "final"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Of one communicator of two hosts: what one of its ranks hashes at one number.
@@ -410,7 +413,8 @@ TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
     return count;
   };
   for (FleetAgent& agent : fleet.agents) fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, 112, 7));
-  for (FleetAgent& agent : fleet.agents) fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, 128, agent.host == "node2" ? 9 : 8));
+  for (FleetAgent& agent : fleet.agents)
+    fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, 128, agent.host == "node2" ? 9 : 8));
   fleet.Pass(5 * kSecond);
   EXPECT_FALSE(fleet.Heard("issued different operations")) << "seen once";
   EXPECT_GE(everything(), 4u);
@@ -423,7 +427,8 @@ TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
   }
   const size_t before = everything();
   for (uint64_t seq = 144; seq < 512; seq += 16) {
-    for (FleetAgent& agent : fleet.agents) fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, seq, agent.host == "node2" ? seq : 8));
+    for (FleetAgent& agent : fleet.agents)
+      fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, seq, agent.host == "node2" ? seq : 8));
   }
   EXPECT_TRUE(fleet.Heard("issued different operations"));
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.core->busy(); }));
@@ -558,7 +563,6 @@ TEST_F(CollectorCoreTest, TenThousandCommunicatorsAreAFewLines) {
   for (const CommunicatorStatus& line : status.communicators()) stands_for += line.alike();
   EXPECT_EQ(stands_for, 10000u);
 }
-
 
 TEST_F(CollectorCoreTest, APauseOfTheCollectorIsHeldAgainstNobody) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);

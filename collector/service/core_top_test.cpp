@@ -10,20 +10,19 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/util/time_units.h"
-#include "collector/testing/fleet.h"
 #include "collector/common/rank_set.h"
+#include "collector/testing/fleet.h"
 
 namespace lockstep {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using testing::Fleet;
 using testing::FleetAgent;
+using ::testing::HasSubstr;
 using testing::HostFault;
-
+using ::testing::StartsWith;
 
 class CoreTopTest : public ::testing::Test {
  protected:
@@ -35,7 +34,8 @@ class CoreTopTest : public ::testing::Test {
     job.ranks[5].host_fault = HostFault::kStall;
     job.ranks[5].host_fault_at = job.Find(5, "dp", 2);
     bundle_ = job.Run();
-    for (size_t i = 0; i < bundle_.comms.size(); ++i) bundle_.comms[i].id = absl::StrCat(absl::Hex(0xc0 + i, absl::kZeroPad16));  // as rings have them
+    for (size_t i = 0; i < bundle_.comms.size(); ++i)
+      bundle_.comms[i].id = absl::StrCat(absl::Hex(0xc0 + i, absl::kZeroPad16));  // as rings have them
   }
   void TearDown() override { std::filesystem::remove_all(out_); }
   std::string out_;
@@ -76,9 +76,11 @@ TEST_F(CoreTopTest, AHangWithItsHardwareItsVictimsAndItsLateArrivals) {
   const JobStatus status = fleet.core->StatusOf("train");
   ASSERT_EQ(status.state(), "hung");
   EXPECT_THAT(status.hardware(), ::testing::ElementsAre(AllOf(HasSubstr(" s ago: node2: Xid 79 on GPU 1: NVRM"))));
-  EXPECT_THAT(status.blind(), Contains(AllOf(StartsWith("hardware errors not read on node"), HasSubstr("Operation not permitted"))));
+  EXPECT_THAT(status.blind(),
+              Contains(AllOf(StartsWith("hardware errors not read on node"), HasSubstr("Operation not permitted"))));
   ASSERT_GT(status.late_arrivals_size(), 0);
-  EXPECT_THAT(status.late_arrivals(0), AllOf(HasSubstr(" s ago: "), HasSubstr(" #"), HasSubstr("rank"), HasSubstr("(limit 5.0 s)")));
+  EXPECT_THAT(status.late_arrivals(0),
+              AllOf(HasSubstr(" s ago: "), HasSubstr(" #"), HasSubstr("rank"), HasSubstr("(limit 5.0 s)")));
   EXPECT_TRUE(fleet.Heard("late: ")) << absl::StrJoin(fleet.said, "\n");
   // The root first, by its name in what the others are victims of, and what they are in.
   ASSERT_GT(status.communicators_size(), 1);
@@ -100,7 +102,8 @@ TEST_F(CoreTopTest, AHangWithItsHardwareItsVictimsAndItsLateArrivals) {
   EXPECT_EQ(later.hardware_size(), 1) << "as long as the incident is the last one";
 }
 
-// Members of whom no agent ever spoke are no victims and no culprits: they are said to be unknown, and judged only after a while.
+// Members of whom no agent ever spoke are no victims and no culprits: they are said to be unknown, and judged only
+// after a while.
 TEST_F(CoreTopTest, MembersWithoutAnAgentAreNotRecorded) {
   Fleet fleet(bundle_, 2, out_);
   fleet.agents[3].connected = false;

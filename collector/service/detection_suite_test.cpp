@@ -1,5 +1,5 @@
-// Labelled: what must never be called a hang at default settings, and what must always be found, at 8 and at some hundred
-// ranks. Everything that decides is what runs in production; see detection_job.h.
+// Labelled: what must never be called a hang at default settings, and what must always be found, at 8 and at some
+// hundred ranks. Everything that decides is what runs in production; see detection_job.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,10 +29,10 @@ struct Case {
   const char* name;
   std::function<void(JobPlan*)> change;
   int64_t run_ns = 2 * kMinute;
-  int64_t steps = 1;        // quiet: so many must be done, or the case does not show what it says
-  bool late = true;         // quiet: it is long enough to be late
-  const char* rule = "";    // of the decision
-  int64_t limit_ns = 0;     // true: what the decision must rest on
+  int64_t steps = 1;      // quiet: so many must be done, or the case does not show what it says
+  bool late = true;       // quiet: it is long enough to be late
+  const char* rule = "";  // of the decision
+  int64_t limit_ns = 0;   // true: what the decision must rest on
   int culprit = -1;
 };
 void PrintTo(const Case& c, std::ostream* out) {
@@ -94,67 +94,101 @@ void Add(JobPlan* plan, int rank, int64_t step, Doing doing, int64_t for_ns) {
 }
 
 const Case kQuiet[] = {
-    {"FirstOperation", [](JobPlan* p) { p->slow.push_back({0, 2, 100 * kSecond, 1000, -1}); }, 3 * kMinute},
-    {"WarmUp", [](JobPlan* p) {
+    {"FirstOperation",
+     [](JobPlan* p) {
+       p->slow.push_back({0, 2, 100 * kSecond, 1000, -1});
+     },
+     3 * kMinute},
+    {"WarmUp",
+     [](JobPlan* p) {
        for (int64_t step = 0; step < 3; ++step) {
          Add(p, 1, step, Doing::kCompute, 45 * kSecond);
          p->slow.push_back({step, 1, 4 * kSecond, 1000, -1});
        }
-     }, 4 * kMinute, 10},
-    {"LoadsItsModelBeforeItsSecondCommunicator", [](JobPlan* p) { Add(p, 2, -1, Doing::kIo, 15 * kMinute); }, 17 * kMinute, 10},
+     },
+     4 * kMinute, 10},
+    {"LoadsItsModelBeforeItsSecondCommunicator", [](JobPlan* p) { Add(p, 2, -1, Doing::kIo, 15 * kMinute); },
+     17 * kMinute, 10},
     {"FirstCheckpointWithIO", [](JobPlan* p) { Add(p, 0, 20, Doing::kIo, 180 * kSecond); }, 5 * kMinute, 100},
-    {"FirstCheckpointOfEveryRankWithIO", [](JobPlan* p) {
+    {"FirstCheckpointOfEveryRankWithIO",
+     [](JobPlan* p) {
        for (int rank = 0; rank < p->ranks; ++rank) Add(p, rank, 20, Doing::kIo, (100 + rank * 80 / p->ranks) * kSecond);
-     }, 5 * kMinute, 100},
+     },
+     5 * kMinute, 100},
     {"CheckpointInBursts", [](JobPlan* p) { Add(p, 0, 20, Doing::kIoBursts, 180 * kSecond); }, 5 * kMinute, 100},
     {"Evaluation", [](JobPlan* p) { Add(p, 0, 60, Doing::kCompute, 10 * kMinute); }, 12 * kMinute, 100},
     {"EvaluationOnTheGpu", [](JobPlan* p) { Add(p, 0, 60, Doing::kGpu, 10 * kMinute); }, 12 * kMinute, 100},
     {"Recompilation", [](JobPlan* p) { Add(p, 3, 60, Doing::kCompute, 4 * kMinute); }, 6 * kMinute, 100},
-    {"TwoGigabytesUnderWhatTheyNeed", [](JobPlan* p) { p->slow.push_back({60, 2, 38 * kSecond, 500'000'000, -1}); }, 3 * kMinute, 100},
-    {"IdleCommunicators", [](JobPlan* p) {
+    {"TwoGigabytesUnderWhatTheyNeed",
+     [](JobPlan* p) {
+       p->slow.push_back({60, 2, 38 * kSecond, 500'000'000, -1});
+     },
+     3 * kMinute, 100},
+    {"IdleCommunicators",
+     [](JobPlan* p) {
        for (int rank = 0; rank < p->ranks; ++rank) Add(p, rank, 20, Doing::kServe, 20 * kMinute);
-     }, 21 * kMinute, 25, false},
-    {"FollowersWaitForAServerWithoutRequests", [](JobPlan* p) { Add(p, 0, 20, Doing::kServe, 20 * kMinute); }, 21 * kMinute, 25},
-    {"GraphReplays", [](JobPlan* p) {
+     },
+     21 * kMinute, 25, false},
+    {"FollowersWaitForAServerWithoutRequests", [](JobPlan* p) { Add(p, 0, 20, Doing::kServe, 20 * kMinute); },
+     21 * kMinute, 25},
+    {"GraphReplays",
+     [](JobPlan* p) {
        p->operations_a_launch = 1000;
        p->launch_ns = 9 * kSecond;
-     }, 10 * kMinute, 50},
+     },
+     10 * kMinute, 50},
     {"StorageHiccup", [](JobPlan* p) { Add(p, 2, 60, Doing::kTrickle, kMinute); }, 3 * kMinute, 100},
     {"FileServerFailsOver", [](JobPlan* p) { Add(p, 2, 60, Doing::kDisk, 25 * kSecond); }, 3 * kMinute, 100},
-    {"WithoutMarks", [](JobPlan* p) {
+    {"WithoutMarks",
+     [](JobPlan* p) {
        p->marks = false;
        Add(p, 0, 60, Doing::kCompute, 3 * kMinute);
-     }, 5 * kMinute, 100},
+     },
+     5 * kMinute, 100},
 };
 
 const Case kTrue[] = {
     {"Death", [](JobPlan* p) { Add(p, 5, 40, Doing::kDead, kEver); }, 3 * kMinute, 0, true, "dead", kSecond, 5},
-    {"Sigstop", [](JobPlan* p) { Add(p, 5, 40, Doing::kStopped, kEver); }, 3 * kMinute, 0, true, "stopped", 5 * kSecond, 5},
-    {"DState", [](JobPlan* p) { Add(p, 5, 40, Doing::kDisk, kEver); }, 3 * kMinute, 0, true, "storage stall", 30 * kSecond, 5},
-    {"LostHost", [](JobPlan* p) {
+    {"Sigstop", [](JobPlan* p) { Add(p, 5, 40, Doing::kStopped, kEver); }, 3 * kMinute, 0, true, "stopped", 5 * kSecond,
+     5},
+    {"DState", [](JobPlan* p) { Add(p, 5, 40, Doing::kDisk, kEver); }, 3 * kMinute, 0, true, "storage stall",
+     30 * kSecond, 5},
+    {"LostHost",
+     [](JobPlan* p) {
        p->lost_host = 1;
        p->lost_ns = 40 * kSecond;
-     }, 3 * kMinute, 0, true, "lost host", 10 * kSecond, -1},
-    {"InitThatNeverCompletes", [](JobPlan* p) { Add(p, 5, -1, Doing::kSleep, kEver); }, 5 * kMinute, 0, true, "host stall", 0, 5},
-    {"AWaitOutsideNccl", [](JobPlan* p) { Add(p, 5, 40, Doing::kSleep, kEver); }, 3 * kMinute, 0, true, "host stall", 9 * kSecond, 5},
-    {"AWaitOutsideNcclWithoutMarks", [](JobPlan* p) {
+     },
+     3 * kMinute, 0, true, "lost host", 10 * kSecond, -1},
+    {"InitThatNeverCompletes", [](JobPlan* p) { Add(p, 5, -1, Doing::kSleep, kEver); }, 5 * kMinute, 0, true,
+     "host stall", 0, 5},
+    {"AWaitOutsideNccl", [](JobPlan* p) { Add(p, 5, 40, Doing::kSleep, kEver); }, 3 * kMinute, 0, true, "host stall",
+     9 * kSecond, 5},
+    {"AWaitOutsideNcclWithoutMarks",
+     [](JobPlan* p) {
        p->marks = false;
        Add(p, 5, 40, Doing::kSleep, kEver);
-     }, 3 * kMinute, 0, true, "host stall", 9 * kSecond, 5},
-    {"AGpuThatStandsStill", [](JobPlan* p) { p->slow.push_back({40, 2, kEver, 1000, 5}); }, 3 * kMinute, 0, true, "gpu stall",
-     10 * kSecond, 5},
-    {"TheSameCheckpointWithoutIO", [](JobPlan* p) { Add(p, 0, 20, Doing::kSleep, 180 * kSecond); }, 5 * kMinute, 0, true,
-     "host stall", 9 * kSecond, 0},
-    {"ACheckpointThatStopsHalfway", [](JobPlan* p) {
+     },
+     3 * kMinute, 0, true, "host stall", 9 * kSecond, 5},
+    {"AGpuThatStandsStill",
+     [](JobPlan* p) {
+       p->slow.push_back({40, 2, kEver, 1000, 5});
+     },
+     3 * kMinute, 0, true, "gpu stall", 10 * kSecond, 5},
+    {"TheSameCheckpointWithoutIO", [](JobPlan* p) { Add(p, 0, 20, Doing::kSleep, 180 * kSecond); }, 5 * kMinute, 0,
+     true, "host stall", 9 * kSecond, 0},
+    {"ACheckpointThatStopsHalfway",
+     [](JobPlan* p) {
        p->more = [](int rank, int64_t step, int64_t, std::mt19937_64*) -> std::optional<Pause> {
          if (rank != 0 || step != 21) return std::nullopt;
          return Pause{0, 21, Doing::kSleep, kEver};
        };
        Add(p, 0, 20, Doing::kIo, 90 * kSecond);
-     }, 5 * kMinute, 0, true, "host stall", 9 * kSecond, 0},
+     },
+     5 * kMinute, 0, true, "host stall", 9 * kSecond, 0},
 };
 
-INSTANTIATE_TEST_SUITE_P(Suite, Quiet, ::testing::Combine(::testing::ValuesIn(kQuiet), ::testing::Values(8, 256)), Name);
+INSTANTIATE_TEST_SUITE_P(Suite, Quiet, ::testing::Combine(::testing::ValuesIn(kQuiet), ::testing::Values(8, 256)),
+                         Name);
 INSTANTIATE_TEST_SUITE_P(Suite, True, ::testing::Combine(::testing::ValuesIn(kTrue), ::testing::Values(8, 256)), Name);
 
 // Stragglers, garbage collection, hiccups of the storage, checkpoints every half hour, evaluations every four.
@@ -184,11 +218,11 @@ TEST_P(NoisyDay, IsNeverHung) {
     };
     if (step == checkpoint_step) return Pause{rank, step, Doing::kIo, seconds(20, 180)};
     if (step == evaluation_step && rank == 0) return Pause{rank, step, Doing::kCompute, 10 * kMinute};
-    if (chance(800)) return Pause{rank, step, Doing::kTrickle, kMinute};             // the storage hiccups
-    if (chance(2000)) return Pause{rank, step, Doing::kDisk, seconds(5, 25)};        // a file server fails over
-    if (chance(200)) return Pause{rank, step, Doing::kCompute, seconds(1, 8)};       // garbage collection
-    if (chance(300)) return Pause{rank, step, Doing::kSleep, seconds(1, 4)};         // the loader is behind
-    if (chance(1000)) return Pause{rank, step, Doing::kCompute, seconds(60, 240)};   // compiles anew
+    if (chance(800)) return Pause{rank, step, Doing::kTrickle, kMinute};            // the storage hiccups
+    if (chance(2000)) return Pause{rank, step, Doing::kDisk, seconds(5, 25)};       // a file server fails over
+    if (chance(200)) return Pause{rank, step, Doing::kCompute, seconds(1, 8)};      // garbage collection
+    if (chance(300)) return Pause{rank, step, Doing::kSleep, seconds(1, 4)};        // the loader is behind
+    if (chance(1000)) return Pause{rank, step, Doing::kCompute, seconds(60, 240)};  // compiles anew
     return std::nullopt;
   };
   WatchedJob job(plan);
@@ -198,8 +232,8 @@ TEST_P(NoisyDay, IsNeverHung) {
   EXPECT_GT(job.steps(), hours * 60);
 }
 INSTANTIATE_TEST_SUITE_P(Suite, NoisyDay,
-                         ::testing::Values(std::tuple(uint64_t{1}, 8, 24), std::tuple(uint64_t{2}, 8, 24), std::tuple(uint64_t{3}, 8, 24),
-                                           std::tuple(uint64_t{4}, 64, 4)));
+                         ::testing::Values(std::tuple(uint64_t{1}, 8, 24), std::tuple(uint64_t{2}, 8, 24),
+                                           std::tuple(uint64_t{3}, 8, 24), std::tuple(uint64_t{4}, 64, 4)));
 
 }  // namespace
 }  // namespace lockstep::testing

@@ -68,11 +68,13 @@ bool AllMembers(const CommunicatorInfo& info, uint64_t most, const Told& told) {
   return named > 0;
 }
 
-// Of what a ring says of a communicator beyond its place and progress, what an analysis looks at. The rest (device, generation, times of
-// single peers) would be a fifth of what the round holds at a hundred thousand ranks; the host's own file has it.
+// Of what a ring says of a communicator beyond its place and progress, what an analysis looks at. The rest (device,
+// generation, times of single peers) would be a fifth of what the round holds at a hundred thousand ranks; the host's
+// own file has it.
 bool AnalysisNeeds(const ring::CommSnapshot& recorded) {
   return !recorded.blocking || recorded.peers_lost != 0 || recorded.async_error_ns != 0 || !recorded.excluded.empty() ||
-         std::any_of(recorded.peers.begin(), recorded.peers.end(), [](const ring::PeerProgress& peer) { return peer.signals != 0 || peer.waited != 0; });
+         std::any_of(recorded.peers.begin(), recorded.peers.end(),
+                     [](const ring::PeerProgress& peer) { return peer.signals != 0 || peer.waited != 0; });
 }
 
 RankMotion MotionIn(const RankDigest& digest) {
@@ -86,8 +88,8 @@ RankMotion MotionIn(const RankDigest& digest) {
 }  // namespace
 
 int32_t RankOfDigest(const std::string& packed) {
-  using google::protobuf::io::CodedInputStream;
   using google::protobuf::internal::WireFormatLite;
+  using google::protobuf::io::CodedInputStream;
   CodedInputStream in(reinterpret_cast<const uint8_t*>(packed.data()), static_cast<int>(packed.size()));
   while (const uint32_t tag = in.ReadTag()) {
     if (tag != (1 << 3 | 2)) {
@@ -113,18 +115,24 @@ int32_t RankOfDigest(const std::string& packed) {
 
 void DigestRound::Add(const DigestEnvelope& digest, int64_t received_ns) {
   if (!digest.host().empty() && (!digest.rack().empty() || !digest.leaf_switch().empty())) {
-    builder_.AddPlace({CleanUtf8(digest.host(), 256), CleanUtf8(digest.rack(), 256), CleanUtf8(digest.leaf_switch(), 256)});
+    builder_.AddPlace(
+        {CleanUtf8(digest.host(), 256), CleanUtf8(digest.rack(), 256), CleanUtf8(digest.leaf_switch(), 256)});
   }
   if (!digest.refused().empty()) {
-    builder_.AddProblem({"", -1, absl::StrCat(CleanUtf8(digest.host(), 256), " gave no digest: ", CleanUtf8(digest.refused(), 512)), -1});
+    builder_.AddProblem(
+        {"", -1, absl::StrCat(CleanUtf8(digest.host(), 256), " gave no digest: ", CleanUtf8(digest.refused(), 512)),
+         -1});
   }
   for (const std::string& packed : digest.ranks()) AddRank(digest, packed, received_ns);
   // A host's list of its own ranks is worth no memory once these have told of themselves; there are thousands.
-  const auto told = [this](int64_t rank) { return rank >= 0 && rank < kMaxRanks && motion_.contains(static_cast<int32_t>(rank)); };
+  const auto told = [this](int64_t rank) {
+    return rank >= 0 && rank < kMaxRanks && motion_.contains(static_cast<int32_t>(rank));
+  };
   for (const std::string& packed : digest.communicators()) {
     CommunicatorInfo info;
     if (!wire::CheckShape(packed, info).ok() || !info.ParseFromString(packed)) continue;
-    if (!AllMembers(info, static_cast<uint64_t>(digest.ranks_size()), told)) builder_.AddComm(FactsOf(info), MembersOf(info));
+    if (!AllMembers(info, static_cast<uint64_t>(digest.ranks_size()), told))
+      builder_.AddComm(FactsOf(info), MembersOf(info));
   }
 }
 
@@ -134,12 +142,14 @@ void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed,
   RankDigest& digest = packed.size() <= kReusedBytes ? digest_ : large;
   const auto refuse = [&](const std::string& why) {
     if (++malformed_ <= kMostProblems) {
-      builder_.AddProblem({"", -1, absl::StrCat("a digest from ", CleanUtf8(host.host(), 256), " cannot be used: ", why), -1});
+      builder_.AddProblem(
+          {"", -1, absl::StrCat("a digest from ", CleanUtf8(host.host(), 256), " cannot be used: ", why), -1});
     }
   };
   if (!wire::CheckShape(packed, digest).ok() || !digest.ParseFromString(packed)) return refuse("it is no digest");
   const auto comms = static_cast<size_t>(digest.communicators_size());
-  if (comms > kMostMembershipsPerRank || memberships_ + comms > kMostMemberships) return refuse("too many communicators");
+  if (comms > kMostMembershipsPerRank || memberships_ + comms > kMostMemberships)
+    return refuse("too many communicators");
   if (digest.in_flight().count() > kLsdMaxChunkOps) return refuse("too many operations in flight");
   memberships_ += comms;
   LooseRank loose;
@@ -149,7 +159,8 @@ void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed,
   loose.rank.memberships.reserve(comms);
   for (const RankCommunicator& message : digest.communicators()) {
     loose.rank.memberships.push_back(DecodeMembership(message));
-    if (Membership& membership = loose.rank.memberships.back(); !AnalysisNeeds(*membership.recorded)) membership.recorded.Clear();
+    if (Membership& membership = loose.rank.memberships.back(); !AnalysisNeeds(*membership.recorded))
+      membership.recorded.Clear();
     loose.comms.push_back(FactsOf(message));
   }
   if (absl::Status status = DecodeOps(digest.in_flight(), {}, &loose.rank); !status.ok()) {
@@ -159,7 +170,8 @@ void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed,
   CheckReferences(digest, &loose.rank);
   loose.rank.path = DumpFileName(loose.rank.host);
   const int32_t rank = loose.rank.rank;
-  if (!loose.rank.boot_id.empty() && loose.rank.captured_ns > 0) answered_.emplace_back(loose.rank.boot_id, loose.rank.captured_ns);
+  if (!loose.rank.boot_id.empty() && loose.rank.captured_ns > 0)
+    answered_.emplace_back(loose.rank.boot_id, loose.rank.captured_ns);
   motion_[rank] = {MotionIn(digest), 0, received_ns};
   builder_.AddRank(std::move(loose));
 }
@@ -185,7 +197,8 @@ void DigestRound::MarkEnds(const HostClocks& clocks) {
 
 void DigestRound::Analyse(const Facts& facts) {
   for (const DigestHole& hole : facts.holes) builder_.AddProblem({"", -1, hole.text, -1});
-  if (malformed_ > kMostProblems) builder_.AddProblem({"", -1, absl::StrCat(malformed_, " digests could not be used in all"), -1});
+  if (malformed_ > kMostProblems)
+    builder_.AddProblem({"", -1, absl::StrCat(malformed_, " digests could not be used in all"), -1});
   builder_.ExpectRanks(facts.ranks_expected);
   bundle_ = builder_.Finish();
   FillMembers(facts.members, &bundle_);
@@ -318,7 +331,8 @@ std::vector<int32_t> DigestRound::EvidenceRanks(size_t most) const {
     // Its neighbours wait for it directly; farther links are classes of victims, of which one speaks for all.
     const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
     for (const ChainLink& link : finding.chain()) {
-      const bool next = std::any_of(link.waits_for().begin(), link.waits_for().end(), [&](int32_t r) { return culprits.count(r) != 0; });
+      const bool next = std::any_of(link.waits_for().begin(), link.waits_for().end(),
+                                    [&](int32_t r) { return culprits.count(r) != 0; });
       for (int i = 0; i < std::min(link.ranks_size(), next ? 4 : 1); ++i) take(link.ranks(i));
     }
   }

@@ -1,9 +1,10 @@
-// Digests of a job's ranks on their way to a verdict: from messages of hosts to the analysis' bundle, the verdict, and what
-// the detector wants to know of its root. Plain work without I/O: a thread of the collector's does it while another goes on
-// receiving. One thread at a time.
+// Digests of a job's ranks on their way to a verdict: from messages of hosts to the analysis' bundle, the verdict, and
+// what the detector wants to know of its root. Plain work without I/O: a thread of the collector's does it while
+// another goes on receiving. One thread at a time.
 //
-// The ages in an answer were true at a moment between asking for it and receiving it; nobody says at which. They count as of
-// the asking; what is added to the time without activity, which nobody else would contradict, counts from the receiving.
+// The ages in an answer were true at a moment between asking for it and receiving it; nobody says at which. They count
+// as of the asking; what is added to the time without activity, which nobody else would contradict, counts from the
+// receiving.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_DIGEST_ROUND_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_DIGEST_ROUND_H_
 
@@ -12,14 +13,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/model/bundle.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/formats/merge.h"
+#include "analyzer/model/bundle.h"
+#include "collector/common/rank_set.h"
 #include "collector/detect/detector.h"
+#include "collector/detect/root_finding.h"
 #include "collector/service/host_clocks.h"
 #include "collector/service/known_members.h"
-#include "collector/common/rank_set.h"
-#include "collector/detect/root_finding.h"
 #include "proto/verdict.pb.h"
 #include "proto/wire.pb.h"
 
@@ -63,8 +64,8 @@ class DigestRound {
   void StoodStill(int64_t stalled_ns);
   // Where people will find the ranks' files.
   void LiesIn(const std::string& folder);
-  // Newer samples of processes that are in the bundle, asked for at `asked_ns`. They may come in any order: of each rank the
-  // newest that was asked for counts. LookForRoot() uses them.
+  // Newer samples of processes that are in the bundle, asked for at `asked_ns`. They may come in any order: of each
+  // rank the newest that was asked for counts. LookForRoot() uses them.
   void Sample(const DigestEnvelope& digest, int64_t asked_ns, int64_t received_ns);
   // root() anew from the samples since. Linear in all ranks.
   void LookForRoot();
@@ -75,9 +76,11 @@ class DigestRound {
   const Verdict& verdict() const { return verdict_; }
   const RootFinding& root() const { return root_; }
   size_t ranks() const { return bundle_.ranks.size(); }
-  // Whom to ask for evidence: the culprits, those next to them in the chain, one of each class of victims; at most so many.
+  // Whom to ask for evidence: the culprits, those next to them in the chain, one of each class of victims; at most so
+  // many.
   std::vector<int32_t> EvidenceRanks(size_t most) const;
-  // Of whom stacks alone are worth having, in one tree: more of each class of victims, not those of `others`; at most so many.
+  // Of whom stacks alone are worth having, in one tree: more of each class of victims, not those of `others`; at most
+  // so many.
   std::vector<int32_t> StackRanks(size_t most, const std::vector<int32_t>& others) const;
   // How long nobody has moved of those involved in the first finding; -1: not known.
   int64_t still_ns() const { return root_.still_ns; }
@@ -98,9 +101,9 @@ class DigestRound {
   };
   absl::flat_hash_map<int32_t, Motion> motion_;
   int64_t asked_ns_ = 0, now_ns_ = 0;
-  absl::flat_hash_map<int32_t, size_t> place_;   // rank -> index in the bundle
+  absl::flat_hash_map<int32_t, size_t> place_;             // rank -> index in the bundle
   std::vector<std::pair<std::string, int64_t>> answered_;  // boot id, its monotonic clock in the answer
-  RankDigest digest_;  // its memory is used again and again
+  RankDigest digest_;                                      // its memory is used again and again
   int malformed_ = 0;
   size_t memberships_ = 0;
 };

@@ -1,6 +1,6 @@
 // What a round keeps of the digests it is given.
-#include "analyzer/util/time_units.h"
 #include "collector/service/digest_round.h"
+#include "analyzer/util/time_units.h"
 
 #include "analyzer/formats/lsd/columns.h"
 #include "analyzer/formats/lsd/convert.h"
@@ -35,7 +35,8 @@ Membership Member(int32_t rank) {
 
 // One rank's digest as its agent sends it: a communicator for each of `memberships`.
 DigestEnvelope Envelope(int32_t number, const std::vector<Membership>& memberships) {
-  static constexpr const char* kIds[] = {"00000000000000a1", "00000000000000a2", "00000000000000a3", "00000000000000a4", "00000000000000a5", "00000000000000a6"};
+  static constexpr const char* kIds[] = {"00000000000000a1", "00000000000000a2", "00000000000000a3",
+                                         "00000000000000a4", "00000000000000a5", "00000000000000a6"};
   Rank rank;
   rank.rank = number;
   rank.world_size = 2;

@@ -29,8 +29,8 @@ class HostClocks {
  private:
   struct Bounds {
     bool low = false, high = false;
-    int64_t low_ns = 0, high_ns = 0;            // of ours minus theirs
-    int64_t low_at_ns = 0, high_at_ns = 0;      // host's time of the message that gave it
+    int64_t low_ns = 0, high_ns = 0;        // of ours minus theirs
+    int64_t low_at_ns = 0, high_at_ns = 0;  // host's time of the message that gave it
   };
   absl::flat_hash_map<std::string, Bounds> hosts_;
 };

@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "collector/service/host_clocks.h"
+#include "analyzer/util/time_units.h"
 
 #include <gtest/gtest.h>
 

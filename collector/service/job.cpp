@@ -73,7 +73,9 @@ Ranks Job::All() const {
 
 bool Job::MembersUnknown() const {
   bool unknown = detector.progress().size() == 0;
-  detector.progress().ForEach([&](const MergedComm& comm) { unknown |= comm.known > 0 && comm.size > 0 && comm.known < static_cast<uint32_t>(comm.size); });
+  detector.progress().ForEach([&](const MergedComm& comm) {
+    unknown |= comm.known > 0 && comm.size > 0 && comm.known < static_cast<uint32_t>(comm.size);
+  });
   return unknown;
 }
 
@@ -92,8 +94,10 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
     if (ranks.empty()) continue;
     left.Subtract(ranks);
     const int64_t silent = now - host.heard_ns;
-    add({host.silent ? absl::StrCat("the agent of ", name, " has been silent for ", DurationText(silent), ": nothing is known of its ranks ", ranks.Text())
-                     : absl::StrCat("the agent of ", name, " did not answer in time: nothing is known of its ranks ", ranks.Text()),
+    add({host.silent ? absl::StrCat("the agent of ", name, " has been silent for ", DurationText(silent),
+                                    ": nothing is known of its ranks ", ranks.Text())
+                     : absl::StrCat("the agent of ", name, " did not answer in time: nothing is known of its ranks ",
+                                    ranks.Text()),
          name, ranks, host.silent ? silent : 0});
   }
   for (const auto& [at, relay] : relays) {
@@ -103,17 +107,24 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
       if (ranks.empty()) continue;
       left.Subtract(ranks);
       const int64_t silent = now - relay.heard_ns;
-      add({absl::StrCat("the relay on ", relay.host, " has been silent for ", DurationText(silent), ": nothing is known of ranks ", ranks.Text()),
+      add({absl::StrCat("the relay on ", relay.host, " has been silent for ", DurationText(silent),
+                        ": nothing is known of ranks ", ranks.Text()),
            "", ranks, silent});
     } else if (relay.silent_hosts > 0) {
       std::string named;
       for (const std::string& host : relay.silent_named) absl::StrAppend(&named, named.empty() ? "" : ", ", host);
-      add({absl::StrCat(relay.silent_hosts, " agents behind the relay on ", relay.host, " are silent: ", named), "", {}, 0});
+      add({absl::StrCat(relay.silent_hosts, " agents behind the relay on ", relay.host, " are silent: ", named),
+           "",
+           {},
+           0});
     }
   }
   if (!left.empty()) add({absl::StrCat("no digest came in time of ranks ", left.Text()), "", left, 0});
   if (!duplicates.empty()) {
-    add({absl::StrCat("ranks ", duplicates.Text(), " are claimed by several hosts: one of each is left out"), "", {}, 0});
+    add({absl::StrCat("ranks ", duplicates.Text(), " are claimed by several hosts: one of each is left out"),
+         "",
+         {},
+         0});
   }
   return holes;
 }
@@ -147,7 +158,8 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
     if (!host.silent) continue;
     ++silent;
     if (status->blind_size() < 64) {
-      status->add_blind(absl::StrCat("agent of ", name, " silent for ", DurationText(now - host.heard_ns), " (ranks ", host.seen.All().Text(4), ")"));
+      status->add_blind(absl::StrCat("agent of ", name, " silent for ", DurationText(now - host.heard_ns), " (ranks ",
+                                     host.seen.All().Text(4), ")"));
     }
   }
   std::set<std::string> told;
@@ -164,7 +176,8 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
     agents += relay.hosts;
     silent += relay.silent ? relay.hosts : relay.silent_hosts;
     add(relay.seen);
-    if (relay.silent) status->add_blind(absl::StrCat("relay on ", relay.host, " silent for ", DurationText(now - relay.heard_ns)));
+    if (relay.silent)
+      status->add_blind(absl::StrCat("relay on ", relay.host, " silent for ", DurationText(now - relay.heard_ns)));
     for (const std::string& host : relay.silent_named) {
       if (status->blind_size() < 64) status->add_blind(absl::StrCat("agent of ", host, " silent"));
     }
@@ -172,7 +185,8 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
   Ranks all = alive;
   all.Unite(ended);
   status->set_ranks(static_cast<uint32_t>(all.size()));
-  status->set_ranks_expected(static_cast<uint32_t>(std::max<int64_t>(job.world_size, static_cast<int64_t>(all.size()))));
+  status->set_ranks_expected(
+      static_cast<uint32_t>(std::max<int64_t>(job.world_size, static_cast<int64_t>(all.size()))));
   status->set_agents(agents);
   status->set_agents_silent(silent);
   ended.To(status->mutable_dead());
@@ -181,11 +195,13 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
   status->set_records_lost(lost);
   status->set_heartbeat_lag_ns(lag);
   facts.To(status);
-  if (!job.duplicates.empty()) status->add_blind(absl::StrCat("ranks ", job.duplicates.Text(), " are claimed by several hosts"));
+  if (!job.duplicates.empty())
+    status->add_blind(absl::StrCat("ranks ", job.duplicates.Text(), " are claimed by several hosts"));
   for (auto line = job.lates.rbegin(); line != job.lates.rend() && now - line->at_ns <= kLatesShown; ++line) {
     status->add_late_arrivals(WithAge(*line, now));
   }
-  for (auto line = job.desyncs.rbegin(); line != job.desyncs.rend(); ++line) status->add_disagreements(WithAge(*line, now));
+  for (auto line = job.desyncs.rbegin(); line != job.desyncs.rend(); ++line)
+    status->add_disagreements(WithAge(*line, now));
   for (const TimedLine& line : job.hosts_found.hardware) status->add_hardware(WithAge(line, now));
   for (const std::string& line : job.hosts_found.blind) {
     if (status->blind_size() < 64) status->add_blind(line);
@@ -231,14 +247,16 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
       reply->set_error("nobody has used such a communicator");
       return;
     }
-    reply->add_lines(absl::StrCat("communicator ", comm->name.empty() ? "" : comm->name + " ", absl::Hex(comm->id), ", ", comm->size,
-                                  " members, ", comm->known, " of them known"));
-    reply->add_lines(absl::StrCat("collectives issued: ", CountText(comm->issued_min), " to ", CountText(comm->issued_max), ", the last ",
-                                  DurationText(now - comm->reached_ns), " ago"));
-    reply->add_lines(absl::StrCat("limit ", DurationText(job.detector.LimitOf(comm->id)), ", learned from ", comm->gaps, " gaps (99th percentile ",
-                                  DurationText(comm->p99_gap_ns), ")"));
+    reply->add_lines(absl::StrCat("communicator ", comm->name.empty() ? "" : comm->name + " ", absl::Hex(comm->id),
+                                  ", ", comm->size, " members, ", comm->known, " of them known"));
+    reply->add_lines(absl::StrCat("collectives issued: ", CountText(comm->issued_min), " to ",
+                                  CountText(comm->issued_max), ", the last ", DurationText(now - comm->reached_ns),
+                                  " ago"));
+    reply->add_lines(absl::StrCat("limit ", DurationText(job.detector.LimitOf(comm->id)), ", learned from ", comm->gaps,
+                                  " gaps (99th percentile ", DurationText(comm->p99_gap_ns), ")"));
     if (comm->behind_since_ns != 0) {
-      reply->add_lines(absl::StrCat("missing for ", DurationText(now - comm->behind_since_ns), ": ranks ", RunsText(progress.Missing(comm->id), 32)));
+      reply->add_lines(absl::StrCat("missing for ", DurationText(now - comm->behind_since_ns), ": ranks ",
+                                    RunsText(progress.Missing(comm->id), 32)));
     }
     reply->add_lines(absl::StrCat("members: ", RunsText(progress.Members(comm->id), 32)));
     return;
@@ -254,7 +272,8 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
                           : seen.stopped.Contains(request.rank()) ? "stopped (T)"
                           : seen.in_d.Contains(request.rank())    ? "in uninterruptible sleep (D)"
                                                                   : "running";
-      reply->add_lines(absl::StrCat("rank ", request.rank(), " on ", name, ": ", state, host.silent ? ", its agent is silent" : "", ", heard ",
+      reply->add_lines(absl::StrCat("rank ", request.rank(), " on ", name, ": ", state,
+                                    host.silent ? ", its agent is silent" : "", ", heard ",
                                     DurationText(now - host.heard_ns), " ago"));
     }
     if (!found) reply->add_lines(absl::StrCat("no host has named rank ", request.rank()));
@@ -262,9 +281,9 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
     progress.ForEachBehind([&](const MergedComm& comm) {
       if (shown >= 16 || !Contains(progress.Missing(comm.id), request.rank())) return;
       ++shown;
-      reply->add_lines(absl::StrCat("missing in ", comm.name.empty() ? absl::StrCat(absl::Hex(comm.id)) : comm.name, " for ",
-                                    DurationText(now - comm.behind_since_ns), ": it issued ", CountText(comm.issued_min), ", others ",
-                                    CountText(comm.issued_max)));
+      reply->add_lines(absl::StrCat("missing in ", comm.name.empty() ? absl::StrCat(absl::Hex(comm.id)) : comm.name,
+                                    " for ", DurationText(now - comm.behind_since_ns), ": it issued ",
+                                    CountText(comm.issued_min), ", others ", CountText(comm.issued_max)));
     });
     return;
   }

@@ -12,13 +12,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "collector/common/rank_set.h"
+#include "collector/common/recorder_facts.h"
 #include "collector/detect/desync_watch.h"
 #include "collector/detect/detector.h"
 #include "collector/service/digest_round.h"
 #include "collector/service/flying.h"
 #include "collector/service/job_lines.h"
-#include "collector/common/rank_set.h"
-#include "collector/common/recorder_facts.h"
 #include "collector/wire/keys.h"
 #include "proto/wire.pb.h"
 
@@ -45,7 +45,7 @@ struct PeerInfo {
   std::string host, boot_id, version;
   uint64_t instance = 0;
   int64_t heard_ns = 0;
-  int64_t beat_ns = 0;       // its last heartbeat, of whatever job
+  int64_t beat_ns = 0;  // its last heartbeat, of whatever job
 };
 
 // Ranks as one sender's last heartbeat has them.
@@ -60,14 +60,14 @@ struct RanksSeen {
 
 struct JobHost {
   Address address;
-  bool direct = false;       // heartbeats come from its agent itself; else it stands behind a relay
-  uint32_t child = 0;        // number for the merged progress; direct ones only
-  uint32_t life = 0;         // JobIdentity.life, as its agent numbers jobs that are called alike
+  bool direct = false;  // heartbeats come from its agent itself; else it stands behind a relay
+  uint32_t child = 0;   // number for the merged progress; direct ones only
+  uint32_t life = 0;    // JobIdentity.life, as its agent numbers jobs that are called alike
   int64_t heard_ns = 0;
   bool silent = false;
   std::string boot_id;
-  RanksSeen seen;            // direct ones
-  Ranks ranks;               // as its digest, or its heartbeats, named them
+  RanksSeen seen;  // direct ones
+  Ranks ranks;     // as its digest, or its heartbeats, named them
 };
 
 struct JobRelay {
@@ -83,58 +83,59 @@ struct JobRelay {
 struct Job {
   explicit Job(const DetectorLimits& limits) : detector(limits) {}
 
-  std::string key, name;     // name: "job/step/restart", with "#2" for another one that is called alike
-  int number = 0;            // of jobs that are called alike
+  std::string key, name;  // name: "job/step/restart", with "#2" for another one that is called alike
+  int number = 0;         // of jobs that are called alike
   JobIdentity identity;
   Detector detector;
   DesyncWatch desync;
   std::map<std::string, JobHost> hosts;
-  std::map<RelayKey, JobRelay> relays;           // by connection
-  absl::flat_hash_set<uint64_t> communicators;   // that its senders have named
+  std::map<RelayKey, JobRelay> relays;          // by connection
+  absl::flat_hash_set<uint64_t> communicators;  // that its senders have named
   absl::flat_hash_set<int32_t> ended_told, ended_badly;
-  Ranks duplicates;                              // claimed by several hosts
+  Ranks duplicates;  // claimed by several hosts
   int64_t began_real_ns = 0, heard_ns = 0;
-  int64_t met_ns = 0;                            // when this process first heard of it
+  int64_t met_ns = 0;  // when this process first heard of it
   int32_t world_size = 0;
-  std::vector<TimedLine> desyncs, lates;         // for top, newest last
-  HostFindings hosts_found;                      // of the last incident's evidence
-  absl::flat_hash_map<uint64_t, Flying> flying;  // as the last round's digests show them
-  int64_t flying_ns = 0;                         // when those were asked for
+  std::vector<TimedLine> desyncs, lates;             // for top, newest last
+  HostFindings hosts_found;                          // of the last incident's evidence
+  absl::flat_hash_map<uint64_t, Flying> flying;      // as the last round's digests show them
+  int64_t flying_ns = 0;                             // when those were asked for
   std::map<uint64_t, std::string> desync_incidents;  // communicator -> name of the incident
-  uint32_t restarts_inside = 0;                  // its ranks went on in communicators that they made after a hang
-  int64_t restarted_real_ns = 0;                 // the last of these
-  int64_t level_real_ns = 0;                     // since when it is moving, late, hung
+  uint32_t restarts_inside = 0;                      // its ranks went on in communicators that they made after a hang
+  int64_t restarted_real_ns = 0;                     // the last of these
+  int64_t level_real_ns = 0;                         // since when it is moving, late, hung
   Level level = Level::kMoving;
-  bool lived = false;                            // some rank of it was alive since this collector began
-  bool over = false;                             // all ranks have ended, or nobody speaks of it any more
+  bool lived = false;  // some rank of it was alive since this collector began
+  bool over = false;   // all ranks have ended, or nobody speaks of it any more
 
   // The round of digests, or samples, that is under way.
-  uint64_t request = 0;                          // 0: none
+  uint64_t request = 0;  // 0: none
   bool samples = false, by_hand = false, analysing = false;
   int64_t asked_ns = 0, digest_ns = 0, digests_in_ns = 0;
-  // The last round of all ranks: its number, and that under which the ranks that were missing were asked once more (0: not yet).
+  // The last round of all ranks: its number, and that under which the ranks that were missing were asked once more (0:
+  // not yet).
   uint64_t full_request = 0, again_request = 0;
   int64_t full_asked_ns = 0;
-  int64_t patience_ns = 0;                       // how long a round of all ranks may need, as answers to earlier ones took
-  bool gather_again = false;                     // an answer came after its round was over: the next one waits longer
+  int64_t patience_ns = 0;    // how long a round of all ranks may need, as answers to earlier ones took
+  bool gather_again = false;  // an answer came after its round was over: the next one waits longer
   // Samples asked for since: number -> when. Their answers are used whenever they come.
   std::map<uint64_t, int64_t> sample_requests;
   struct HeldSample {
     std::shared_ptr<DigestEnvelope> digest;
     int64_t asked_ns = 0, received_ns = 0;
   };
-  std::vector<HeldSample> held;                  // came while a round was judged
+  std::vector<HeldSample> held;  // came while a round was judged
   size_t held_bytes = 0;
-  int64_t said_late_ns = 0, said_round_ns = 0;   // when it was last said; 0: never
+  int64_t said_late_ns = 0, said_round_ns = 0;  // when it was last said; 0: never
   Ranks wanted, got;
   std::map<std::pair<std::string, uint64_t>, uint32_t> parts;  // host and number of the request -> messages received
-  std::set<std::string> complete;                // hosts of which all parts are in
-  std::vector<DigestHole> holes;                 // of the last round of all ranks
-  std::shared_ptr<DigestRound> round;            // being filled, or the last one
-  std::vector<std::pair<Address, uint64_t>> asking;  // clients that wait for a dump by hand
+  std::set<std::string> complete;                              // hosts of which all parts are in
+  std::vector<DigestHole> holes;                               // of the last round of all ranks
+  std::shared_ptr<DigestRound> round;                          // being filled, or the last one
+  std::vector<std::pair<Address, uint64_t>> asking;            // clients that wait for a dump by hand
   bool asked_everything = false;
   bool dump_wanted = false;
-  std::string incident;                          // the last one's name
+  std::string incident;  // the last one's name
   std::shared_ptr<Incident> last_incident;
 
   Ranks All() const;
@@ -145,8 +146,8 @@ struct Job {
 
 // Equal for jobs that are called alike: user, name, step, restart count.
 std::string BaseKeyOf(const JobIdentity& identity);
-// What a name that people or tools give says of a job. Names are "train", "train/0/1" or "train/step/1", each with "#2" or the
-// like behind or after the first part; without, all that are called so are the same.
+// What a name that people or tools give says of a job. Names are "train", "train/0/1" or "train/step/1", each with "#2"
+// or the like behind or after the first part; without, all that are called so are the same.
 enum class NameMatch { kNone, kAlike, kSame, kThis };
 NameMatch MatchName(const Job& job, const std::string& name);
 std::string NameOf(const JobIdentity& identity);

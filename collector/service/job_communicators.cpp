@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/pipeline_name.h"
 #include "analyzer/util/time_units.h"
-#include "collector/service/job.h"
 #include "collector/common/say.h"
+#include "collector/service/job.h"
 
 namespace lockstep {
 namespace {
@@ -42,7 +42,8 @@ std::string Pattern(const std::string& name) {
 // Of whom the waiting are victims: a communicator by its name, else the ranks at the root.
 std::string RootName(const Job& job) {
   const Decision& declared = job.detector.declared();
-  if (declared.comm != 0) return declared.comm_name.empty() ? absl::StrCat(absl::Hex(declared.comm, absl::kZeroPad16)) : declared.comm_name;
+  if (declared.comm != 0)
+    return declared.comm_name.empty() ? absl::StrCat(absl::Hex(declared.comm, absl::kZeroPad16)) : declared.comm_name;
   if (declared.roots.empty()) return "";
   const RankRuns roots = RunsOf(declared.roots);
   return absl::StrCat(CountOf(roots) == 1 ? "rank " : "ranks ", RunsText(roots, 2));
@@ -91,7 +92,8 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
       line.set_age_ns(std::max(line.age_ns(), age));
       line.set_issued_min(std::min(line.issued_min(), comm.issued_min));
       line.set_issued_max(std::max(line.issued_max(), comm.issued_max));
-      if (flying != nullptr && flying->start_recorded) line.set_started(line.has_started() ? std::min(line.started(), flying->started) : flying->started);
+      if (flying != nullptr && flying->start_recorded)
+        line.set_started(line.has_started() ? std::min(line.started(), flying->started) : flying->started);
       return;
     }
     if (lines.size() >= 4 * kMostStatusLines) return;  // hostile names; the total still counts them
@@ -110,7 +112,9 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
     if (standing == "root" && !declared.doing.empty()) {
       line.set_doing(declared.doing);
     } else if (flying != nullptr) {
-      line.set_doing(absl::StrCat(ring::CallName(flying->kind), flying->sequence > 0 ? absl::StrCat(" #", CountText(static_cast<uint64_t>(flying->sequence))) : ""));
+      line.set_doing(absl::StrCat(
+          ring::CallName(flying->kind),
+          flying->sequence > 0 ? absl::StrCat(" #", CountText(static_cast<uint64_t>(flying->sequence))) : ""));
     }
     if (flying != nullptr && flying->start_recorded) line.set_started(flying->started);
     ToMessage(missing, line.mutable_missing());
@@ -119,7 +123,8 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
   std::vector<const CommunicatorStatus*> sorted;
   for (const auto& [key, line] : lines) sorted.push_back(&line);
   std::sort(sorted.begin(), sorted.end(), [](const CommunicatorStatus* a, const CommunicatorStatus* b) {
-    return std::make_tuple(a->standing() != "root", -a->age_ns(), a->id()) < std::make_tuple(b->standing() != "root", -b->age_ns(), b->id());
+    return std::make_tuple(a->standing() != "root", -a->age_ns(), a->id()) <
+           std::make_tuple(b->standing() != "root", -b->age_ns(), b->id());
   });
   for (const CommunicatorStatus* line : sorted) {
     if (status->communicators_size() >= kMostStatusLines) break;

@@ -23,7 +23,8 @@ constexpr size_t kMostReasons = 64;
 // Libraries that carry traffic of their own.
 constexpr struct {
   const char *file, *name;
-} kOthers[] = {{"libnvshmem", "NVSHMEM"}, {"deep_ep", "DeepEP"}, {"libmscclpp", "MSCCL++"}, {"libmpi.", "MPI"}, {"libgloo", "Gloo"}, {"libucp.", "UCX"}};
+} kOthers[] = {{"libnvshmem", "NVSHMEM"}, {"deep_ep", "DeepEP"}, {"libmscclpp", "MSCCL++"},
+               {"libmpi.", "MPI"},        {"libgloo", "Gloo"},   {"libucp.", "UCX"}};
 
 std::string RanksOfRuns(const RankRuns& runs) {
   const bool one = runs.size() == 1 && runs[0].first == runs[0].last;
@@ -43,7 +44,8 @@ std::string WithAge(const TimedLine& line, int64_t now) {
 }
 
 std::string LateText(const Decision& decision) {
-  std::string text = decision.comm_name.empty() ? absl::StrCat(absl::Hex(decision.comm, absl::kZeroPad16)) : Printable(decision.comm_name, 64);
+  std::string text = decision.comm_name.empty() ? absl::StrCat(absl::Hex(decision.comm, absl::kZeroPad16))
+                                                : Printable(decision.comm_name, 64);
   if (decision.sequence != 0) absl::StrAppend(&text, " #", CountText(decision.sequence));
   absl::StrAppend(&text, ": ",
                   !decision.missing.empty()   ? RanksOfRuns(decision.missing) + " missing"
@@ -72,14 +74,16 @@ HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
     const std::string host = Printable(rank.host, 64);
     const auto add = [&](int64_t at_ns, const std::string& text) {
       std::string line = absl::StrCat(host, ": ", Printable(text, 300));
-      if (findings.hardware.size() < most && told.insert(line).second) findings.hardware.push_back({at_ns, std::move(line)});
+      if (findings.hardware.size() < most && told.insert(line).second)
+        findings.hardware.push_back({at_ns, std::move(line)});
     };
     for (const std::string& line : GpuTrouble(evidence)) add(0, line);
     for (int i = evidence.hardware_size() - 1; i >= 0; --i) {
       const HardwareEvent& event = evidence.hardware(i);
       if (event.kind() == HardwareEvent::CRASH) continue;  // which other program crashed says nothing of this one
       add(std::max<int64_t>(1, now - std::max<int64_t>(0, event.age_ns())),
-          absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "", ": ", event.text()));
+          absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "", ": ",
+                       event.text()));
     }
     blind(host, "hardware errors not read on ", evidence.hardware_unread());
     // Of the dead only the log was read.
@@ -100,8 +104,9 @@ HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
     std::vector<std::string> named(hosts.begin(), hosts.end());
     const size_t more = named.size() > kMostHostsNamed ? named.size() - kMostHostsNamed : 0;
     named.resize(named.size() - more);
-    findings.blind.push_back(absl::StrCat(what.substr(0, line_feed), absl::StrJoin(named, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
-                                          ": ", what.substr(line_feed + 1)));
+    findings.blind.push_back(absl::StrCat(what.substr(0, line_feed), absl::StrJoin(named, ", "),
+                                          more > 0 ? absl::StrCat(" and ", more, " more") : "", ": ",
+                                          what.substr(line_feed + 1)));
   }
   return findings;
 }

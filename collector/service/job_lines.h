@@ -28,7 +28,8 @@ std::string LateText(const Decision& decision);
 struct HostFindings {
   std::vector<TimedLine> hardware;  // "dgx0217: Xid 79 on GPU 0: ...", newest first of each host
   // What could not be read, and libraries in stacks whose traffic is not recorded.
-  std::vector<std::string> blind;   // "hardware errors not read on dgx0217, dgx0218 and 3 more: why", a line for each reason
+  std::vector<std::string>
+      blind;  // "hardware errors not read on dgx0217, dgx0218 and 3 more: why", a line for each reason
 };
 // `now`: when the evidence was taken, nearly. At most `most` lines in each.
 HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most);

@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "collector/service/job_lines.h"
+#include "analyzer/util/time_units.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
 
 TEST(JobLinesTest, ALateArrivalSaysWhoWhereWhichAndHowLong) {
   Decision decision;
@@ -75,9 +74,12 @@ TEST(JobLinesTest, HardwareIsToldOnceForAHostAndWhatCouldNotBeReadOnceForAReason
   const HostFindings findings = FindingsOfHosts(bundle, 100 * kSecond, 16);
   ASSERT_EQ(findings.hardware.size(), 2u);
   EXPECT_EQ(findings.hardware[0].text, "dgx1: GPU 0: 3 uncorrected memory errors");
-  EXPECT_EQ(WithAge(findings.hardware[1], 103 * kSecond), "15 s ago: dgx1: Xid 79 on GPU 0: NVRM: Xid 79,? GPU has fallen off the bus.");
-  EXPECT_THAT(findings.blind, ElementsAre("hardware errors not read on node3, node4, node5 and 2 more: /dev/kmsg: Operation not permitted",
-                                          "traffic of NVSHMEM not recorded on node3, node4, node5 and 2 more: its library is in stacks there"));
+  EXPECT_EQ(WithAge(findings.hardware[1], 103 * kSecond),
+            "15 s ago: dgx1: Xid 79 on GPU 0: NVRM: Xid 79,? GPU has fallen off the bus.");
+  EXPECT_THAT(
+      findings.blind,
+      ElementsAre("hardware errors not read on node3, node4, node5 and 2 more: /dev/kmsg: Operation not permitted",
+                  "traffic of NVSHMEM not recorded on node3, node4, node5 and 2 more: its library is in stacks there"));
   EXPECT_EQ(FindingsOfHosts(bundle, 100 * kSecond, 1).hardware.size(), 1u);
   EXPECT_THAT(FindingsOfHosts(Bundle(), 0, 16).hardware, IsEmpty());
 }

@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "collector/service/known_members.h"
+#include "analyzer/util/time_units.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,6 @@ namespace lockstep {
 namespace {
 
 using ::testing::ElementsAre;
-
 
 CommBeat Beat(uint64_t comm, int32_t size, std::vector<int32_t> members) {
   CommBeat beat;
@@ -79,7 +78,8 @@ TEST(KnownMembersTest, AHostThatIsGoneIsTheCauseAndNobodyElse) {
   fleet.Pass(60 * kSecond);
   fleet.stop_ns = fleet.now;
   fleet.agents[2].connected = false;
-  ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.verdicts.empty(); })) << absl::StrJoin(fleet.said, "\n");
+  ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.verdicts.empty(); }))
+      << absl::StrJoin(fleet.said, "\n");
   EXPECT_EQ(fleet.decisions.back().rule, "lost host") << fleet.printed[0];
   for (const int32_t root : fleet.decisions.back().roots) EXPECT_TRUE(root == 4 || root == 5) << root;
   EXPECT_FALSE(fleet.decisions.back().roots.empty());

@@ -1,9 +1,9 @@
 // The collector verb.
 #include <cstdio>
 
+#include "collector/common/say.h"
 #include "collector/service/options.h"
 #include "collector/service/process.h"
-#include "collector/common/say.h"
 
 int main(int argc, char** argv) {
   lockstep::OccupyClosedStandardFiles();

@@ -10,17 +10,17 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "analyzer/util/atomic_file.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
-#include "analyzer/load/load.h"
 #include "analyzer/evidence/merged_stacks.h"
-#include "analyzer/formats/lsd/writer.h"
 #include "analyzer/evidence/redact.h"
-#include "analyzer/report/report.h"
+#include "analyzer/formats/lsd/writer.h"
+#include "analyzer/load/load.h"
 #include "analyzer/report/before.h"
+#include "analyzer/report/report.h"
+#include "analyzer/util/atomic_file.h"
 #include "collector/incident/incident.h"
 
 namespace lockstep {
@@ -39,14 +39,16 @@ absl::StatusOr<std::string> ReadSmall(const std::string& path, size_t most) {
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const absl::string_view why = strerror(errno);
-    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": ", why)) : absl::UnavailableError(absl::StrCat(path, ": ", why));
+    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": ", why))
+                           : absl::UnavailableError(absl::StrCat(path, ": ", why));
   }
   std::string text;
   char buffer[65536];
   ssize_t n = 0;
   while ((n = read(fd, buffer, sizeof buffer)) > 0 && text.size() <= most) text.append(buffer, static_cast<size_t>(n));
   close(fd);
-  if (n < 0 || text.size() > most) return absl::UnavailableError(absl::StrCat(path, " cannot be read, or is too large"));
+  if (n < 0 || text.size() > most)
+    return absl::UnavailableError(absl::StrCat(path, " cannot be read, or is too large"));
   return text;
 }
 
@@ -56,7 +58,9 @@ Json RanksJson(const Ranks& ranks) {
   return list;
 }
 
-std::string Dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string Dump(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 template <class T>
 T Number(const nlohmann::json& json, const char* name, T otherwise) {
@@ -101,7 +105,9 @@ bool Flag(const nlohmann::json& json, const char* name) {
 
 }  // namespace
 
-std::string ToldMark(const std::string& folder) { return folder + kToldFile; }
+std::string ToldMark(const std::string& folder) {
+  return folder + kToldFile;
+}
 
 std::string StateText(const IncidentState& state) {
   Json json;
@@ -139,7 +145,8 @@ std::string StateText(const IncidentState& state) {
 
 absl::StatusOr<IncidentState> ParseState(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || Number<int>(json, "format", 0) != 1) return absl::InvalidArgumentError("no state of an incident");
+  if (!json.is_object() || Number<int>(json, "format", 0) != 1)
+    return absl::InvalidArgumentError("no state of an incident");
   IncidentState state;
   state.name = Text(json, "name");
   if (const auto job = json.find("job"); job != json.end() && job->is_object()) {
@@ -188,7 +195,8 @@ void RemoveIfBegun(const std::string& folder) {
   if (DIR* dir = opendir(folder.c_str())) {
     while (const dirent* entry = readdir(dir)) {
       const std::string name = entry->d_name;
-      if (absl::StartsWith(name, std::string(kStateFile).substr(1) + ".") && absl::EndsWith(name, ".tmp")) unlink(absl::StrCat(folder, "/", name).c_str());
+      if (absl::StartsWith(name, std::string(kStateFile).substr(1) + ".") && absl::EndsWith(name, ".tmp"))
+        unlink(absl::StrCat(folder, "/", name).c_str());
     }
     closedir(dir);
   }
@@ -228,7 +236,8 @@ bool DeclaredBefore::Is(const Verdict& verdict) const {
   if (!known) return true;
   if (verdict.findings().empty()) return kind.empty();
   const Finding& finding = verdict.findings(0);
-  return kind == FindingKind_Name(finding.kind()) && communicator == finding.communicator().id() && sequence == finding.sequence() &&
+  return kind == FindingKind_Name(finding.kind()) && communicator == finding.communicator().id() &&
+         sequence == finding.sequence() &&
          std::equal(culprits.begin(), culprits.end(), finding.culprit_ranks().begin(), finding.culprit_ranks().end());
 }
 
@@ -239,7 +248,9 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
   while (const dirent* entry = readdir(dir)) {
     const std::string folder = absl::StrCat(out, "/", entry->d_name);
     struct stat info {};
-    if (!absl::StartsWith(entry->d_name, "lockstep-incident-") || lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) continue;
+    if (!absl::StartsWith(entry->d_name, "lockstep-incident-") || lstat(folder.c_str(), &info) != 0 ||
+        !S_ISDIR(info.st_mode))
+      continue;
     folders.emplace_back(info.st_mtime, folder);
   }
   closedir(dir);
@@ -274,7 +285,8 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
         const nlohmann::json& first = (*findings)[0];
         before.kind = Text(first, "kind");
         before.sequence = Number<int64_t>(first, "sequence", 0);
-        if (const auto comm = first.find("communicator"); comm != first.end() && comm->is_object()) before.communicator = Text(*comm, "id");
+        if (const auto comm = first.find("communicator"); comm != first.end() && comm->is_object())
+          before.communicator = Text(*comm, "id");
         if (const auto ranks = first.find("culprit_ranks"); ranks != first.end() && ranks->is_array()) {
           for (const nlohmann::json& rank : *ranks) {
             if (rank.is_number_integer()) before.culprits.push_back(rank.get<int32_t>());
@@ -288,7 +300,8 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
 }
 
 VerdictTexts ReadVerdictTexts(const std::string& folder) {
-  return {ReadSmall(folder + "/verdict.txt", kMostStateBytes).value_or(""), ReadSmall(folder + "/verdict.json", kMostStateBytes).value_or("")};
+  return {ReadSmall(folder + "/verdict.txt", kMostStateBytes).value_or(""),
+          ReadSmall(folder + "/verdict.json", kMostStateBytes).value_or("")};
 }
 
 absl::StatusOr<Bundle> ReadDigests(const std::string& folder) {
@@ -331,13 +344,16 @@ std::string ManifestText(const IncidentState& state, bool whole, const std::vect
     Json node = {{"host", host}, {"file", DumpFileName(host)}, {"ranks", ranks.List(kMostNamed)}};
     json["nodes"].push_back(std::move(node));
   }
-  json["missing"] = std::vector<std::string>(missing.begin(), missing.begin() + static_cast<ptrdiff_t>(std::min(missing.size(), kMostNamed)));
+  json["missing"] = std::vector<std::string>(
+      missing.begin(), missing.begin() + static_cast<ptrdiff_t>(std::min(missing.size(), kMostNamed)));
   return Dump(json);
 }
 
 }  // namespace
 
-absl::Status WriteState(const IncidentState& state) { return WriteFileSafely(state.folder + kStateFile, StateText(state)); }
+absl::Status WriteState(const IncidentState& state) {
+  return WriteFileSafely(state.folder + kStateFile, StateText(state));
+}
 
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
                                const std::vector<std::string>& missing) {
@@ -349,7 +365,8 @@ absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& te
   return result;
 }
 
-absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at, const std::vector<std::string>& refused) {
+absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at,
+                         const std::vector<std::string>& refused) {
   const StackTreeMessage message = tree.ToMessage();
   Json json;
   json["format"] = 1;
@@ -363,7 +380,9 @@ absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const
     for (uint32_t end = static_cast<uint32_t>(run) + message.runs(i); static_cast<uint32_t>(run) < end; ++run) {
       ranks.push_back({message.first(run), message.last(run)});
     }
-    json["nodes"].push_back({{"parent", message.parent(i)}, {"frame", i == 0 ? "" : message.texts(static_cast<int>(message.text(i)))}, {"ranks", ranks}});
+    json["nodes"].push_back({{"parent", message.parent(i)},
+                             {"frame", i == 0 ? "" : message.texts(static_cast<int>(message.text(i)))},
+                             {"ranks", ranks}});
   }
   return WriteFileSafely(folder + "/stacks.json", Dump(json));
 }
@@ -386,14 +405,17 @@ absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool
 
 namespace {
 
-// Of what the rings say, what is of this communicator and names fewer than the hashes do: the same event, told better. -1: nothing.
+// Of what the rings say, what is of this communicator and names fewer than the hashes do: the same event, told better.
+// -1: nothing.
 int CloserFinding(const DesyncFacts& desync, const std::string& id, const Verdict& verdict) {
   for (int i = 0; i < verdict.findings_size(); ++i) {
     const Finding& finding = verdict.findings(i);
     const auto& ranks = finding.culprit_ranks();
-    if (finding.communicator().id() == id && !finding.hypothesis() && !ranks.empty() && static_cast<size_t>(ranks.size()) < desync.odd.size() &&
+    if (finding.communicator().id() == id && !finding.hypothesis() && !ranks.empty() &&
+        static_cast<size_t>(ranks.size()) < desync.odd.size() &&
         finding.sequence() <= static_cast<int64_t>(desync.seq) &&
-        std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return std::binary_search(desync.odd.begin(), desync.odd.end(), rank); })) {
+        std::all_of(ranks.begin(), ranks.end(),
+                    [&](int32_t rank) { return std::binary_search(desync.odd.begin(), desync.odd.end(), rank); })) {
       return i;
     }
   }
@@ -427,7 +449,8 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   first.set_sequence(static_cast<int64_t>(desync.seq));
   first.set_confidence(desync.confirmed ? 0.9 : 0.6);
   first.set_summary(desync.text);
-  first.set_advice("compare what these ranks' code did between the two numbers; the job runs on, its results may differ");
+  first.set_advice(
+      "compare what these ranks' code did between the two numbers; the job runs on, its results may differ");
   google::protobuf::RepeatedPtrField<Finding> others;
   others.Swap(verdict->mutable_findings());
   *verdict->add_findings() = std::move(first);
@@ -455,14 +478,16 @@ absl::Status FinaliseFolder(const std::string& folder) {
     if (!unknown.empty()) {
       missing.push_back(host);
       Problem problem;
-      problem.text = absl::StrCat("the agent of ", host, " gave nothing: nothing is known of its ranks ", unknown.Text());
+      problem.text =
+          absl::StrCat("the agent of ", host, " gave nothing: nothing is known of its ranks ", unknown.Text());
       bundle->problems.push_back(std::move(problem));
       continue;
     }
     if (!state->everything || stat(absl::StrCat(folder, "/", DumpFileName(host)).c_str(), &info) == 0) continue;
     missing.push_back(host);
     Problem problem;
-    problem.text = absl::StrCat("whole rings of ", host, " did not come: of ranks ", ranks.Text(), " only digests are there");
+    problem.text =
+        absl::StrCat("whole rings of ", host, " did not come: of ranks ", ranks.Text(), " only digests are there");
     bundle->problems.push_back(std::move(problem));
   }
   // Of a desync the rings of few ranks were asked for: that of the others nothing is known says nothing.
@@ -481,7 +506,8 @@ absl::Status FinaliseFolder(const std::string& folder) {
   if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
   absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
   result.Update(WriteVerdictFiles(*state, incident.text(), ReportJson(verdict), true, missing));
-  // All is written: the archive delays nobody. What it knows is added, and an archive that says nothing leaves things as they are.
+  // All is written: the archive delays nobody. What it knows is added, and an archive that says nothing leaves things
+  // as they are.
   const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
   if (!before.empty()) {
     incident.set_text(ReportText(verdict, *bundle, before));

@@ -13,22 +13,22 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "collector/service/job.h"
-#include "collector/service/digest_round.h"
 #include "collector/evidence/stack_tree.h"
 #include "collector/incident/store.h"
+#include "collector/service/digest_round.h"
+#include "collector/service/job.h"
 #include "proto/wire.pb.h"
 
 namespace lockstep {
 
 // A silent desync of which the rings are gathered while the job runs on.
 struct DesyncFacts {
-  std::string text;                       // empty: the incident is none
+  std::string text;  // empty: the incident is none
   uint64_t comm = 0, seq = 0;
   std::string comm_name;
   int32_t size = 0;
   std::vector<int32_t> odd;
-  bool confirmed = false;                 // seen twice
+  bool confirmed = false;  // seen twice
 };
 
 // Kept as ".gathering.json" in the folder until the incident is whole.
@@ -36,12 +36,12 @@ struct IncidentState {
   std::string redacted;  // as RedactionOf() says; not kept with the state
   std::string name, folder;
   JobIdentity identity;
-  std::vector<uint64_t> comms;            // some of the job's, by which it is told from others that are called alike
+  std::vector<uint64_t> comms;  // some of the job's, by which it is told from others that are called alike
   uint64_t evidence_request = 0, everything_request = 0;  // 0: not asked for
   bool everything = false;
-  bool declared = false;                  // a hang, not a dump by hand: the command of --on-verdict is told of it
-  bool evidence_done = false;             // the verdict with evidence is written
-  std::string people;                     // the job's name for people
+  bool declared = false;       // a hang, not a dump by hand: the command of --on-verdict is told of it
+  bool evidence_done = false;  // the verdict with evidence is written
+  std::string people;          // the job's name for people
   std::map<std::string, Ranks> hosts;
   std::map<std::string, Ranks> evidence;  // of whom evidence is asked
   std::map<std::string, Ranks> merged;    // of whom stacks alone are asked, merged on their way
@@ -61,7 +61,7 @@ std::string ToldMark(const std::string& folder);
 struct DeclaredBefore {
   JobIdentity identity;
   std::string folder;
-  bool known = false;                     // false: its verdict cannot be read; it may be any
+  bool known = false;  // false: its verdict cannot be read; it may be any
   std::string kind, communicator;
   int64_t sequence = 0;
   std::vector<int32_t> culprits;
@@ -87,20 +87,21 @@ struct HostGathering {
 struct Gathering {
   enum class Phase { kVerdict, kEvidence, kEverything, kFinal, kDone };
   IncidentState state;
-  std::string job;                        // key; may be gone
-  std::string people;                     // the job's name for people
+  std::string job;     // key; may be gone
+  std::string people;  // the job's name for people
   Phase phase = Phase::kVerdict;
-  bool ready = false;                     // its folder is there
-  bool dead = false;                      // nothing can be written there
-  bool resumed = false;                   // an earlier life of the collector has begun it
-  bool without_digests = false;           // it was killed before they were kept: `round` takes evidence, and is not analysed
-  std::set<std::string> whole;            // hosts of which everything is on disk since then
-  std::shared_ptr<DigestRound> round;     // null: the evidence is in
-  std::shared_ptr<std::unique_ptr<IncidentStore>> store = std::make_shared<std::unique_ptr<IncidentStore>>();  // of the disk lane
+  bool ready = false;            // its folder is there
+  bool dead = false;             // nothing can be written there
+  bool resumed = false;          // an earlier life of the collector has begun it
+  bool without_digests = false;  // it was killed before they were kept: `round` takes evidence, and is not analysed
+  std::set<std::string> whole;   // hosts of which everything is on disk since then
+  std::shared_ptr<DigestRound> round;  // null: the evidence is in
+  std::shared_ptr<std::unique_ptr<IncidentStore>> store =
+      std::make_shared<std::unique_ptr<IncidentStore>>();  // of the disk lane
   Incident incident;
   std::map<std::string, HostGathering> evidence, everything;
   std::shared_ptr<StackTree> stacks = std::make_shared<StackTree>();  // of the disk lane
-  Ranks stacks_of;                        // ranks that were looked at for it
+  Ranks stacks_of;                                                    // ranks that were looked at for it
   std::vector<std::string> stacks_refused;
   int64_t phase_ns = 0, done_ns = 0;
   bool working = false;
@@ -108,11 +109,12 @@ struct Gathering {
   std::map<std::string, Address> unacknowledged;  // chunks written and not committed: id -> sender
   bool committing = false;
   std::set<std::string> said;
-  std::vector<std::string> missing;       // hosts that did not answer
+  std::vector<std::string> missing;  // hosts that did not answer
 };
 
-// The finding that a desync's hashes give: its place is first where an analysis of what could be gathered does not show it. Where the analysis
-// names some of these ranks because of a call on this communicator, that finding comes first in its place, the hashes as evidence.
+// The finding that a desync's hashes give: its place is first where an analysis of what could be gathered does not show
+// it. Where the analysis names some of these ranks because of a call on this communicator, that finding comes first in
+// its place, the hashes as evidence.
 void AddDesync(const DesyncFacts& desync, Verdict* verdict);
 
 // The files of an incident. All errors name the file.
@@ -121,7 +123,8 @@ absl::Status WriteState(const IncidentState& state);
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
                                const std::vector<std::string>& missing);
 // "stacks.json".
-absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at, const std::vector<std::string>& refused);
+absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at,
+                         const std::vector<std::string>& refused);
 // Every rank of the round in one file, "digests.lsd": what an analysis has until the hosts' own files are there.
 // `evidence_alone`: of ranks of which there is evidence.
 absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool evidence_alone = false);

@@ -10,9 +10,16 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const DesyncFacts kPair = {"the ranks of communicator tp_2 (size 2) issued different operations by collective #1,440, and the same up to #1,424; "
-                           "ranks 4-5 differ, and the hashes alone do not tell which of them is wrong",
-                           0x94bd, 1440, "tp_2", 2, {4, 5}, true};
+const DesyncFacts kPair = {
+    "the ranks of communicator tp_2 (size 2) issued different operations by collective #1,440, and the same up to "
+    "#1,424; "
+    "ranks 4-5 differ, and the hashes alone do not tell which of them is wrong",
+    0x94bd,
+    1440,
+    "tp_2",
+    2,
+    {4, 5},
+    true};
 
 Finding Skipped(const char* comm, int64_t seq, int32_t rank) {
   Finding finding;
@@ -52,7 +59,8 @@ TEST(AddDesyncTest, WhomTheRingsNameOfThePairComesFirstAndIsNotToldTwice) {
 TEST(AddDesyncTest, WhatIsNotOfThisDesyncStaysBehindIt) {
   Finding guess = Skipped("00000000000094bd", 1425, 5);
   guess.set_hypothesis(true);
-  for (const Finding& other : {Skipped("0000000000000001", 7, 5), Skipped("00000000000094bd", 1441, 5), Skipped("00000000000094bd", 1425, 6), guess}) {
+  for (const Finding& other : {Skipped("0000000000000001", 7, 5), Skipped("00000000000094bd", 1441, 5),
+                               Skipped("00000000000094bd", 1425, 6), guess}) {
     Verdict verdict;
     verdict.set_verdict(VERDICT_HUNG);
     *verdict.add_findings() = other;

@@ -122,18 +122,27 @@ namespace {
 absl::StatusOr<CollectorOptions> ParseWords(const std::vector<std::string>& words) {
   CollectorOptions options;
   std::string keys, quota, host_quota, keep, keep_bytes;
-  std::map<std::string, std::string*> texts = {
-      {"--key", &options.security.own_key},  {"--known-keys", &options.security.known_keys}, {"--keys", &keys},
-      {"--out", &options.out},               {"--server-key", &options.security.server_key}, {"--metrics", &options.metrics},
-      {"--on-verdict", &options.on_verdict}, {"--quota", &quota},                            {"--host-quota", &host_quota},
-      {"--archive", &options.archive},       {"--group", &options.group},                    {"--keep", &keep},
-      {"--keep-bytes", &keep_bytes},
-      {"--finalise", &options.finalise},     {"--index", &options.index}};
+  std::map<std::string, std::string*> texts = {{"--key", &options.security.own_key},
+                                               {"--known-keys", &options.security.known_keys},
+                                               {"--keys", &keys},
+                                               {"--out", &options.out},
+                                               {"--server-key", &options.security.server_key},
+                                               {"--metrics", &options.metrics},
+                                               {"--on-verdict", &options.on_verdict},
+                                               {"--quota", &quota},
+                                               {"--host-quota", &host_quota},
+                                               {"--archive", &options.archive},
+                                               {"--group", &options.group},
+                                               {"--keep", &keep},
+                                               {"--keep-bytes", &keep_bytes},
+                                               {"--finalise", &options.finalise},
+                                               {"--index", &options.index}};
   std::map<std::string, int64_t*> times = {{"--on-verdict-timeout", &options.on_verdict_ns},
                                            {"--late-after", &options.late_after_ns},
                                            {"--hang-after", &options.hang_after_ns},
                                            {"--silent-after", &options.silent_after_ns}};
-  std::map<std::string, std::vector<std::string>*> lists = {{"--listen", &options.listen}, {"--upstream", &options.upstream}};
+  std::map<std::string, std::vector<std::string>*> lists = {{"--listen", &options.listen},
+                                                            {"--upstream", &options.upstream}};
   for (size_t at = 0; at < words.size(); ++at) {
     const std::string& word = words[at];
     if (word == "-h" || word == "--help") {
@@ -169,7 +178,8 @@ absl::StatusOr<CollectorOptions> ParseWords(const std::vector<std::string>& word
     }
   }
   if (!keys.empty()) {
-    if (options.security.own_key.empty()) options.security.own_key = keys + (options.upstream.empty() ? "/collector.key" : "/relay.key");
+    if (options.security.own_key.empty())
+      options.security.own_key = keys + (options.upstream.empty() ? "/collector.key" : "/relay.key");
     if (options.security.known_keys.empty()) options.security.known_keys = keys;
   }
   if (options.listen.empty()) options.listen.push_back("tcp://127.0.0.1:9470");
@@ -179,8 +189,9 @@ absl::StatusOr<CollectorOptions> ParseWords(const std::vector<std::string>& word
   for (const std::string& endpoint : options.upstream) {
     if (absl::Status status = CheckEndpoint("--upstream", endpoint, false); !status.ok()) return status;
   }
-  for (const auto& [text, name, into] : {std::tuple(&quota, "--quota", &options.quota), std::tuple(&host_quota, "--host-quota", &options.host_quota),
-                                        std::tuple(&keep_bytes, "--keep-bytes", &options.keep_bytes)}) {
+  for (const auto& [text, name, into] :
+       {std::tuple(&quota, "--quota", &options.quota), std::tuple(&host_quota, "--host-quota", &options.host_quota),
+        std::tuple(&keep_bytes, "--keep-bytes", &options.keep_bytes)}) {
     if (text->empty()) continue;
     if (*text == "0" && into == &options.keep_bytes) {
       *into = 0;
@@ -193,8 +204,10 @@ absl::StatusOr<CollectorOptions> ParseWords(const std::vector<std::string>& word
   if (!keep.empty()) {
     if (absl::Status status = ParseKeep(keep, &options.keep_s); !status.ok()) return status;
   }
-  if (!options.upstream.empty() && !options.on_verdict.empty()) return Usage("a relay (--upstream) has no verdicts: --on-verdict goes to the collector");
-  if (options.upstream.empty() && !options.security.server_key.empty()) return Usage("--server-key is for relays (--upstream)");
+  if (!options.upstream.empty() && !options.on_verdict.empty())
+    return Usage("a relay (--upstream) has no verdicts: --on-verdict goes to the collector");
+  if (options.upstream.empty() && !options.security.server_key.empty())
+    return Usage("--server-key is for relays (--upstream)");
   return options;
 }
 

@@ -21,8 +21,9 @@ std::string Problem(const std::vector<std::string>& words) {
 
 TEST(CollectorOptionsTest, EveryOptionIsTaken) {
   const absl::StatusOr<CollectorOptions> options =
-      Parse({"--listen", "tcp://0.0.0.0:9470", "--listen=ipc:///run/x", "--keys", "/k", "--out=/o", "--metrics", "127.0.0.1:9471",
-             "--on-verdict", "drain", "--on-verdict-timeout", "5", "--late-after=7", "--hang-after", "1800", "--quota", "500G", "--host-quota", "1M"});
+      Parse({"--listen", "tcp://0.0.0.0:9470", "--listen=ipc:///run/x", "--keys", "/k", "--out=/o", "--metrics",
+             "127.0.0.1:9471", "--on-verdict", "drain", "--on-verdict-timeout", "5", "--late-after=7", "--hang-after",
+             "1800", "--quota", "500G", "--host-quota", "1M"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->listen, (std::vector<std::string>{"tcp://0.0.0.0:9470", "ipc:///run/x"}));
   EXPECT_EQ(options->security.own_key, "/k/collector.key");
@@ -44,7 +45,8 @@ TEST(CollectorOptionsTest, TheDefaultListensOnLoopback) {
 }
 
 TEST(CollectorOptionsTest, ARelayHasItsOwnKey) {
-  const absl::StatusOr<CollectorOptions> options = Parse({"--upstream", "tcp://head:9470", "--keys", "/k", "--server-key", "/k/collector.pub"});
+  const absl::StatusOr<CollectorOptions> options =
+      Parse({"--upstream", "tcp://head:9470", "--keys", "/k", "--server-key", "/k/collector.pub"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->security.own_key, "/k/relay.key");
 }

@@ -22,20 +22,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/util/time_units.h"
-#include "collector/service/core.h"
-#include "collector/detect/decision_log.h"
-#include "collector/incident/index.h"
 #include "collector/common/metrics/metrics.h"
 #include "collector/common/own_programs.h"
-#include "collector/host/proc.h"
-#include "collector/host/reading_group.h"
-#include "collector/service/relay/relay.h"
 #include "collector/common/retention.h"
 #include "collector/common/runtime_folder.h"
 #include "collector/common/say.h"
+#include "collector/common/work_lane.h"
+#include "collector/detect/decision_log.h"
+#include "collector/host/proc.h"
+#include "collector/host/reading_group.h"
+#include "collector/incident/index.h"
+#include "collector/service/core.h"
+#include "collector/service/relay/relay.h"
 #include "collector/service/verdict_hook.h"
 #include "collector/wire/server.h"
-#include "collector/common/work_lane.h"
 
 namespace lockstep {
 namespace {
@@ -56,8 +56,8 @@ uint64_t RandomNumber() {
   return number | 1;
 }
 
-// To wake for each of a thousand small messages a second costs more than to read them: where few came at a time they are let
-// gather, for kGather since the last were read. Many are read on at once, since a peer's queue is short.
+// To wake for each of a thousand small messages a second costs more than to read them: where few came at a time they
+// are let gather, for kGather since the last were read. Many are read on at once, since a peer's queue is short.
 void LetGather(const pollfd& server, int taken, int64_t read_ns) {
   const int64_t left = read_ns + kGather - MonotonicNs();
   if (server.revents == 0 || taken >= kFew || left <= 0) return;
@@ -82,7 +82,8 @@ std::string HostName() {
 // How a program on this host reaches the endpoint.
 std::string FromHere(const std::string& endpoint) {
   for (const char* any : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
-    if (absl::StartsWith(endpoint, any)) return absl::StrCat("tcp://127.0.0.1:", endpoint.substr(endpoint.rfind(':') + 1));
+    if (absl::StartsWith(endpoint, any))
+      return absl::StrCat("tcp://127.0.0.1:", endpoint.substr(endpoint.rfind(':') + 1));
   }
   return endpoint;
 }
@@ -119,7 +120,9 @@ class CollectorProcess : public CoreActions {
   // CoreActions.
   void Send(uint64_t peer, const wire::Message& message) override { server_->Send(peer, message).IgnoreError(); }
   void Work(CoreTask task) override {
-    WorkLane* lane = task.lane == CoreTask::Lane::kAnalysis ? analysis_.get() : task.lane == CoreTask::Lane::kDisk ? disk_.get() : final_.get();
+    WorkLane* lane = task.lane == CoreTask::Lane::kAnalysis ? analysis_.get()
+                     : task.lane == CoreTask::Lane::kDisk   ? disk_.get()
+                                                            : final_.get();
     lane->Push(std::move(task.run), std::move(task.done));
   }
   void Say(const std::string& line) override { lockstep::Say(line); }
@@ -163,7 +166,8 @@ class CollectorProcess : public CoreActions {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, true); !status.ok()) return status;
     }
     struct stat info {};
-    for (size_t slash = options_.out.find('/', 1); slash != std::string::npos; slash = options_.out.find('/', slash + 1)) {
+    for (size_t slash = options_.out.find('/', 1); slash != std::string::npos;
+         slash = options_.out.find('/', slash + 1)) {
       mkdir(options_.out.substr(0, slash).c_str(), 0755);  // /var/lib/lockstep; what cannot be made shows below
     }
     if (mkdir(options_.out.c_str(), 0700) != 0 && errno != EEXIST) {
@@ -182,9 +186,11 @@ class CollectorProcess : public CoreActions {
     lock_ = open((out_ + "/.lockstep-collector").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock_ < 0) return absl::UnavailableError(absl::StrCat("cannot write to --out ", out_, ": ", strerror(errno)));
     if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-      return absl::FailedPreconditionError(absl::StrCat("another collector keeps its incidents in ", out_, "; give this one another --out"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("another collector keeps its incidents in ", out_, "; give this one another --out"));
     }
-    if (absl::Status status = decisions_.Open(out_ + "/decisions.jsonl"); !status.ok()) Say(std::string(status.message()));
+    if (absl::Status status = decisions_.Open(out_ + "/decisions.jsonl"); !status.ok())
+      Say(std::string(status.message()));
     absl::StatusOr<std::unique_ptr<wire::Server>> bound = wire::Server::Bind(server);
     if (!bound.ok()) return bound.status();
     server_ = std::move(*bound);
@@ -194,7 +200,8 @@ class CollectorProcess : public CoreActions {
       metrics_ = std::move(*metrics);
     }
     if (!options_.on_verdict.empty()) {
-      hook_ = std::make_unique<VerdictHook>(options_.on_verdict, options_.on_verdict_ns, [](const std::string& line) { lockstep::Say(line); });
+      hook_ = std::make_unique<VerdictHook>(options_.on_verdict, options_.on_verdict_ns,
+                                            [](const std::string& line) { lockstep::Say(line); });
     }
     analysis_ = std::make_unique<WorkLane>(&done_);
     disk_ = std::make_unique<WorkLane>(&done_);
@@ -218,7 +225,8 @@ class CollectorProcess : public CoreActions {
     for (const IncidentState& state : FindUnfinished(out_, &problems)) core_->Resume(state);
     for (DeclaredBefore& before : FindDeclared(out_)) core_->Remember(std::move(before));
     for (const std::string& problem : problems) Say(problem);
-    Say(absl::StrCat("the collector listens on ", absl::StrJoin(server_->endpoints(), ", "), "; incidents go to ", out_));
+    Say(absl::StrCat("the collector listens on ", absl::StrJoin(server_->endpoints(), ", "), "; incidents go to ",
+                     out_));
     LeaveWord();
     return absl::OkStatus();
   }
@@ -305,7 +313,8 @@ class CollectorProcess : public CoreActions {
     request.say = [](const std::string& line) { lockstep::Say(line); };
     index_->Push(
         [request = std::move(request), out = out_] {
-          if (const absl::StatusOr<Retained> done = RetainIncidents(out, request); !done.ok()) lockstep::Say(std::string(done.status().message()));
+          if (const absl::StatusOr<Retained> done = RetainIncidents(out, request); !done.ok())
+            lockstep::Say(std::string(done.status().message()));
         },
         [](int64_t) {});
   }
@@ -314,14 +323,19 @@ class CollectorProcess : public CoreActions {
     const CoreCounters& core = core_->counters();
     const wire::ServerCounters& server = server_->counters();
     MetricSet set;
-    const auto count = [&set](const char* name, const char* help, uint64_t value) { set.Counter(name, help, static_cast<double>(value)); };
-    const auto gauge = [&set](const char* name, const char* help, uint64_t value) { set.Gauge(name, help, static_cast<double>(value)); };
+    const auto count = [&set](const char* name, const char* help, uint64_t value) {
+      set.Counter(name, help, static_cast<double>(value));
+    };
+    const auto gauge = [&set](const char* name, const char* help, uint64_t value) {
+      set.Gauge(name, help, static_cast<double>(value));
+    };
     gauge("collector_jobs", "Jobs of which something is heard.", core.jobs);
     gauge("collector_ranks", "Ranks of these jobs.", core.ranks);
     gauge("collector_agents", "Agents of these jobs, behind relays too.", core.agents);
     gauge("collector_agents_silent", "Agents that are not heard.", core.agents_silent);
     gauge("collector_peers", "Connections.", server_->peers());
-    set.Gauge("collector_heartbeat_lag_seconds", "Age of the oldest part of the newest heartbeat.", static_cast<double>(core.heartbeat_lag_ns) / 1e9);
+    set.Gauge("collector_heartbeat_lag_seconds", "Age of the oldest part of the newest heartbeat.",
+              static_cast<double>(core.heartbeat_lag_ns) / 1e9);
     count("collector_heartbeats", "Heartbeats taken.", core.heartbeats);
     count("collector_late_reports", "Reports of waits that are late, or over.", core.late);
     count("collector_hung", "Jobs called hung.", core.hung);
@@ -329,7 +343,9 @@ class CollectorProcess : public CoreActions {
     count("collector_verdicts", "Incidents begun.", core.verdicts);
     count("collector_rounds", "Rounds of digests asked for.", core.rounds);
     count("collector_digests", "Messages with digests.", core.digests);
-    count("collector_digests_late", "Messages with digests that came after their round was over, and were of no use any more.", core.digests_late);
+    count("collector_digests_late",
+          "Messages with digests that came after their round was over, and were of no use any more.",
+          core.digests_late);
     count("collector_evidence", "Messages with evidence.", core.evidence);
     count("collector_chunks", "Chunks of hosts' files received.", core.chunks);
     count("collector_chunk_bytes", "Their bytes, packed.", core.chunk_bytes);
@@ -363,7 +379,8 @@ class CollectorProcess : public CoreActions {
   std::unique_ptr<VerdictHook> hook_;
   DoneQueue done_;
   std::unique_ptr<CollectorCore> core_;
-  std::unique_ptr<WorkLane> index_, analysis_, disk_, final_;  // ended before the core and the queue; index_ last of them, final_ fills it
+  std::unique_ptr<WorkLane> index_, analysis_, disk_,
+      final_;  // ended before the core and the queue; index_ last of them, final_ fills it
 };
 
 int RunRelay(const CollectorOptions& options) {
@@ -408,7 +425,8 @@ int RunRelay(const CollectorOptions& options) {
     }
     metrics = std::move(*server);
   }
-  Say(absl::StrCat("the relay listens on ", absl::StrJoin((*started)->endpoints(), ", "), "; its collector is ", absl::StrJoin(options.upstream, ", ")));
+  Say(absl::StrCat("the relay listens on ", absl::StrJoin((*started)->endpoints(), ", "), "; its collector is ",
+                   absl::StrJoin(options.upstream, ", ")));
   bool connected = false;
   const auto unreached = [&] {
     const std::string why = (*started)->upstream_error();
@@ -418,7 +436,8 @@ int RunRelay(const CollectorOptions& options) {
   int taken = 0;
   for (;;) {
     const int64_t now = MonotonicNs();
-    pollfd polled[3] = {{(*started)->server_fd(), POLLIN, 0}, {(*started)->upstream_fd(), POLLIN, 0}, {ends, POLLIN, 0}};
+    pollfd polled[3] = {
+        {(*started)->server_fd(), POLLIN, 0}, {(*started)->upstream_fd(), POLLIN, 0}, {ends, POLLIN, 0}};
     poll(polled, 3, static_cast<int>(std::clamp<int64_t>(((*started)->NextNs() - now + kMs - 1) / kMs, 0, 1000)));
     if (polled[2].revents != 0) break;
     LetGather(polled[0], taken, now);
@@ -442,7 +461,8 @@ int RunRelay(const CollectorOptions& options) {
       set.Counter("relay_forwarded_bytes", "Their bytes.", static_cast<double>(counters.forwarded_bytes));
       set.Counter("relay_heartbeats_in", "Heartbeats of children.", static_cast<double>(counters.heartbeats_in));
       set.Counter("relay_heartbeats_out", "Merged heartbeats sent on.", static_cast<double>(counters.heartbeats_out));
-      set.Counter("relay_chunks_dropped", "Chunks that have to come again.", static_cast<double>(counters.chunks_dropped));
+      set.Counter("relay_chunks_dropped", "Chunks that have to come again.",
+                  static_cast<double>(counters.chunks_dropped));
       set.Counter("relay_malformed", "Messages that make no sense.", static_cast<double>(counters.malformed));
       metrics->Publish(std::move(set));
     }

@@ -19,15 +19,15 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/time_units.h"
-#include "collector/host/proc.h"
 #include "collector/common/say.h"
+#include "collector/host/proc.h"
 
 namespace lockstep {
 namespace {
 
 constexpr size_t kMostJobs = 64;
-// Leaves the mark, unless it is there: then the command has been started. Where no mark can be left at all, a full disk for
-// one, people are told all the same.
+// Leaves the mark, unless it is there: then the command has been started. Where no mark can be left at all, a full disk
+// for one, people are told all the same.
 constexpr char kOnce[] = R"((set -C; : > "$1") 2> /dev/null || { [ -e "$1" ] && exit 0; }; exec /bin/sh -c "$0")";
 
 // Whole before the command begins: it gets all of it even where this process is killed meanwhile.
@@ -104,7 +104,8 @@ void VerdictHook::Run(const std::string& job, const std::string& json, const std
   if (next_.size() > kMostJobs) {
     next_.erase(at);
     lock.unlock();
-    say_(absl::StrCat("the command of --on-verdict was not started for job ", job, ": it runs for ", kMostJobs, " others"));
+    say_(absl::StrCat("the command of --on-verdict was not started for job ", job, ": it runs for ", kMostJobs,
+                      " others"));
     return;
   }
   std::thread([this, job] { Work(job); }).detach();

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -50,7 +50,8 @@ TEST_F(VerdictHookTest, OneThatHangsIsEndedWithItsChildren) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
 }
 
-// Whoever runs the hook is killed at all kinds of moments and begins anew: the command runs once, and gets all of its input.
+// Whoever runs the hook is killed at all kinds of moments and begins anew: the command runs once, and gets all of its
+// input.
 TEST_F(VerdictHookTest, KilledAndStartedAnewItRunsOnceForAMark) {
   const std::string json(300'000, 'v');
   for (int round = 0; round < 30; ++round) {
@@ -61,7 +62,8 @@ TEST_F(VerdictHookTest, KilledAndStartedAnewItRunsOnceForAMark) {
       if (child == 0) {
         {
           std::atomic<bool> over = false;
-          VerdictHook hook("cat >> " + out + "; echo end >> " + out, 60'000'000'000, [&over](const std::string&) { over = true; });
+          VerdictHook hook("cat >> " + out + "; echo end >> " + out, 60'000'000'000,
+                           [&over](const std::string&) { over = true; });
           hook.Run("job", json, mark);
           while (!over) usleep(1000);
         }
@@ -74,7 +76,8 @@ TEST_F(VerdictHookTest, KilledAndStartedAnewItRunsOnceForAMark) {
       int status = 0;
       ASSERT_EQ(waitpid(child, &status, 0), child);
     }
-    for (int i = 0; i < 600 && Content("out" + std::to_string(round)).find("end") == std::string::npos; ++i) usleep(10'000);
+    for (int i = 0; i < 600 && Content("out" + std::to_string(round)).find("end") == std::string::npos; ++i)
+      usleep(10'000);
     EXPECT_EQ(Content("out" + std::to_string(round)), json + "end\n") << "round " << round;
   }
 }
@@ -93,11 +96,12 @@ TEST_F(VerdictHookTest, NeverTwoAtATimeForOneJobAndTheNewestIsToldNext) {
   std::vector<std::string> said;
   {
     // Fails when another of its kind runs.
-    VerdictHook hook("mkdir " + folder_ + "/busy || exit 1; cat >> " + folder_ + "/out; sleep 0.3; rmdir " + folder_ + "/busy", 60'000'000'000,
-                     [&](const std::string& line) {
-                       const std::lock_guard lock(mutex);
-                       said.push_back(line);
-                     });
+    VerdictHook hook(
+        "mkdir " + folder_ + "/busy || exit 1; cat >> " + folder_ + "/out; sleep 0.3; rmdir " + folder_ + "/busy",
+        60'000'000'000, [&](const std::string& line) {
+          const std::lock_guard lock(mutex);
+          said.push_back(line);
+        });
     hook.Run("job", "1");
     for (int i = 0; i < 600 && Content("out") != "1"; ++i) usleep(100'000);
     EXPECT_EQ(Content("out"), "1");

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "collector/agent/host_source.h"
-#include "collector/service/known_members.h"
-#include "collector/host/process_sample.h"
 #include "collector/common/rank_set.h"
+#include "collector/host/process_sample.h"
+#include "collector/service/known_members.h"
 #include "proto/wire.pb.h"
 
 namespace lockstep::testing {
@@ -83,7 +83,8 @@ void WatchedJob::Issue(RankState* rank, int which) {
 // One thing that the rank's host does, if it can by `until`.
 bool WatchedJob::Step(int number, int64_t until) {
   RankState& rank = ranks_[static_cast<size_t>(number)];
-  if (rank.clock > until || Forever(rank.doing) || hosts_[static_cast<size_t>(number / plan_.ranks_a_host)].lost) return false;
+  if (rank.clock > until || Forever(rank.doing) || hosts_[static_cast<size_t>(number / plan_.ranks_a_host)].lost)
+    return false;
   if (rank.step == 0 && rank.at < 3) {
     // Communicators are made one after the other: all ranks, across hosts, on the host.
     const int which = 2 - rank.at;
@@ -183,15 +184,24 @@ void WatchedJob::Advance(int64_t until) {
     rank.counted_ns = until;
     if (rank.waits || rank.initializing) continue;
     switch (rank.doing) {
-      case Doing::kCompute: rank.cpu += time; break;
+      case Doing::kCompute:
+        rank.cpu += time;
+        break;
       case Doing::kIo:
         rank.io += time / 20;
         rank.cpu += time / 50;
         break;
-      case Doing::kIoBursts: rank.io += (until / (5 * kSecond) - from / (5 * kSecond)) * (8 << 20); break;
-      case Doing::kTrickle: rank.io += time / 15'000; break;
-      case Doing::kGpu: rank.cpu += time / 100; break;
-      default: break;
+      case Doing::kIoBursts:
+        rank.io += (until / (5 * kSecond) - from / (5 * kSecond)) * (8 << 20);
+        break;
+      case Doing::kTrickle:
+        rank.io += time / 15'000;
+        break;
+      case Doing::kGpu:
+        rank.cpu += time / 100;
+        break;
+      default:
+        break;
     }
   }
 }
@@ -470,7 +480,8 @@ void WatchedJob::Resample() {
   std::vector<bool> asked(hosts_.size());
   for (int32_t rank : to_sample_) asked[static_cast<size_t>(rank / plan_.ranks_a_host)] = true;
   for (size_t number = 0; number < hosts_.size(); ++number) {
-    if (asked[number] && !hosts_[number].lost) round_->Sample(Answer(static_cast<int>(number), to_sample_), asked_ns_, now_);
+    if (asked[number] && !hosts_[number].lost)
+      round_->Sample(Answer(static_cast<int>(number), to_sample_), asked_ns_, now_);
   }
   round_->LookForRoot();
   Judge(false);
@@ -485,8 +496,8 @@ void WatchedJob::Run(int64_t until, bool stop) {
   until += now_;
   while (now_ < until) {
     // The agents look ten times a second; where nothing is late a second apart is as good and faster.
-    const bool alert = detector_.level() != Level::kMoving || detector_.LongestWait(now_) > 2 * kSecond || !plan_.marks ||
-                       now_ - last_progress_ > 2 * kSecond || plan_.step_ns < kSecond;
+    const bool alert = detector_.level() != Level::kMoving || detector_.LongestWait(now_) > 2 * kSecond ||
+                       !plan_.marks || now_ - last_progress_ > 2 * kSecond || plan_.step_ns < kSecond;
     now_ += alert ? 100 * kMs : kSecond;
     Advance(now_);
     if (plan_.lost_host >= 0 && now_ >= plan_.lost_ns) hosts_[static_cast<size_t>(plan_.lost_host)].lost = true;

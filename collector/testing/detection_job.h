@@ -1,7 +1,7 @@
-// A training job over several hosts in simulated time, with what goes wrong in it or only looks so, and the agents and the
-// collector that watch it: Lateness, HostProgress and the rings' loader on every host, the digests' bytes, DigestRound with the
-// analysis and Detector in the middle, all as in production; only processes, clocks and the network are made up. Hosts' clocks
-// start at different times.
+// A training job over several hosts in simulated time, with what goes wrong in it or only looks so, and the agents and
+// the collector that watch it: Lateness, HostProgress and the rings' loader on every host, the digests' bytes,
+// DigestRound with the analysis and Detector in the middle, all as in production; only processes, clocks and the
+// network are made up. Hosts' clocks start at different times.
 #ifndef LOCKSTEP_COLLECTOR_TESTING_DETECTION_JOB_H_
 #define LOCKSTEP_COLLECTOR_TESTING_DETECTION_JOB_H_
 
@@ -17,9 +17,9 @@
 #include "analyzer/formats/ring/loader.h"
 #include "analyzer/util/time_units.h"
 #include "collector/detect/detector.h"
-#include "collector/service/digest_round.h"
 #include "collector/detect/lateness.h"
 #include "collector/detect/progress.h"
+#include "collector/service/digest_round.h"
 
 namespace lockstep::testing {
 
@@ -27,21 +27,21 @@ constexpr int64_t kEver = INT64_MAX / 4;
 
 // What a process does outside NCCL.
 enum class Doing {
-  kCompute,    // CPU
-  kSleep,      // nothing at all
-  kIo,         // reads or writes without a pause
-  kIoBursts,   // 8 MB every five seconds
-  kTrickle,    // 64 KiB a second
-  kDisk,       // uninterruptible sleep, nothing comes
-  kGpu,        // computes on its GPU: host waits of three seconds, one after the other
-  kServe,      // an event loop without events
+  kCompute,   // CPU
+  kSleep,     // nothing at all
+  kIo,        // reads or writes without a pause
+  kIoBursts,  // 8 MB every five seconds
+  kTrickle,   // 64 KiB a second
+  kDisk,      // uninterruptible sleep, nothing comes
+  kGpu,       // computes on its GPU: host waits of three seconds, one after the other
+  kServe,     // an event loop without events
   kStopped,
   kDead,
 };
 
 struct Pause {
   int rank = 0;
-  int64_t step = 0;   // before it; -1: before it makes its second communicator
+  int64_t step = 0;  // before it; -1: before it makes its second communicator
   Doing doing = Doing::kSleep;
   int64_t for_ns = kEver;
 };
@@ -59,8 +59,8 @@ struct JobPlan {
   int ranks = 8;
   int ranks_a_host = 4;
   int64_t step_ns = 500 * kMs;
-  int64_t operations_a_launch = 1;   // of a graph
-  int64_t launch_ns = 2 * kMs;       // how long the last operation of a step takes on the GPU
+  int64_t operations_a_launch = 1;  // of a graph
+  int64_t launch_ns = 2 * kMs;      // how long the last operation of a step takes on the GPU
   double jitter = 0.05;
   bool marks = true;
   uint64_t seed = 1;
@@ -79,9 +79,9 @@ class WatchedJob {
   void Run(int64_t until, bool stop = true);
 
   int64_t now() const { return now_; }
-  int64_t steps() const;                         // done by the slowest rank
+  int64_t steps() const;  // done by the slowest rank
   const std::vector<Decision>& decisions() const { return decisions_; }
-  const Decision* hung() const;                  // the first; null: none
+  const Decision* hung() const;                             // the first; null: none
   int64_t last_progress() const { return last_progress_; }  // of any rank, in truth, until the declaration
   size_t gatherings() const { return gatherings_; }
 
@@ -94,8 +94,8 @@ class WatchedJob {
   struct Comm {
     std::vector<int> members;
     std::deque<Op> ops;
-    uint64_t first = 1;                          // number of ops.front()
-    int making = 0;                              // members inside the call that makes it
+    uint64_t first = 1;  // number of ops.front()
+    int making = 0;      // members inside the call that makes it
     int64_t made_ns = -1;
   };
   struct Issued {
@@ -110,7 +110,7 @@ class WatchedJob {
     uint64_t issued[3] = {0, 0, 0};
     int64_t issued_ns[3] = {0, 0, 0}, made_ns[3] = {-1, -1, -1};
     int64_t clock = 0, step = 0, since = 0, last_call = 0;
-    int at = 0;                                  // place in the step
+    int at = 0;  // place in the step
     Doing doing = Doing::kCompute;
     bool waits = false, initializing = false, asked = false;
     int making = -1;

@@ -13,10 +13,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
-#include "analyzer/load/load.h"
 #include "analyzer/formats/lsd/columns.h"
 #include "analyzer/formats/lsd/convert.h"
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/load/load.h"
 #include "analyzer/util/time_units.h"
 #include "collector/evidence/stack_tree.h"
 #include "collector/incident/incident.h"
@@ -24,7 +24,9 @@
 namespace lockstep::testing {
 namespace {
 
-bool Finished(const Op& op) { return op.state == OpState::kCompleted || op.state == OpState::kFailed; }
+bool Finished(const Op& op) {
+  return op.state == OpState::kCompleted || op.state == OpState::kFailed;
+}
 
 std::string Compressed(const std::string& raw) {
   ZSTD_CCtx* context = ZSTD_createCCtx();
@@ -66,7 +68,8 @@ JobIdentity Fleet::identity() const {
 }
 
 bool Fleet::Heard(const std::string& part) const {
-  return std::any_of(said.begin(), said.end(), [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  return std::any_of(said.begin(), said.end(),
+                     [&](const std::string& line) { return line.find(part) != std::string::npos; });
 }
 
 void Fleet::Start(uint64_t instance) {
@@ -133,7 +136,8 @@ void Fleet::Send(uint64_t peer, const wire::Message& message) {
     if (agent.peer != peer || !agent.connected) continue;
     if (!message.header.route.empty() && message.header.route != agent.route) continue;  // by a connection that is gone
     // Not from inside the core: it is answered when time passes.
-    tasks_.push_back({CoreTask::Lane::kAnalysis, [] {}, [this, host = agent.host, message](int64_t) {
+    tasks_.push_back({CoreTask::Lane::kAnalysis, [] {},
+                      [this, host = agent.host, message](int64_t) {
                         for (FleetAgent& at : agents) {
                           if (at.host == host && at.connected) Answer(&at, message);
                         }
@@ -151,8 +155,8 @@ std::string Fleet::Packed(int32_t number) const {
   }
   std::vector<RankCommunicator> communicators;
   for (size_t i = 0; i < rank.memberships.size(); ++i) {
-    *digest.add_communicators() =
-        EncodeMembership(rank.memberships[i], bundle_.comms[rank.memberships[i].comm], rank.rank, static_cast<uint32_t>(i));
+    *digest.add_communicators() = EncodeMembership(rank.memberships[i], bundle_.comms[rank.memberships[i].comm],
+                                                   rank.rank, static_cast<uint32_t>(i));
   }
   *digest.mutable_in_flight() = EncodeOps(rank, flying, {});
   digest.mutable_rank()->set_operations(flying.size());
@@ -195,8 +199,9 @@ void Fleet::Answer(FleetAgent* agent, const wire::Message& message) {
   if (message.header.type != wire::Type::kCollect) return;
   CollectRequest request;
   ASSERT_TRUE(wire::DecodeBody(message, &request).ok());
-  const bool again = std::any_of(agent->requests.begin(), agent->requests.end(),
-                                 [&](const CollectRequest& r) { return r.request() == request.request() && r.phase() == request.phase(); });
+  const bool again = std::any_of(agent->requests.begin(), agent->requests.end(), [&](const CollectRequest& r) {
+    return r.request() == request.request() && r.phase() == request.phase();
+  });
   agent->requests.push_back(request);
   const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks());
   ASSERT_TRUE(wanted.ok());
@@ -449,7 +454,9 @@ void FleetTest::SetUp() {
   out_ = name;
 }
 
-void FleetTest::TearDown() { std::filesystem::remove_all(out_); }
+void FleetTest::TearDown() {
+  std::filesystem::remove_all(out_);
+}
 
 std::vector<std::string> FleetTest::Incidents() const {
   std::vector<std::string> found;

@@ -1,5 +1,5 @@
-// A cluster for the collector's tests, without processes or clocks: agents of a job that is played by the analyzer's model
-// of one, and the collector's core between them. Hours pass in milliseconds.
+// A cluster for the collector's tests, without processes or clocks: agents of a job that is played by the analyzer's
+// model of one, and the collector's core between them. Hours pass in milliseconds.
 #ifndef LOCKSTEP_COLLECTOR_TESTING_FLEET_H_
 #define LOCKSTEP_COLLECTOR_TESTING_FLEET_H_
 
@@ -23,23 +23,25 @@ namespace lockstep::testing {
 struct FleetAgent {
   std::string host;
   uint64_t peer = 0;
-  std::vector<uint64_t> route;             // not empty: it stands behind a relay of its own, which is `peer`; another one: it has connected to it anew
+  std::vector<uint64_t> route;  // not empty: it stands behind a relay of its own, which is `peer`; another one: it has
+                                // connected to it anew
   std::vector<int32_t> ranks;
   bool connected = true, answers_digests = true, answers_evidence = true, sends_files = true;
   bool digests_in_parts = false;
   // How long each digest takes to arrive, made when it was asked for; negative: it is lost. Null: no time at all.
   std::function<int64_t(const CollectRequest& request)> digest_delay;
-  std::vector<CollectRequest> requests;    // received
+  std::vector<CollectRequest> requests;  // received
   std::map<std::string, Chunk> unacknowledged;
   std::set<std::string> acknowledged, refused;
-  ProcessEvidence found;                   // of each of its ranks, when evidence is asked for
-  std::string no_rings;                    // not empty: why it has none to send
+  ProcessEvidence found;  // of each of its ranks, when evidence is asked for
+  std::string no_rings;   // not empty: why it has none to send
 };
 
 class Fleet : public CoreActions {
  public:
   // `bundle` is what the ranks' rings hold; `per_host` ranks live on each host node0, node1, ...
-  Fleet(const Bundle& bundle, int per_host, const std::string& out, const std::string& job = "train", uint64_t first_peer = 100);
+  Fleet(const Bundle& bundle, int per_host, const std::string& out, const std::string& job = "train",
+        uint64_t first_peer = 100);
 
   CoreOptions options;
   std::vector<FleetAgent> agents;
@@ -48,27 +50,28 @@ class Fleet : public CoreActions {
   int64_t real_offset = 1'700'000'000'000'000'000;
   // Ranks whose counters do not move any more once `stopped_ns` has come; before that, all do.
   int64_t stop_ns = INT64_MAX;
-  std::vector<std::string> said, printed, verdicts;      // lines, blocks, JSON of --on-verdict
+  std::vector<std::string> said, printed, verdicts;  // lines, blocks, JSON of --on-verdict
   std::vector<Decision> decisions;
-  std::vector<ClientReply> replies;                       // to peers below 100
+  std::vector<ClientReply> replies;  // to peers below 100
   std::map<uint64_t, Welcome> welcomes;
-  bool hold_disk = false;                                 // disk work waits
-  bool hold_final = false;                                // and what makes the verdict on the whole
+  bool hold_disk = false;   // disk work waits
+  bool hold_final = false;  // and what makes the verdict on the whole
   bool lose_acks = false;
-  bool sends_stacks = true;                               // false: agents of a version before there were merged stacks
+  bool sends_stacks = true;  // false: agents of a version before there were merged stacks
   std::function<void(int32_t rank, RankDigest* digest)> amend;  // what a rank's digest says besides `bundle`
 
   void Start(uint64_t instance = 7);
-  void Restart(uint64_t instance);                        // the collector dies and comes again; who is late is told again
+  void Restart(uint64_t instance);  // the collector dies and comes again; who is late is told again
   // Lets time pass: ticks, heartbeats once a second, whatever work was asked for.
   void Pass(int64_t ns);
   // Until it holds, at most so long.
   bool PassUntil(int64_t most_ns, const std::function<bool()>& condition);
-  void Say(FleetAgent* agent, wire::Type type, const google::protobuf::MessageLite& message, wire::Role role = wire::Role::kAgent);
+  void Say(FleetAgent* agent, wire::Type type, const google::protobuf::MessageLite& message,
+           wire::Role role = wire::Role::kAgent);
   void Ask(uint64_t peer, wire::Role role, const ClientRequest& request);
   JobIdentity identity() const;
   bool final_waits() const { return !final_.empty(); }
-  bool Heard(const std::string& part) const;              // one of `said` has it
+  bool Heard(const std::string& part) const;  // one of `said` has it
 
   void Send(uint64_t peer, const wire::Message& message) override;
   void Work(CoreTask task) override;
@@ -96,11 +99,12 @@ class Fleet : public CoreActions {
     std::string host;
     DigestEnvelope digest;
   };
-  std::multimap<int64_t, OnItsWay> on_their_way_;         // when it arrives -> digest
+  std::multimap<int64_t, OnItsWay> on_their_way_;  // when it arrives -> digest
   uint64_t chunk_ids_;
 };
 
-// A job of tp x pp x dp ranks in which `culprit` stops in front of its second operation of "dp"; its communicators' ids are not a ring's.
+// A job of tp x pp x dp ranks in which `culprit` stops in front of its second operation of "dp"; its communicators' ids
+// are not a ring's.
 Bundle Hung(int tp, int pp, int dp, int culprit, HostFault fault = HostFault::kStall);
 
 // With a folder for incidents, which is removed afterwards.
@@ -108,9 +112,9 @@ class FleetTest : public ::testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
-  std::vector<std::string> Incidents() const;              // paths
+  std::vector<std::string> Incidents() const;  // paths
   static std::string Content(const std::string& path);
-  static Verdict Read(const std::string& folder);          // what `lockstep analyze` makes of it
+  static Verdict Read(const std::string& folder);  // what `lockstep analyze` makes of it
   std::string out_;
 };
 

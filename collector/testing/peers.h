@@ -33,7 +33,8 @@ class TestFolder {
 class TestKeys {
  public:
   TestKeys() {
-    for (const Role role : {Role::kAgent, Role::kRelay, Role::kOperator, Role::kReader}) Make(RoleName(role), role, true);
+    for (const Role role : {Role::kAgent, Role::kRelay, Role::kOperator, Role::kReader})
+      Make(RoleName(role), role, true);
     Make("collector", Role::kCollector, false);
     Make("stranger", Role::kAgent, false);
   }
@@ -82,7 +83,9 @@ struct TestClient {
 
   explicit TestClient(const std::string& endpoint, const Security& security = {}, Hello::Role as = Hello::AGENT)
       : TestClient(std::vector<std::string>{endpoint}, security, as) {}
-  TestClient(const std::vector<std::string>& endpoints, const Security& security, Hello::Role as, int64_t silent_ms = 2000) : role(as) {
+  TestClient(const std::vector<std::string>& endpoints, const Security& security, Hello::Role as,
+             int64_t silent_ms = 2000)
+      : role(as) {
     ClientOptions options;
     options.endpoints = endpoints;
     options.security = security;

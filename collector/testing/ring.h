@@ -28,9 +28,9 @@ struct TestRing {
   uint64_t start_ticks = 0;  // 0: of the process
   uint64_t pid_namespace = 0;
   uint32_t state = 1;
-  uint64_t comm = 77;        // its communicator
-  uint32_t layout = 1;       // more: what a later version may have, longer structures and a section that nobody knows
-  bool first_layout = false; // the sections of the first recorder alone, and a shorter header
+  uint64_t comm = 77;         // its communicator
+  uint32_t layout = 1;        // more: what a later version may have, longer structures and a section that nobody knows
+  bool first_layout = false;  // the sections of the first recorder alone, and a shorter header
 };
 
 inline void WriteTestRing(const std::string& path, const TestRing& ring) {
@@ -88,7 +88,8 @@ inline void WriteTestRing(const std::string& path, const TestRing& ring) {
   comm.issued_ticks = header.created_ticks;
   std::strncpy(comm.name, "world", sizeof(comm.name) - 1);
   for (uint32_t i = 0; i < header.section_count; ++i) {
-    if (header.sections[i].kind == ring::SectionKind::kComms) std::memcpy(bytes.data() + header.sections[i].offset, &comm, sizeof(comm));
+    if (header.sections[i].kind == ring::SectionKind::kComms)
+      std::memcpy(bytes.data() + header.sections[i].offset, &comm, sizeof(comm));
   }
   size_t header_bytes = sizeof(header);
   if (ring.first_layout) header_bytes = offsetof(ring::Header, stopped_ticks);  // what came later is zero
@@ -115,7 +116,8 @@ class TestRank {
       const int fd = open(path.c_str(), O_RDWR);
       struct stat info {};
       if (fd < 0 || fstat(fd, &info) != 0) _exit(98);
-      if (mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED) _exit(97);
+      if (mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
+        _exit(97);
       close(fd);
       kill(getpid(), SIGSTOP);  // mapped
       if (exit_code >= 0) _exit(exit_code);

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "analyzer/settings/merge.h"
-#include "collector/rings/clean.h"
 #include "collector/common/retention.h"
+#include "collector/rings/clean.h"
 
 int main(int argc, char** argv) {
   lockstep::CleanOptions options;
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "lockstep: %s\n", std::string(done.status().message()).c_str());
     return 2;
   }
-  printf("%s %d incident%s, %llu MiB; kept %d\n", options.dry_run ? "would remove" : "removed", done->removed, done->removed == 1 ? "" : "s",
-         static_cast<unsigned long long>(done->removed_bytes >> 20), done->kept);
+  printf("%s %d incident%s, %llu MiB; kept %d\n", options.dry_run ? "would remove" : "removed", done->removed,
+         done->removed == 1 ? "" : "s", static_cast<unsigned long long>(done->removed_bytes >> 20), done->kept);
   return cleaned.failed == 0 && done->failed == 0 ? 0 : 1;
 }

@@ -16,16 +16,19 @@ namespace {
 
 constexpr char kHelp[] =
     "Usage: lockstep config [OPTIONS] [VERB [ARGUMENTS...]]\n\n"
-    "Prints every setting of VERB (agent, collector, run, ...; recorder: of the library in the training processes), or of\n"
+    "Prints every setting of VERB (agent, collector, run, ...; recorder: of the library in the training processes), or "
+    "of\n"
     "all of them, with its value and where that comes from: a configuration file, the environment, an option among\n"
-    "ARGUMENTS, or the default. Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names; what comes later in\n"
+    "ARGUMENTS, or the default. Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names; what comes later "
+    "in\n"
     "this order counts.\n\n"
     "  --check        only say what is wrong with the files\n"
     "  --json         as JSON\n"
     "  --reference    every setting there is, as JSON: key, variable, option, default\n"
     "  -h, --help     this text\n"
     "  -V, --version  the version\n\n"
-    "Exit status: 0 all is understood; 1 something in a file or the environment is not, or a file cannot be used; 2 wrong\n"
+    "Exit status: 0 all is understood; 1 something in a file or the environment is not, or a file cannot be used; 2 "
+    "wrong\n"
     "arguments.\n";
 
 struct Options {
@@ -62,13 +65,19 @@ void PrintReference() {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Row& row : Table()) rows.push_back(RowJson(row));
   for (const LoneVariable& lone : LoneVariables()) {
-    rows.push_back({{"section", ""}, {"key", ""}, {"variable", lone.name}, {"option", ""}, {"readers", lone.readers}, {"meaning", lone.meaning}});
+    rows.push_back({{"section", ""},
+                    {"key", ""},
+                    {"variable", lone.name},
+                    {"option", ""},
+                    {"readers", lone.readers},
+                    {"meaning", lone.meaning}});
   }
   printf("%s\n", rows.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
 // Files cannot be used: says so and goes on with what is left, so that the rest can be seen.
-absl::StatusOr<Merged> MergeOr(const std::string& section, const std::vector<std::string>& words, std::vector<std::string>* problems) {
+absl::StatusOr<Merged> MergeOr(const std::string& section, const std::vector<std::string>& words,
+                               std::vector<std::string>* problems) {
   absl::StatusOr<Merged> merged = Merge(section, words);
   if (merged.ok()) return merged;
   const std::string problem(merged.status().message());
@@ -117,11 +126,13 @@ int Show(const Options& options) {
       row["from"] = one.from;
       json["settings"].push_back(row);
     }
-    if (!options.check) printf("%s\n", json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    if (!options.check)
+      printf("%s\n", json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
   } else if (!options.check) {
     if (files.ok()) {
       for (const File& file : *files) {
-        printf("# %s: %s\n", file.path.c_str(), file.found ? absl::StrCat("read, ", file.entries.size(), " settings").c_str() : "is not there");
+        printf("# %s: %s\n", file.path.c_str(),
+               file.found ? absl::StrCat("read, ", file.entries.size(), " settings").c_str() : "is not there");
       }
     }
     std::string section;
@@ -159,7 +170,8 @@ int Main(const std::vector<std::string>& words) {
   const std::vector<std::string> sections = Sections();
   if (!options.section.empty() && std::find(sections.begin(), sections.end(), options.section) == sections.end()) {
     const std::string near = Nearest(options.section, sections);
-    return Usage(absl::StrCat("there is no '", options.section, "'", near.empty() ? "" : absl::StrCat("; is '", near, "' meant?")));
+    return Usage(absl::StrCat("there is no '", options.section, "'",
+                              near.empty() ? "" : absl::StrCat("; is '", near, "' meant?")));
   }
   if (options.reference) return PrintReference(), 0;
   return Show(options);
@@ -168,4 +180,6 @@ int Main(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace lockstep::settings
 
-int main(int argc, char** argv) { return lockstep::settings::Main({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  return lockstep::settings::Main({argv + 1, argv + argc});
+}

@@ -10,12 +10,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
-#include "analyzer/util/time_units.h"
-#include "collector/host/proc.h"
-#include "collector/common/say.h"
 #include "analyzer/settings/merge.h"
-#include "collector/wire/tool_client.h"
+#include "analyzer/util/time_units.h"
+#include "collector/common/say.h"
+#include "collector/host/proc.h"
 #include "collector/wire/client.h"
+#include "collector/wire/tool_client.h"
 #include "proto/wire.pb.h"
 
 namespace lockstep {
@@ -31,18 +31,22 @@ struct DumpOptions {
 };
 
 void Help() {
-  printf("Usage: lockstep dump [OPTIONS] [JOB]\n\n"
-         "Has the collector take an incident of a running job now: digests of all ranks, the verdict, stacks and rings of the\n"
-         "suspects. Prints the verdict and where the files are. JOB is a name, or NAME/STEP/RESTART; it may be left out where\n"
-         "only one job runs.\n\n%s"
-         "  --everything          whole rings of all ranks, not of the suspects alone\n"
-         "  --json                print the verdict as JSON\n"
-         "  --timeout SECONDS     give up after so long, also where the collector does not answer, which is said after 3 s\n"
-         "                        (default 600)\n"
-         "  -h, --help            this text\n"
-         "  -V, --version         the version\n\n"
-         "Exit status as lockstep analyze: 0 healthy, 1 findings or incomplete data, 2 wrong arguments, 3 no verdict.\n",
-         kToolOptionsHelp);
+  printf(
+      "Usage: lockstep dump [OPTIONS] [JOB]\n\n"
+      "Has the collector take an incident of a running job now: digests of all ranks, the verdict, stacks and rings of "
+      "the\n"
+      "suspects. Prints the verdict and where the files are. JOB is a name, or NAME/STEP/RESTART; it may be left out "
+      "where\n"
+      "only one job runs.\n\n%s"
+      "  --everything          whole rings of all ranks, not of the suspects alone\n"
+      "  --json                print the verdict as JSON\n"
+      "  --timeout SECONDS     give up after so long, also where the collector does not answer, which is said after 3 "
+      "s\n"
+      "                        (default 600)\n"
+      "  -h, --help            this text\n"
+      "  -V, --version         the version\n\n"
+      "Exit status as lockstep analyze: 0 healthy, 1 findings or incomplete data, 2 wrong arguments, 3 no verdict.\n",
+      kToolOptionsHelp);
 }
 
 absl::StatusOr<DumpOptions> Parse(const std::vector<std::string>& words) {
@@ -102,14 +106,16 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
   for (;;) {
     const int64_t now = MonotonicNs();
     if (now - began > options.timeout_ns) {
-      Say(absl::StrCat("no answer within ", DurationText(options.timeout_ns), (*client)->last_error().empty() ? "" : ": " + (*client)->last_error()));
+      Say(absl::StrCat("no answer within ", DurationText(options.timeout_ns),
+                       (*client)->last_error().empty() ? "" : ": " + (*client)->last_error()));
       return kFailed;
     }
     if (!welcome && !unreached_said && now - began > kUnreached) {
       unreached_said = true;
       const std::string why = (*client)->last_error();
-      Say(absl::StrCat("no word from the collector at ", address.endpoint, " (from ", address.found, ")", why.empty() ? "" : ": ", why,
-                       "; this goes on trying for ", DurationText(options.timeout_ns - (now - began)),
+      Say(absl::StrCat("no word from the collector at ", address.endpoint, " (from ", address.found, ")",
+                       why.empty() ? "" : ": ", why, "; this goes on trying for ",
+                       DurationText(options.timeout_ns - (now - began)),
                        " (--timeout). Does it run there? lockstep doctor checks"));
     }
     if ((*client)->Tick(now)) {
@@ -119,7 +125,8 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
       hello.set_instance(instance);
       hello.set_protocol(wire::kProtocol);
       hello.set_min_protocol(1);
-      if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok()) (*client)->Send(*message).IgnoreError();
+      if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok())
+        (*client)->Send(*message).IgnoreError();
       welcome = false;
     }
     while (const std::optional<wire::Message> message = (*client)->Receive()) {
@@ -133,7 +140,8 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
         if (welcome) continue;
         welcome = true;
         // Again after a reconnection: the collector knows the request by its number.
-        if (const auto asked = wire::Encode(wire::Type::kClientRequest, request); asked.ok()) (*client)->Send(*asked).IgnoreError();
+        if (const auto asked = wire::Encode(wire::Type::kClientRequest, request); asked.ok())
+          (*client)->Send(*asked).IgnoreError();
       }
       if (message->header.type != wire::Type::kClientReply) continue;
       ClientReply reply;

@@ -130,7 +130,8 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
       return 2;
     }
   }
-  fprintf(stderr, "lockstep: unknown verb '%s'; verbs: %s\n", verb.c_str(), Joined(InstalledVerbs(folder, inner)).c_str());
+  fprintf(stderr, "lockstep: unknown verb '%s'; verbs: %s\n", verb.c_str(),
+          Joined(InstalledVerbs(folder, inner)).c_str());
   return 2;
 }
 

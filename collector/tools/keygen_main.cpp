@@ -16,7 +16,8 @@ using namespace lockstep::wire;
 constexpr char kHelp[] =
     "Usage: lockstep keygen --role ROLE [--name NAME] [FOLDER]\n"
     "\n"
-    "Writes a key pair, NAME.key (secret, mode 600) and NAME.pub, into FOLDER (default: the current one; made if it is\n"
+    "Writes a key pair, NAME.key (secret, mode 600) and NAME.pub, into FOLDER (default: the current one; made if it "
+    "is\n"
     "not there) and says what goes where. Never overwrites a key.\n"
     "\n"
     "  --role ROLE   collector  a collector's or a relay's own key, which the others are to know it by\n"
@@ -36,7 +37,8 @@ const char* WhatGoesWhere(Role role) {
              "%s.pub goes into the collector's folder of known keys, and to the relay's agents:  --server-key %s.pub\n";
     case Role::kAgent:
       return "%s.key goes to the agents' machines, readable by the agent alone:  lockstep agent --key %s.key\n"
-             "%s.pub goes into the folder of known keys of the collector or relay:  --known-keys FOLDER (%s.pub in it)\n";
+             "%s.pub goes into the folder of known keys of the collector or relay:  --known-keys FOLDER (%s.pub in "
+             "it)\n";
     default:
       return "%s.key stays with its owner:  lockstep top --key %s.key\n"
              "%s.pub goes into the collector's folder of known keys:  --known-keys FOLDER (%s.pub in it)\n";
@@ -52,7 +54,8 @@ int Usage(const std::string& what) {
 
 int main(int argc, char** argv) {
   std::string role_name, name, folder;
-  const absl::StatusOr<lockstep::settings::Merged> merged = lockstep::settings::Merge("keygen", {argv + 1, argv + argc});
+  const absl::StatusOr<lockstep::settings::Merged> merged =
+      lockstep::settings::Merge("keygen", {argv + 1, argv + argc});
   if (!merged.ok()) return Usage(std::string(merged.status().message()));
   lockstep::settings::Tell(*merged);
   const std::vector<std::string>& words = merged->words;

@@ -17,12 +17,12 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "collector/host/proc.h"
 #include "analyzer/settings/merge.h"
-#include "collector/wire/tool_client.h"
+#include "collector/host/proc.h"
 #include "collector/tools/top.h"
 #include "collector/tools/top_view.h"
 #include "collector/wire/client.h"
+#include "collector/wire/tool_client.h"
 
 namespace lockstep {
 namespace {
@@ -87,7 +87,8 @@ int Once(TopSession* session, wire::Client* client, bool json) {
   const std::string why = client->last_error();
   // Without a connection there is no endpoint; `why` names those that were tried.
   const std::string from = client->endpoint().empty() ? "" : absl::StrCat(" from ", client->endpoint());
-  fprintf(stderr, "lockstep top: no answer%s in 10 s%s%s\n", from.c_str(), why.empty() ? "" : ": ", PrintableText(why).c_str());
+  fprintf(stderr, "lockstep top: no answer%s in 10 s%s%s\n", from.c_str(), why.empty() ? "" : ": ",
+          PrintableText(why).c_str());
   return 1;
 }
 

@@ -109,7 +109,8 @@ std::vector<std::string> Wrapped(const std::string& text, size_t width, size_t i
   while (rest.size() > width) {
     const size_t begin = rest.find_first_not_of(' ');
     size_t at = rest.rfind(' ', width);
-    if (at == std::string::npos || begin == std::string::npos || at <= std::max(begin, indent)) at = width;  // one long word
+    if (at == std::string::npos || begin == std::string::npos || at <= std::max(begin, indent))
+      at = width;  // one long word
     std::string line = rest.substr(0, at);
     while (!line.empty() && line.back() == ' ') line.pop_back();
     lines.push_back(std::move(line));
@@ -151,7 +152,8 @@ std::vector<std::string> Reflowed(const std::vector<std::string>& text, size_t w
   std::vector<std::string> lines;
   for (const std::string& line : whole) {
     const size_t column = RowColumn(line);
-    for (std::string& part : Wrapped(line, width, column != 0 ? column : IndentOf(line) + 2)) lines.push_back(std::move(part));
+    for (std::string& part : Wrapped(line, width, column != 0 ? column : IndentOf(line) + 2))
+      lines.push_back(std::move(part));
   }
   return lines;
 }
@@ -171,18 +173,21 @@ void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
   for (const CommunicatorStatus& comm : job.communicators()) {
     name = std::min(longest_name, std::max(name, CommName(comm).size()));
     in = std::min<size_t>(11, std::max(in, in_text(comm).size()));
-    if (comm.has_started()) started = std::min<size_t>(7, std::max({started, size_t{3}, absl::StrCat(comm.started()).size()}));
+    if (comm.has_started())
+      started = std::min<size_t>(7, std::max({started, size_t{3}, absl::StrCat(comm.started()).size()}));
   }
   // In a narrow window whose turn it is counts more than the limit and the operation.
   const bool narrow = width < 72, narrowest = width < 60;
   if (narrowest) started = 0;
-  const size_t fixed = name + 1 + in + 1 + 1 + 6 + 1 + (narrow ? 0 : 6 + 1) + kMissing + (started > 0 ? started + 1 : 0);
+  const size_t fixed =
+      name + 1 + in + 1 + 1 + 6 + 1 + (narrow ? 0 : 6 + 1) + kMissing + (started > 0 ? started + 1 : 0);
   const size_t doing = narrowest ? 0 : std::max<size_t>(12, width > fixed ? width - fixed : 12);
   const auto doing_text = [doing](const std::string& text) { return doing == 0 ? "" : Padded(text, doing) + " "; };
   const auto limit_text = [narrow](const std::string& text) { return narrow ? "" : RightPadded(text, 6) + " "; };
   Add(lines, TopStyle::kHeading,
-      absl::StrCat(Padded("COMMUNICATOR", name), " ", RightPadded("IN", in), " ", started > 0 ? RightPadded("GPU", started) + " " : "",
-                   doing_text("IN FLIGHT"), RightPadded("AGE", 6), " ", limit_text("LIMIT"), "MISSING"));
+      absl::StrCat(Padded("COMMUNICATOR", name), " ", RightPadded("IN", in), " ",
+                   started > 0 ? RightPadded("GPU", started) + " " : "", doing_text("IN FLIGHT"), RightPadded("AGE", 6),
+                   " ", limit_text("LIMIT"), "MISSING"));
   for (const CommunicatorStatus& comm : job.communicators()) {
     std::string operation = PrintableText(comm.doing());
     if (operation.rfind("in ", 0) == 0) operation.erase(0, 3);
@@ -196,7 +201,8 @@ void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
     if (!comm.standing().empty()) {
       absl::StrAppend(&missing, missing.empty() ? "" : " ", "[", PrintableText(comm.standing()), "]");
     }
-    const std::string gpu = started == 0 ? "" : RightPadded(comm.has_started() ? absl::StrCat(comm.started()) : "-", started) + " ";
+    const std::string gpu =
+        started == 0 ? "" : RightPadded(comm.has_started() ? absl::StrCat(comm.started()) : "-", started) + " ";
     Add(lines, CommStyle(comm),
         absl::StrCat(Padded(CommName(comm), name), " ", RightPadded(in_text(comm), in), " ", gpu, doing_text(operation),
                      RightPadded(Tight(comm.age_ns()), 6), " ", limit_text(Tight(comm.limit_ns())), missing));
@@ -340,16 +346,19 @@ Lines JobHead(const JobStatus& job, int64_t now_real_ns) {
   }
   Add(&lines, StateStyle(job.state()), std::move(line));
   if (job.restarts_inside() != 0) {
-    line = absl::StrCat("restarted inside its processes ", job.restarts_inside() == 1 ? "once" : absl::StrCat(CountText(job.restarts_inside()), " times"));
+    line = absl::StrCat("restarted inside its processes ",
+                        job.restarts_inside() == 1 ? "once" : absl::StrCat(CountText(job.restarts_inside()), " times"));
     if (job.restarted_real_ns() > 0 && now_real_ns > job.restarted_real_ns()) {
-      absl::StrAppend(&line, job.restarts_inside() == 1 ? ", " : ", last ", DurationText(now_real_ns - job.restarted_real_ns()), " ago");
+      absl::StrAppend(&line, job.restarts_inside() == 1 ? ", " : ", last ",
+                      DurationText(now_real_ns - job.restarted_real_ns()), " ago");
     }
     Add(&lines, TopStyle::kPlain, std::move(line));
   }
   line = absl::StrCat("ranks ", CountText(job.ranks()));
   if (job.ranks_expected() != 0) absl::StrAppend(&line, " of ", CountText(job.ranks_expected()));
   const Ranks dead = SetOf(job.dead());
-  absl::StrAppend(&line, "   alive ", CountText(job.ranks() - std::min<uint64_t>(job.ranks(), dead.size())), "   dead ", CountAndRanks(job.dead()), "   stopped ", CountAndRanks(job.stopped()), "   in D ",
+  absl::StrAppend(&line, "   alive ", CountText(job.ranks() - std::min<uint64_t>(job.ranks(), dead.size())), "   dead ",
+                  CountAndRanks(job.dead()), "   stopped ", CountAndRanks(job.stopped()), "   in D ",
                   CountAndRanks(job.in_d()));
   const bool trouble = job.dead().first_size() + job.stopped().first_size() + job.in_d().first_size() != 0;
   Add(&lines, trouble ? TopStyle::kLate : TopStyle::kPlain, std::move(line));
@@ -496,7 +505,8 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
       if (IndentOf(line.text) == 0) {
         body.push_back(line);
       } else {
-        for (std::string& text : Wrapped(line.text, width, IndentOf(line.text) + 2)) Add(&body, line.style, std::move(text));
+        for (std::string& text : Wrapped(line.text, width, IndentOf(line.text) + 2))
+          Add(&body, line.style, std::move(text));
       }
     }
   }
@@ -508,7 +518,8 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   lines.resize(height - 1);
   std::string last = PrintableText(state.prompt);
   if (last.empty()) {
-    last = absl::StrCat("w why s/S stacks d dump g group: ", TopGroupName(state.group), " f find TAB job ? help q quit");
+    last =
+        absl::StrCat("w why s/S stacks d dump g group: ", TopGroupName(state.group), " f find TAB job ? help q quit");
   }
   lines.push_back({std::move(last), TopStyle::kDim});
   for (TopLine& line : lines) line.text = Cut(std::move(line.text), width);

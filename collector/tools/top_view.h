@@ -32,7 +32,8 @@ struct TopState {
   size_t scroll = 0;              // first line shown of the list, or of `text`
   std::vector<std::string> text;  // shown instead of the list when not empty: a verdict, stacks, a rank
   std::string text_title;
-  bool report = false;  // `text` is a verdict's: lines that were broken for a wider window are put together and broken for this one
+  bool report = false;  // `text` is a verdict's: lines that were broken for a wider window are put together and broken
+                        // for this one
   bool help = false;
   std::string prompt;     // last line: a question, what was typed, or the last word
   std::string endpoint;   // where the figures come from

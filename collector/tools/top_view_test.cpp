@@ -71,8 +71,8 @@ std::string Screen(const std::vector<TopLine>& lines) {
 TEST(TopViewTest, FitsEverySize) {
   for (const size_t width : {40, 80, 81, 132, 300}) {
     for (const size_t height : {10, 24, 60}) {
-      for (const TopGroup group : {TopGroup::kCommunicators, TopGroup::kRoles, TopGroup::kHosts, TopGroup::kRails,
-                                   TopGroup::kStages}) {
+      for (const TopGroup group :
+           {TopGroup::kCommunicators, TopGroup::kRoles, TopGroup::kHosts, TopGroup::kRails, TopGroup::kStages}) {
         TopState state;
         state.group = group;
         const std::vector<TopLine> lines = RenderTop({HungJob()}, state, width, height);
@@ -113,9 +113,11 @@ TEST(TopViewTest, RestartsInsideTheProcessesAreCounted) {
   state.now_real_ns = 200'000'000'000;
   job.set_restarts_inside(1);
   job.set_restarted_real_ns(80'000'000'000);
-  EXPECT_THAT(Screen(RenderTop({job}, state, 80, 24)), HasSubstr("\nrestarted inside its processes once, 2 min 0 s ago\n"));
+  EXPECT_THAT(Screen(RenderTop({job}, state, 80, 24)),
+              HasSubstr("\nrestarted inside its processes once, 2 min 0 s ago\n"));
   job.set_restarts_inside(1003);
-  EXPECT_THAT(Screen(RenderTop({job}, state, 80, 24)), HasSubstr("\nrestarted inside its processes 1,003 times, last 2 min 0 s ago\n"));
+  EXPECT_THAT(Screen(RenderTop({job}, state, 80, 24)),
+              HasSubstr("\nrestarted inside its processes 1,003 times, last 2 min 0 s ago\n"));
   const std::string narrow = Screen(RenderTop({job}, state, 40, 24));
   EXPECT_THAT(narrow, HasSubstr("\nrestarted inside its processes 1,003\n  times, last 2 min 0 s ago\n"));
   EXPECT_THAT(narrow, HasSubstr("1736 [root]")) << "whose turn it is can still be seen";
@@ -131,8 +133,10 @@ TEST(TopViewTest, WithoutMarksThereIsNoColumnForTheGpu) {
 TEST(TopViewTest, LateArrivalsHardwareAndDisagreementsFitIn80Columns) {
   JobStatus job = HungJob();
   job.add_late_arrivals("12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)");
-  for (int i = 0; i < 20; ++i) job.add_late_arrivals("13 s ago: dp_3 #7: ranks 0-3 in it, not finished for 5.1 s (limit 5.0 s)");
-  job.add_hardware("30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid (PCI:0000:1b:00): 79, pid=48211, GPU has fallen off the bus.");
+  for (int i = 0; i < 20; ++i)
+    job.add_late_arrivals("13 s ago: dp_3 #7: ranks 0-3 in it, not finished for 5.1 s (limit 5.0 s)");
+  job.add_hardware(
+      "30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid (PCI:0000:1b:00): 79, pid=48211, GPU has fallen off the bus.");
   job.add_disagreements("2 s ago: rank 5 of dp_0 does otherwise");
   job.add_blind("hardware errors not read on dgx0001, dgx0002: /dev/kmsg: Operation not permitted");
   const std::vector<TopLine> lines = RenderTop({job}, TopState(), 80, 60);
@@ -230,12 +234,16 @@ TEST(TopViewTest, SaysWhenTheCollectorIsSilentAndWhenThereIsNothing) {
 // A tree of stacks has its lines for a reason: each stands where it stood.
 TEST(TopViewTest, OnlyReportsAreBrokenAnew) {
   TopState state;
-  state.text = {"rank 1736", "  read", "    main", "    a very long name of a function that is wider than this narrow window"};
+  state.text = {"rank 1736", "  read", "    main",
+                "    a very long name of a function that is wider than this narrow window"};
   std::vector<std::string> shown;
   for (const TopLine& line : RenderTop({HungJob()}, state, 60, 24)) shown.push_back(line.text);
-  const std::vector<std::string> expected = {"rank 1736", "  read", "    main", "    a very long name of a function that is wider than this",
+  const std::vector<std::string> expected = {"rank 1736", "  read", "    main",
+                                             "    a very long name of a function that is wider than this",
                                              "      narrow window"};
-  EXPECT_EQ(std::vector<std::string>(shown.begin() + 2, shown.begin() + 2 + static_cast<std::ptrdiff_t>(expected.size())), expected);
+  EXPECT_EQ(
+      std::vector<std::string>(shown.begin() + 2, shown.begin() + 2 + static_cast<std::ptrdiff_t>(expected.size())),
+      expected);
 }
 
 TEST(TopViewTest, AReportIsBrokenBetweenWordsForThisWindow) {
@@ -254,20 +262,21 @@ TEST(TopViewTest, AReportIsBrokenBetweenWordsForThisWindow) {
     EXPECT_LE(line.text.size(), 60u);
     shown.push_back(line.text);
   }
-  const std::vector<std::string> expected = {
-      "HUNG  8 ranks, 10 s: rank 5 = vm gpu 5 (0000:15:00.0, pid",
-      "  1873): never entered AllReduce #118 on dp_3; its host is",
-      "  in no NCCL call and no GPU wait for 10.2 s",
-      "  job      trainsim-1856",
-      "  stack    pause (pause.c:29) < trainsim::FaultPlan::Play",
-      "           (faults.cpp:46) < trainsim::FaultPlan::Arrive",
-      "           (faults.cpp:88) < trainsim::Trainer::Optimize",
-      "           (trainer.h:136) < main (trainsim.cpp:38)",
-      "  evidence 1 of 2 members of dp_3 wait in AllReduce #118 for",
-      "           10.2 s",
-      "           rank 5: no CPU and no I/O to speak of in 2.5 s,",
-      "             the same stack twice"};
-  EXPECT_EQ(std::vector<std::string>(shown.begin() + 2, shown.begin() + 2 + static_cast<std::ptrdiff_t>(expected.size())), expected);
+  const std::vector<std::string> expected = {"HUNG  8 ranks, 10 s: rank 5 = vm gpu 5 (0000:15:00.0, pid",
+                                             "  1873): never entered AllReduce #118 on dp_3; its host is",
+                                             "  in no NCCL call and no GPU wait for 10.2 s",
+                                             "  job      trainsim-1856",
+                                             "  stack    pause (pause.c:29) < trainsim::FaultPlan::Play",
+                                             "           (faults.cpp:46) < trainsim::FaultPlan::Arrive",
+                                             "           (faults.cpp:88) < trainsim::Trainer::Optimize",
+                                             "           (trainer.h:136) < main (trainsim.cpp:38)",
+                                             "  evidence 1 of 2 members of dp_3 wait in AllReduce #118 for",
+                                             "           10.2 s",
+                                             "           rank 5: no CPU and no I/O to speak of in 2.5 s,",
+                                             "             the same stack twice"};
+  EXPECT_EQ(
+      std::vector<std::string>(shown.begin() + 2, shown.begin() + 2 + static_cast<std::ptrdiff_t>(expected.size())),
+      expected);
 }
 
 TEST(TopView, ANarrowWindowShowsWhoIsMissing) {

@@ -23,8 +23,9 @@ constexpr int64_t kMostProbeGap = 60 * kSecond;
 constexpr int kConnectMs = 4000;
 constexpr size_t kMostFallbacks = 8;
 constexpr int kCloseLingerMs = 500;
-constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                        ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED;
+constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED |
+                        ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED;
 
 // One connection, from its first packet to its end: it never reconnects by itself.
 struct Link {
@@ -40,7 +41,9 @@ struct Link {
 class DealerClient : public Client {
  public:
   explicit DealerClient(const ClientOptions& options)
-      : options_(options), own_context_(options.context == nullptr), context_(own_context_ ? zmq_ctx_new() : options.context) {}
+      : options_(options),
+        own_context_(options.context == nullptr),
+        context_(own_context_ ? zmq_ctx_new() : options.context) {}
   ~DealerClient() override {
     if (main_.socket != nullptr && main_.up && own_context_) SetInt(main_.socket, ZMQ_LINGER, kCloseLingerMs);
     Close(&main_);
@@ -106,7 +109,8 @@ absl::Status DealerClient::Start() {
   } else if (open) {
     Say("WARNING: --insecure: sending beyond this machine without keys. Whoever is on the way can read and change it");
   }
-  if (!wakeup_.ok() || context_ == nullptr) return absl::ResourceExhaustedError("cannot make a socket: too many open files");
+  if (!wakeup_.ok() || context_ == nullptr)
+    return absl::ResourceExhaustedError("cannot make a socket: too many open files");
   now_ = MonoNs();
   probe_gap_ns_ = 2 * options_.silent_after_ns;
   TryNext();
@@ -129,16 +133,20 @@ bool DealerClient::Open(const std::string& endpoint, size_t key, Link* link) {
   link->started_ns = link->heard_ns = now_;
   link->socket = zmq_socket(context_, ZMQ_DEALER);
   link->monitor = zmq_socket(context_, ZMQ_PAIR);
-  const std::string name = absl::StrCat("inproc://lockstep.client.", reinterpret_cast<uintptr_t>(this), ".", ++monitors_);
-  bool ready = link->socket != nullptr && link->monitor != nullptr && SetBounds(link->socket, options_.send_queue, kReceiveQueue) &&
+  const std::string name =
+      absl::StrCat("inproc://lockstep.client.", reinterpret_cast<uintptr_t>(this), ".", ++monitors_);
+  bool ready = link->socket != nullptr && link->monitor != nullptr &&
+               SetBounds(link->socket, options_.send_queue, kReceiveQueue) &&
                SetInt(link->socket, ZMQ_RECONNECT_IVL, -1) && SetInt(link->socket, ZMQ_IMMEDIATE, 1) &&
-               SetInt(link->socket, ZMQ_CONNECT_TIMEOUT, kConnectMs) && SetInt(link->socket, ZMQ_IPV6, 1) && SetInt(link->monitor, ZMQ_LINGER, 0);
+               SetInt(link->socket, ZMQ_CONNECT_TIMEOUT, kConnectMs) && SetInt(link->socket, ZMQ_IPV6, 1) &&
+               SetInt(link->monitor, ZMQ_LINGER, 0);
   if (ready && !keys_.empty()) {
-    ready = SetString(link->socket, ZMQ_CURVE_SERVERKEY, keys_[key]) && SetString(link->socket, ZMQ_CURVE_PUBLICKEY, own_.public_key) &&
+    ready = SetString(link->socket, ZMQ_CURVE_SERVERKEY, keys_[key]) &&
+            SetString(link->socket, ZMQ_CURVE_PUBLICKEY, own_.public_key) &&
             SetString(link->socket, ZMQ_CURVE_SECRETKEY, own_.secret_key);
   }
-  ready = ready && zmq_socket_monitor(link->socket, name.c_str(), kEvents) == 0 && zmq_connect(link->monitor, name.c_str()) == 0 &&
-          zmq_connect(link->socket, endpoint.c_str()) == 0;
+  ready = ready && zmq_socket_monitor(link->socket, name.c_str(), kEvents) == 0 &&
+          zmq_connect(link->monitor, name.c_str()) == 0 && zmq_connect(link->socket, endpoint.c_str()) == 0;
   if (!ready) {
     error_ = absl::StrCat("cannot connect to ", endpoint, ": ", zmq_strerror(zmq_errno()));
     Close(link);
@@ -173,17 +181,21 @@ bool DealerClient::Watch(Link* link, std::string* why) {
         link->heard_ns = now_;
         break;
       case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-        *why = absl::StrCat(link->endpoint, " does not know this key (public key ", own_.public_key, "): put its .pub file into the server's folder of known keys");
+        *why = absl::StrCat(link->endpoint, " does not know this key (public key ", own_.public_key,
+                            "): put its .pub file into the server's folder of known keys");
         return false;
       case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-        *why = absl::StrCat(link->endpoint, keys_.empty() ? " wants keys, and there are none here" : " has another key than the one given for it, or none, or is no collector");
+        *why = absl::StrCat(link->endpoint,
+                            keys_.empty() ? " wants keys, and there are none here"
+                                          : " has another key than the one given for it, or none, or is no collector");
         return false;
       case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
       case ZMQ_EVENT_DISCONNECTED:
       case ZMQ_EVENT_CLOSED:
-        *why = link->shaken      ? absl::StrCat("the connection to ", link->endpoint, " ended")
-               : keys_.empty()   ? absl::StrCat(link->endpoint, " does not answer, or wants keys")
-                                 : absl::StrCat(link->endpoint, " does not answer, or has another key than the one given for it");
+        *why = link->shaken ? absl::StrCat("the connection to ", link->endpoint, " ended")
+               : keys_.empty()
+                   ? absl::StrCat(link->endpoint, " does not answer, or wants keys")
+                   : absl::StrCat(link->endpoint, " does not answer, or has another key than the one given for it");
         return false;
       default:
         break;
@@ -244,7 +256,8 @@ void DealerClient::Probe() {
   const size_t keys = std::max<size_t>(keys_.size(), 1);
   if (probe_.socket == nullptr) {
     if (!main_.up || main_.endpoint == options_.endpoints[0]) return;
-    if (next_probe_ns_ == 0) next_probe_ns_ = now_ + probe_gap_ns_ + static_cast<int64_t>(random_() % 1000) * probe_gap_ns_ / 1000;
+    if (next_probe_ns_ == 0)
+      next_probe_ns_ = now_ + probe_gap_ns_ + static_cast<int64_t>(random_() % 1000) * probe_gap_ns_ / 1000;
     if (now_ < next_probe_ns_) return;
     const std::string error = error_;
     if (!Open(options_.endpoints[0], first_key_, &probe_)) next_probe_ns_ = now_ + kMostProbeGap;
@@ -274,7 +287,8 @@ void DealerClient::Probe() {
   // Who is left stands, and need not wonder where this one is.
   Message bye;
   bye.header.type = Type::kBye;
-  if (main_.up && told_ && SendMessage(main_.socket, nullptr, bye) == 0) SetInt(main_.socket, ZMQ_LINGER, kCloseLingerMs);
+  if (main_.up && told_ && SendMessage(main_.socket, nullptr, bye) == 0)
+    SetInt(main_.socket, ZMQ_LINGER, kCloseLingerMs);
   Close(&main_);
   main_ = std::exchange(probe_, Link{});
   main_.heard_ns = now_;
@@ -344,7 +358,8 @@ std::optional<Message> DealerClient::Receive() {
 }
 
 absl::Status DealerClient::Send(const Message& message) {
-  if (!main_.up || !told_) return absl::UnavailableError(error_.empty() ? absl::StrCat("not connected to ", main_.endpoint, " yet") : error_);
+  if (!main_.up || !told_)
+    return absl::UnavailableError(error_.empty() ? absl::StrCat("not connected to ", main_.endpoint, " yet") : error_);
   const int error = SendMessage(main_.socket, nullptr, message);
   wakeup_.WakeIfReadable(main_.socket);
   if (error == 0) return absl::OkStatus();
@@ -357,7 +372,8 @@ void DealerClient::TakeFallbacks(const Message& message) {
   std::vector<std::string> named;
   for (const std::string& endpoint : welcome.fallback()) {
     // Never led to where this one would not have gone by itself, nor to a loopback that is another machine's.
-    const bool allowed = CheckSecurity(options_.security, endpoint, false).ok() && (!IsLocal(endpoint) || IsLocal(main_.endpoint));
+    const bool allowed =
+        CheckSecurity(options_.security, endpoint, false).ok() && (!IsLocal(endpoint) || IsLocal(main_.endpoint));
     if (allowed && endpoint.size() < 256 && named.size() < kMostFallbacks) named.push_back(endpoint);
   }
   if (!named.empty()) fallbacks_ = std::move(named);

@@ -31,7 +31,8 @@ class Client {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   virtual ~Client() = default;
 
-  // Readable (poll) when something happened: then call Tick, and Receive until it gives nothing. Stays the same for ever.
+  // Readable (poll) when something happened: then call Tick, and Receive until it gives nothing. Stays the same for
+  // ever.
   virtual int fd() const = 0;
   virtual std::optional<Message> Receive() = 0;
   // Never blocks. kUnavailable: nothing is connected or its queue is full; heartbeats are then dropped by the caller,
@@ -41,7 +42,7 @@ class Client {
   // the connection was made anew, whatever was sent before may be lost: say Hello, and tell again what was not
   // acknowledged. Nothing is sent before that.
   virtual bool Tick(int64_t mono_ns) = 0;  // CLOCK_MONOTONIC
-  virtual bool connected() const = 0;  // something was heard within silent_after_ns
+  virtual bool connected() const = 0;      // something was heard within silent_after_ns
   virtual std::string endpoint() const = 0;
   virtual std::string last_error() const = 0;  // e.g. "the server does not know this key"; empty: none
 };

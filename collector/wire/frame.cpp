@@ -63,12 +63,14 @@ absl::StatusOr<Header> DecodeHeader(std::string_view bytes) {
     return absl::InvalidArgumentError(absl::StrCat("frame header has ", bytes.size(), " bytes instead of ", whole));
   }
   if (type == 0) return absl::InvalidArgumentError("frame has type 0");
-  if (type > kHighestType) return absl::UnimplementedError(absl::StrCat("frame has type ", type, " of a newer version"));
+  if (type > kHighestType)
+    return absl::UnimplementedError(absl::StrCat("frame has type ", type, " of a newer version"));
   if ((header.flags & ~kCompressed) != 0) {
     return absl::UnimplementedError(absl::StrCat("frame has flags ", header.flags, " of a newer version"));
   }
   if (header.raw_bytes > kMostBodyBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("frame says ", header.raw_bytes, " bytes, more than ", kMostBodyBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("frame says ", header.raw_bytes, " bytes, more than ", kMostBodyBytes));
   }
   header.type = static_cast<Type>(type);
   header.route.reserve(hops);
@@ -81,18 +83,19 @@ absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& m
   frame.header.type = type;
   const size_t raw = message.ByteSizeLong();
   if (raw > kMostBodyBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a ", message.GetTypeName(), " of ", raw, " bytes is larger than a message may be (", kMostBodyBytes, ")"));
+    return absl::InvalidArgumentError(absl::StrCat("a ", message.GetTypeName(), " of ", raw,
+                                                   " bytes is larger than a message may be (", kMostBodyBytes, ")"));
   }
-  if (!message.SerializeToString(&frame.body)) return absl::InternalError(absl::StrCat("cannot encode a ", message.GetTypeName()));
+  if (!message.SerializeToString(&frame.body))
+    return absl::InternalError(absl::StrCat("cannot encode a ", message.GetTypeName()));
   frame.header.raw_bytes = static_cast<uint32_t>(raw);
   // A chunk's data is compressed already.
   if (raw >= kCompressFrom && type != Type::kChunk) {
     thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
     std::string packed(ZSTD_compressBound(raw), '\0');
-    const size_t size = context == nullptr
-                            ? raw
-                            : ZSTD_compressCCtx(context.get(), packed.data(), packed.size(), frame.body.data(), raw, kZstdLevel);
+    const size_t size = context == nullptr ? raw
+                                           : ZSTD_compressCCtx(context.get(), packed.data(), packed.size(),
+                                                               frame.body.data(), raw, kZstdLevel);
     if (ZSTD_isError(size) == 0 && size < raw - raw / 8) {
       packed.resize(size);
       packed.shrink_to_fit();
@@ -110,8 +113,8 @@ absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& m
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message) {
   const Header& header = frame.header;
   if (frame.body.size() > kMostWireBytes || header.raw_bytes > kMostBodyBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a body of ", frame.body.size(), " bytes for ", header.raw_bytes, " is larger than a message may be"));
+    return absl::InvalidArgumentError(absl::StrCat("a body of ", frame.body.size(), " bytes for ", header.raw_bytes,
+                                                   " is larger than a message may be"));
   }
   std::string_view raw = frame.body;
   std::unique_ptr<char[]> unpacked;
@@ -122,11 +125,13 @@ absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* mes
     const size_t size = context == nullptr ? std::numeric_limits<size_t>::max()
                                            : ZSTD_decompressDCtx(context.get(), unpacked.get(), header.raw_bytes,
                                                                  frame.body.data(), frame.body.size());
-    if (ZSTD_isError(size) != 0) return absl::InvalidArgumentError(absl::StrCat("a body does not unpack: ", ZSTD_getErrorName(size)));
+    if (ZSTD_isError(size) != 0)
+      return absl::InvalidArgumentError(absl::StrCat("a body does not unpack: ", ZSTD_getErrorName(size)));
     raw = {unpacked.get(), size};
   }
   if (raw.size() != header.raw_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a body has ", raw.size(), " bytes where its header says ", header.raw_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a body has ", raw.size(), " bytes where its header says ", header.raw_bytes));
   }
   if (const absl::Status shape = CheckShape(raw, *message); !shape.ok()) return shape;
   if (!message->ParseFromArray(raw.data(), static_cast<int>(raw.size()))) {

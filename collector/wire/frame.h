@@ -32,7 +32,7 @@ enum class Type : uint8_t {
   kClientReply = 12,
   kPing = 13,  // no body; answered with kPong
   kPong = 14,
-  kBye = 15,   // no body; the peer speaks through another connection from now on: it is no hole here
+  kBye = 15,  // no body; the peer speaks through another connection from now on: it is no hole here
   kStacks = 16,
 };
 constexpr uint8_t kHighestType = 16;

@@ -23,7 +23,7 @@ constexpr int kHandshakes =
 
 // Changes when a key comes or goes.
 int64_t ChangedNs(const std::string& folder) {
-  struct stat status{};
+  struct stat status {};
   if (stat(folder.c_str(), &status) != 0) return -1;
   return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
@@ -78,7 +78,9 @@ absl::Status Gate::Monitor(void* socket) {
   return absl::OkStatus();
 }
 
-Gate::~Gate() { Stop(); }
+Gate::~Gate() {
+  Stop();
+}
 
 void Gate::Stop() {
   if (thread_.joinable()) {
@@ -126,7 +128,8 @@ void Gate::Answer() {
     }
   }
   if (!in) refused_.fetch_add(1, std::memory_order_relaxed);
-  const std::string parts[] = {"1.0", request[1], in ? "200" : "400", in ? "OK" : "the server does not know this key", in ? user : "", ""};
+  const std::string parts[] = {
+      "1.0", request[1], in ? "200" : "400", in ? "OK" : "the server does not know this key", in ? user : "", ""};
   for (size_t i = 0; i < std::size(parts); i++) {
     zmq_send(zap_, parts[i].data(), parts[i].size(), i + 1 < std::size(parts) ? ZMQ_SNDMORE : 0);
   }

@@ -1,5 +1,5 @@
-// Who comes in at a server: answers libzmq's authentication requests (ZAP) and watches its handshakes, on a thread of its
-// own, so that a busy server lets nobody wait.
+// Who comes in at a server: answers libzmq's authentication requests (ZAP) and watches its handshakes, on a thread of
+// its own, so that a busy server lets nobody wait.
 #ifndef LOCKSTEP_COLLECTOR_WIRE_GATE_H_
 #define LOCKSTEP_COLLECTOR_WIRE_GATE_H_
 

@@ -1,5 +1,5 @@
-// Frames as they were recorded (collector/wire/golden): read, and written again as they were; taken by a server whatever protocol its
-// peers speak.
+// Frames as they were recorded (collector/wire/golden): read, and written again as they were; taken by a server
+// whatever protocol its peers speak.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,20 +28,34 @@ struct Golden {
 
 std::unique_ptr<google::protobuf::Message> Empty(Type type) {
   switch (type) {
-    case Type::kHello: return std::make_unique<Hello>();
-    case Type::kWelcome: return std::make_unique<Welcome>();
-    case Type::kHeartbeat: return std::make_unique<Heartbeat>();
-    case Type::kLate: return std::make_unique<LateReport>();
-    case Type::kEnded: return std::make_unique<ProcessEnded>();
-    case Type::kCollect: return std::make_unique<CollectRequest>();
-    case Type::kDigest: return std::make_unique<Digest>();
-    case Type::kEvidence: return std::make_unique<HostEvidence>();
-    case Type::kChunk: return std::make_unique<Chunk>();
-    case Type::kAck: return std::make_unique<ChunkAck>();
-    case Type::kClientRequest: return std::make_unique<ClientRequest>();
-    case Type::kClientReply: return std::make_unique<ClientReply>();
-    case Type::kStacks: return std::make_unique<StackReport>();
-    default: return nullptr;
+    case Type::kHello:
+      return std::make_unique<Hello>();
+    case Type::kWelcome:
+      return std::make_unique<Welcome>();
+    case Type::kHeartbeat:
+      return std::make_unique<Heartbeat>();
+    case Type::kLate:
+      return std::make_unique<LateReport>();
+    case Type::kEnded:
+      return std::make_unique<ProcessEnded>();
+    case Type::kCollect:
+      return std::make_unique<CollectRequest>();
+    case Type::kDigest:
+      return std::make_unique<Digest>();
+    case Type::kEvidence:
+      return std::make_unique<HostEvidence>();
+    case Type::kChunk:
+      return std::make_unique<Chunk>();
+    case Type::kAck:
+      return std::make_unique<ChunkAck>();
+    case Type::kClientRequest:
+      return std::make_unique<ClientRequest>();
+    case Type::kClientReply:
+      return std::make_unique<ClientReply>();
+    case Type::kStacks:
+      return std::make_unique<StackReport>();
+    default:
+      return nullptr;
   }
 }
 
@@ -66,7 +80,8 @@ std::vector<Golden> All() {
       ADD_FAILURE() << golden.name << ": no such type";
       continue;
     }
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(ReadAll(entry.path()), golden.message.get())) << golden.name;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(ReadAll(entry.path()), golden.message.get()))
+        << golden.name;
     all.push_back(std::move(golden));
   }
   std::sort(all.begin(), all.end(), [](const Golden& a, const Golden& b) { return a.name < b.name; });
@@ -119,9 +134,9 @@ TEST(Golden, AServerTakesThemFromPeersOneAndTwoProtocolsAhead) {
     ASSERT_TRUE(Until([&] { return server.received.size() == 1; }, step));
     std::vector<const Golden*> sent;
     for (const Golden& golden : all) {
-      const bool agents = golden.type == Type::kHeartbeat || golden.type == Type::kLate || golden.type == Type::kEnded ||
-                          golden.type == Type::kDigest || golden.type == Type::kEvidence || golden.type == Type::kChunk ||
-                          golden.type == Type::kStacks;
+      const bool agents = golden.type == Type::kHeartbeat || golden.type == Type::kLate ||
+                          golden.type == Type::kEnded || golden.type == Type::kDigest ||
+                          golden.type == Type::kEvidence || golden.type == Type::kChunk || golden.type == Type::kStacks;
       if (!agents) continue;
       Message message = Recorded(golden);
       message.header.protocol = protocol;

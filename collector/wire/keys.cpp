@@ -28,10 +28,15 @@ constexpr size_t kMostKeys = 65536;
 constexpr struct {
   Role role;
   const char* name;
-} kRoles[] = {{Role::kAgent, "agent"}, {Role::kRelay, "relay"}, {Role::kOperator, "operator"}, {Role::kReader, "reader"},
+} kRoles[] = {{Role::kAgent, "agent"},
+              {Role::kRelay, "relay"},
+              {Role::kOperator, "operator"},
+              {Role::kReader, "reader"},
               {Role::kCollector, "collector"}};
 
-std::string Why() { return strerror(errno); }
+std::string Why() {
+  return strerror(errno);
+}
 
 // The whole small file. `secret`: only where nobody else may read it.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
@@ -39,20 +44,23 @@ absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) {
     const std::string text = absl::StrCat("cannot read the key ", path, ": ", Why());
-    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(text, " (make keys with: lockstep keygen)")) : absl::PermissionDeniedError(text);
+    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(text, " (make keys with: lockstep keygen)"))
+                           : absl::PermissionDeniedError(text);
   }
-  struct stat status{};
+  struct stat status {};
   absl::Status refused;
   if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     refused = absl::InvalidArgumentError(absl::StrCat("the key ", path, " is no plain file"));
   } else if (secret && status.st_uid != geteuid() && status.st_uid != 0) {
-    refused = absl::PermissionDeniedError(absl::StrCat("the secret key ", path, " belongs to user ", status.st_uid, ", not to ", geteuid(),
-                                                       ": it may be somebody else's. Give it to the right user (chown)"));
+    refused = absl::PermissionDeniedError(
+        absl::StrCat("the secret key ", path, " belongs to user ", status.st_uid, ", not to ", geteuid(),
+                     ": it may be somebody else's. Give it to the right user (chown)"));
   } else if (secret && (status.st_mode & 077) != 0) {
     char mode[8];
     snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(status.st_mode) & 07777u);
-    refused = absl::PermissionDeniedError(absl::StrCat("the secret key ", path, " may be read or written by others (mode ", mode,
-                                                       "): chmod 600 ", path, ", and make a new pair if anyone could have seen it"));
+    refused = absl::PermissionDeniedError(
+        absl::StrCat("the secret key ", path, " may be read or written by others (mode ", mode, "): chmod 600 ", path,
+                     ", and make a new pair if anyone could have seen it"));
   }
   std::string text(kMostKeyFileBytes + 1, '\0');
   size_t size = 0;
@@ -78,7 +86,9 @@ bool IsKey(absl::string_view text) {
 }
 
 absl::StatusOr<KeyPair> Parse(const std::string& path, const std::string& text, bool secret) {
-  const auto bad = [&](const std::string& what) { return absl::InvalidArgumentError(absl::StrCat("key ", path, ": ", what)); };
+  const auto bad = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat("key ", path, ": ", what));
+  };
   KeyPair keys;
   bool first = true;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -103,7 +113,8 @@ absl::StatusOr<KeyPair> Parse(const std::string& path, const std::string& text, 
   if (keys.role == Role::kNone || keys.public_key.empty()) return bad("has no role or no public line");
   if (secret && keys.secret_key.empty()) return bad("is a public key; the secret one (NAME.key) is needed here");
   if (!secret && !keys.secret_key.empty()) {
-    return bad("holds a secret; here only public keys (NAME.pub) belong, and the secret has now been where it should not be");
+    return bad(
+        "holds a secret; here only public keys (NAME.pub) belong, and the secret has now been where it should not be");
   }
   if (secret) {
     char derived[41] = {};
@@ -120,7 +131,8 @@ absl::Status WriteNew(const std::string& path, const std::string& text, mode_t m
     if (errno == EEXIST) return absl::AlreadyExistsError(absl::StrCat(path, " exists; keys are never overwritten"));
     return absl::PermissionDeniedError(absl::StrCat("cannot write ", path, ": ", Why()));
   }
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fchmod(fd, mode) == 0 && fsync(fd) == 0;
+  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       fchmod(fd, mode) == 0 && fsync(fd) == 0;
   const std::string why = Why();
   if (close(fd) == 0 && written) return absl::OkStatus();
   unlink(path.c_str());
@@ -140,7 +152,8 @@ absl::StatusOr<Role> RoleNamed(const std::string& name) {
   for (const auto& known : kRoles) {
     if (name == known.name) return known.role;
   }
-  return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is no role; there are agent, relay, operator, reader, collector"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", name, "\" is no role; there are agent, relay, operator, reader, collector"));
 }
 
 absl::StatusOr<KeyPair> MakeKeyPair(Role role) {
@@ -163,7 +176,8 @@ absl::Status WriteKeyPair(const std::string& folder, const std::string& name, co
   if (access(public_path.c_str(), F_OK) == 0) {
     return absl::AlreadyExistsError(absl::StrCat(public_path, " exists; keys are never overwritten"));
   }
-  const std::string shared = absl::StrCat(kFirstLine, "\nrole ", RoleName(keys.role), "\npublic ", keys.public_key, "\n");
+  const std::string shared =
+      absl::StrCat(kFirstLine, "\nrole ", RoleName(keys.role), "\npublic ", keys.public_key, "\n");
   absl::Status status = WriteNew(secret_path, absl::StrCat(shared, "secret ", keys.secret_key, "\n"), 0600);
   if (!status.ok()) return status;
   status = WriteNew(public_path, shared, 0644);
@@ -183,7 +197,8 @@ absl::StatusOr<KeyPair> ReadPublicKey(const std::string& path) {
 
 absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& folder) {
   DIR* dir = opendir(folder.c_str());
-  if (dir == nullptr) return absl::NotFoundError(absl::StrCat("cannot read the folder of known keys ", folder, ": ", Why()));
+  if (dir == nullptr)
+    return absl::NotFoundError(absl::StrCat("cannot read the folder of known keys ", folder, ": ", Why()));
   std::vector<std::string> names;
   while (const dirent* entry = readdir(dir)) {
     if (absl::EndsWith(entry->d_name, ".pub") && names.size() < kMostKeys) names.push_back(entry->d_name);
@@ -196,7 +211,8 @@ absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& fol
     if (!key.ok()) return key.status();
     const auto [entry, added] = known.emplace(key->public_key, key->role);
     if (!added && entry->second != key->role) {
-      return absl::InvalidArgumentError(absl::StrCat("key ", folder, "/", name, ": the same key is there with another role, too"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("key ", folder, "/", name, ": the same key is there with another role, too"));
     }
   }
   return known;
@@ -214,7 +230,8 @@ absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security) {
     const absl::StatusOr<KeyPair> key = ReadPublicKey(std::string(item));
     if (!key.ok()) return key.status();
     if (key->role != Role::kCollector && key->role != Role::kRelay) {
-      return absl::InvalidArgumentError(absl::StrCat("key ", item, " is of role ", RoleName(key->role), ": a collector's or relay's is needed here"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("key ", item, " is of role ", RoleName(key->role), ": a collector's or relay's is needed here"));
     }
     keys.push_back(key->public_key);
   }
@@ -242,7 +259,8 @@ absl::Status CheckSecurity(const Security& security, const std::string& endpoint
   const size_t colon = endpoint.rfind(':');
   const bool tcp = absl::StartsWith(endpoint, "tcp://") && colon > strlen("tcp://") && colon + 1 < endpoint.size();
   if (!tcp && !absl::StartsWith(endpoint, "ipc://") && !absl::StartsWith(endpoint, "inproc://")) {
-    return absl::InvalidArgumentError(absl::StrCat("'", endpoint, "' is no endpoint; one is tcp://ADDRESS:PORT or ipc://PATH"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", endpoint, "' is no endpoint; one is tcp://ADDRESS:PORT or ipc://PATH"));
   }
   const bool any = !security.own_key.empty() || (server ? !security.known_keys.empty() : !security.server_key.empty());
   if (security.insecure) {
@@ -251,13 +269,16 @@ absl::Status CheckSecurity(const Security& security, const std::string& endpoint
   }
   if (!any && IsLocal(endpoint)) return absl::OkStatus();
   std::string missing;
-  if (security.own_key.empty()) missing = server ? "its own secret key" : "its own secret key (role agent, operator or reader)";
-  if (server && security.known_keys.empty()) absl::StrAppend(&missing, missing.empty() ? "" : " and ", "the folder of known public keys");
-  if (!server && security.server_key.empty()) absl::StrAppend(&missing, missing.empty() ? "" : " and ", "the collector's public key");
+  if (security.own_key.empty())
+    missing = server ? "its own secret key" : "its own secret key (role agent, operator or reader)";
+  if (server && security.known_keys.empty())
+    absl::StrAppend(&missing, missing.empty() ? "" : " and ", "the folder of known public keys");
+  if (!server && security.server_key.empty())
+    absl::StrAppend(&missing, missing.empty() ? "" : " and ", "the collector's public key");
   if (missing.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      endpoint, IsLocal(endpoint) ? " with keys" : " is not this machine alone", ": this needs ", missing,
-      ". Make keys with `lockstep keygen`, or give --insecure where the network is nobody else's"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(endpoint, IsLocal(endpoint) ? " with keys" : " is not this machine alone", ": this needs ", missing,
+                   ". Make keys with `lockstep keygen`, or give --insecure where the network is nobody else's"));
 }
 
 }  // namespace lockstep::wire

@@ -36,8 +36,8 @@ absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& fol
 
 // How a program is to reach, or to be reached: from options and environment.
 struct Security {
-  bool insecure = false;   // --insecure: no keys, said loudly
-  std::string own_key;     // path of the secret key file
+  bool insecure = false;  // --insecure: no keys, said loudly
+  std::string own_key;    // path of the secret key file
   // Clients: path of the collector's public key, or the 40 characters themselves; where fallbacks have other keys,
   // several, with commas between them.
   std::string server_key;

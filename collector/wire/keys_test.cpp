@@ -28,7 +28,7 @@ class WireKeys : public ::testing::Test {
 TEST_F(WireKeys, FoldersThatAreNotThereAreMadeAndTheLastIsPrivate) {
   const std::string folder = folder_ + "/etc/lockstep/keys";
   ASSERT_TRUE(WriteKeyPair(folder, "node", *MakeKeyPair(Role::kAgent)).ok());
-  struct stat status{};
+  struct stat status {};
   ASSERT_EQ(stat(folder.c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
 }
@@ -42,7 +42,7 @@ TEST_F(WireKeys, PairsComeBack) {
   ASSERT_TRUE(known.ok());
   EXPECT_EQ(known->public_key, secret->public_key);
   EXPECT_TRUE(known->secret_key.empty());
-  struct stat status{};
+  struct stat status {};
   ASSERT_EQ(stat((path + ".key").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
@@ -128,12 +128,14 @@ TEST_F(WireKeys, WhatIsNoEndpointIsCalledSo) {
 }
 
 TEST_F(WireKeys, OffLoopbackNothingStartsWithoutKeys) {
-  for (const char* local : {"tcp://127.0.0.1:5", "tcp://127.3.2.1:*", "tcp://localhost:5", "tcp://[::1]:5", "ipc:///tmp/x"}) {
+  for (const char* local :
+       {"tcp://127.0.0.1:5", "tcp://127.3.2.1:*", "tcp://localhost:5", "tcp://[::1]:5", "ipc:///tmp/x"}) {
     EXPECT_TRUE(IsLocal(local)) << local;
     EXPECT_TRUE(CheckSecurity({}, local, true).ok());
   }
-  for (const char* open : {"tcp://0.0.0.0:5", "tcp://*:5", "tcp://10.0.0.1:5", "tcp://eth0:5", "tcp://127.0.0.1.example.com:5",
-                           "tcp://[::]:5", "tcp://127.0.0:5", "tcp://localhost.evil:5"}) {
+  for (const char* open :
+       {"tcp://0.0.0.0:5", "tcp://*:5", "tcp://10.0.0.1:5", "tcp://eth0:5", "tcp://127.0.0.1.example.com:5",
+        "tcp://[::]:5", "tcp://127.0.0:5", "tcp://localhost.evil:5"}) {
     EXPECT_FALSE(IsLocal(open)) << open;
     EXPECT_FALSE(CheckSecurity({}, open, true).ok());
     EXPECT_FALSE(CheckSecurity({}, open, false).ok());
@@ -164,7 +166,8 @@ TEST_F(WireKeys, ServerKeysAreFilesOrCharacters) {
 
 TEST_F(WireKeys, APathThatLooksLikeAKeyIsAPath) {
   ASSERT_LT(folder_.size(), 38u);
-  const std::string key = Make("root", Role::kCollector) + ".pub", path = folder_ + "/" + std::string(39 - folder_.size(), 'k');
+  const std::string key = Make("root", Role::kCollector) + ".pub",
+                    path = folder_ + "/" + std::string(39 - folder_.size(), 'k');
   ASSERT_EQ(rename(key.c_str(), path.c_str()), 0);
   ASSERT_EQ(path.size(), 40u);
   Security security;

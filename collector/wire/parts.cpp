@@ -43,7 +43,9 @@ void Wakeup::Add(void* socket) {
   Wake();
 }
 
-void Wakeup::Remove(void* socket) { epoll_ctl(epoll_, EPOLL_CTL_DEL, DescriptorOf(socket), nullptr); }
+void Wakeup::Remove(void* socket) {
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, DescriptorOf(socket), nullptr);
+}
 
 void Wakeup::Wake() {
   if (awake_) return;
@@ -64,7 +66,9 @@ void Wakeup::WakeIfReadable(void* socket) {
   if (zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLIN) != 0) Wake();
 }
 
-bool SetInt(void* socket, int option, int value) { return zmq_setsockopt(socket, option, &value, sizeof value) == 0; }
+bool SetInt(void* socket, int option, int value) {
+  return zmq_setsockopt(socket, option, &value, sizeof value) == 0;
+}
 
 bool SetString(void* socket, int option, const std::string& value) {
   return zmq_setsockopt(socket, option, value.data(), value.size()) == 0;
@@ -74,9 +78,10 @@ bool SetBounds(void* socket, int send_queue, int receive_queue) {
   // A little more than a body may have: what is slightly too large is counted here, the rest ends its connection.
   const auto most = static_cast<int64_t>(kMostWireBytes + (size_t{64} << 10));
   return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 && SetInt(socket, ZMQ_SNDHWM, send_queue) &&
-         SetInt(socket, ZMQ_RCVHWM, receive_queue) && SetInt(socket, ZMQ_LINGER, 0) && SetInt(socket, ZMQ_HANDSHAKE_IVL, 10'000) &&
-         SetInt(socket, ZMQ_TCP_KEEPALIVE, 1) && SetInt(socket, ZMQ_TCP_KEEPALIVE_IDLE, 15) &&
-         SetInt(socket, ZMQ_TCP_KEEPALIVE_INTVL, 5) && SetInt(socket, ZMQ_TCP_KEEPALIVE_CNT, 3) && SetInt(socket, ZMQ_TCP_MAXRT, 30'000);
+         SetInt(socket, ZMQ_RCVHWM, receive_queue) && SetInt(socket, ZMQ_LINGER, 0) &&
+         SetInt(socket, ZMQ_HANDSHAKE_IVL, 10'000) && SetInt(socket, ZMQ_TCP_KEEPALIVE, 1) &&
+         SetInt(socket, ZMQ_TCP_KEEPALIVE_IDLE, 15) && SetInt(socket, ZMQ_TCP_KEEPALIVE_INTVL, 5) &&
+         SetInt(socket, ZMQ_TCP_KEEPALIVE_CNT, 3) && SetInt(socket, ZMQ_TCP_MAXRT, 30'000);
 }
 
 bool ReceiveMessage(void* socket, bool with_identity, Incoming* incoming) {
@@ -106,7 +111,8 @@ bool ReceiveMessage(void* socket, bool with_identity, Incoming* incoming) {
 
 int SendMessage(void* socket, const std::string* identity, const Message& message) {
   const std::string header = EncodeHeader(message.header);
-  if (identity != nullptr && zmq_send(socket, identity->data(), identity->size(), ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) return zmq_errno();
+  if (identity != nullptr && zmq_send(socket, identity->data(), identity->size(), ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0)
+    return zmq_errno();
   if (zmq_send(socket, header.data(), header.size(), ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) return zmq_errno();
   // Once the first part is taken, the rest is.
   if (zmq_send(socket, message.body.data(), message.body.size(), ZMQ_DONTWAIT) < 0) return zmq_errno();

@@ -31,7 +31,8 @@ int Dial(const std::string& endpoint) {
 // A peer with a key that is let in and no manners: sends parts as they are.
 class RawPeer {
  public:
-  RawPeer(const std::string& endpoint, const Security& security) : context_(zmq_ctx_new()), socket_(zmq_socket(context_, ZMQ_DEALER)) {
+  RawPeer(const std::string& endpoint, const Security& security)
+      : context_(zmq_ctx_new()), socket_(zmq_socket(context_, ZMQ_DEALER)) {
     const auto own = ReadSecretKey(security.own_key);
     const auto server = ServerKeys(security);
     EXPECT_TRUE(own.ok() && server.ok());
@@ -73,7 +74,8 @@ class WireSecurity : public ::testing::Test {
           heard = 0;
           for (const Received& one : server_.received) {
             Heartbeat back;
-            heard += one.message.header.type == Type::kHeartbeat && DecodeBody(one.message, &back).ok() && back.host() == "honest";
+            heard += one.message.header.type == Type::kHeartbeat && DecodeBody(one.message, &back).ok() &&
+                     back.host() == "honest";
           }
           return heard > 0;
         },
@@ -92,11 +94,13 @@ class WireSecurity : public ::testing::Test {
 
 TEST_F(WireSecurity, UnknownKeysAreRefusedAndCounted) {
   TestClient stranger(server_.endpoint(), keys_.Of("stranger"));
-  ASSERT_TRUE(Until([&] { return counters().refused_keys > 0 && !stranger.client->last_error().empty(); }, [&] {
-    server_.Step();
-    stranger.Step();
-  }));
-  EXPECT_NE(stranger.client->last_error().find("does not know this key"), std::string::npos) << stranger.client->last_error();
+  ASSERT_TRUE(Until([&] { return counters().refused_keys > 0 && !stranger.client->last_error().empty(); },
+                    [&] {
+                      server_.Step();
+                      stranger.Step();
+                    }));
+  EXPECT_NE(stranger.client->last_error().find("does not know this key"), std::string::npos)
+      << stranger.client->last_error();
   EXPECT_TRUE(server_.received.empty());
   EXPECT_EQ(stranger.hellos, 0);
   HonestAgentIsServed();
@@ -104,10 +108,11 @@ TEST_F(WireSecurity, UnknownKeysAreRefusedAndCounted) {
 
 TEST_F(WireSecurity, PeersWithoutKeysAreRefused) {
   TestClient plain(server_.endpoint(), {});
-  ASSERT_TRUE(Until([&] { return counters().handshakes_failed > 0 && !plain.client->last_error().empty(); }, [&] {
-    server_.Step();
-    plain.Step();
-  }));
+  ASSERT_TRUE(Until([&] { return counters().handshakes_failed > 0 && !plain.client->last_error().empty(); },
+                    [&] {
+                      server_.Step();
+                      plain.Step();
+                    }));
   EXPECT_NE(plain.client->last_error().find("wants keys"), std::string::npos) << plain.client->last_error();
   EXPECT_TRUE(server_.received.empty());
   HonestAgentIsServed();
@@ -117,10 +122,11 @@ TEST_F(WireSecurity, AServerWithAnotherKeyIsNotSpokenTo) {
   const TestKeys others;
   TestServer impostor(LoopbackServer(others.ServerSecurity()));
   TestClient agent(impostor.endpoint(), keys_.Of("agent"));
-  ASSERT_TRUE(Until([&] { return !agent.client->last_error().empty(); }, [&] {
-    impostor.Step();
-    agent.Step();
-  }));
+  ASSERT_TRUE(Until([&] { return !agent.client->last_error().empty(); },
+                    [&] {
+                      impostor.Step();
+                      agent.Step();
+                    }));
   EXPECT_NE(agent.client->last_error().find("another key"), std::string::npos) << agent.client->last_error();
   EXPECT_EQ(agent.hellos, 0);
   EXPECT_TRUE(impostor.received.empty());
@@ -135,15 +141,17 @@ TEST_F(WireSecurity, KeysComeAndGoWhileTheServerRuns) {
     stranger.Step();
   };
   ASSERT_TRUE(Until([&] { return agent.hellos == 1 && counters().refused_keys > 0; }, step));
-  // Rotation: the stranger's key comes, the agent's goes. The one is let in, the other's standing connection has no rights.
+  // Rotation: the stranger's key comes, the agent's goes. The one is let in, the other's standing connection has no
+  // rights.
   std::filesystem::copy(keys_.known() + "/../stranger.pub", keys_.known() + "/stranger.pub");
   std::filesystem::remove(keys_.known() + "/agent.pub");
   ASSERT_TRUE(Until([&] { return stranger.hellos == 1; }, step)) << stranger.client->last_error();
   server_.received.clear();
-  ASSERT_TRUE(Until([&] { return counters().role_refused > 0; }, [&] {
-    step();
-    (void)agent.client->Send(*Encode(Type::kHeartbeat, Heartbeat()));
-  }));
+  ASSERT_TRUE(Until([&] { return counters().role_refused > 0; },
+                    [&] {
+                      step();
+                      (void)agent.client->Send(*Encode(Type::kHeartbeat, Heartbeat()));
+                    }));
 }
 
 TEST_F(WireSecurity, RolesSendWhatIsTheirsAlone) {
@@ -176,7 +184,12 @@ TEST_F(WireSecurity, RolesSendWhatIsTheirsAlone) {
   routed.header.route = {1};  // no relay
   ASSERT_TRUE(agent.client->Send(routed).ok());
   ASSERT_TRUE(person.client->Send(request(ClientRequest::DUMP)).ok());
-  ASSERT_TRUE(Until([&] { return counters().role_refused == 7 && counters().malformed == 1 && server_.received.size() == 2 && !reader.received.empty(); }, step))
+  ASSERT_TRUE(Until(
+      [&] {
+        return counters().role_refused == 7 && counters().malformed == 1 && server_.received.size() == 2 &&
+               !reader.received.empty();
+      },
+      step))
       << counters().role_refused << " " << counters().malformed << " " << server_.received.size();
   EXPECT_EQ(server_.Count(Type::kClientRequest), 2u);
   for (const Received& one : server_.received) {
@@ -209,11 +222,11 @@ TEST_F(WireSecurity, MalformedFramesAreDroppedAndCounted) {
   hostile.Send({"", ""});
   hostile.Send({header, good.body, "more"});
   hostile.Send({patched(0, 'x'), good.body});
-  hostile.Send({patched(4, 0), good.body});                    // protocol 0
-  hostile.Send({patched(5, 0), good.body});                    // type 0
-  hostile.Send({patched(7, 9), good.body});                    // hops
-  hostile.Send({patched(11, '\x7f'), good.body});              // length
-  hostile.Send({patched(5, kHighestType + 1), good.body});     // of a newer version: dropped quietly
+  hostile.Send({patched(4, 0), good.body});                      // protocol 0
+  hostile.Send({patched(5, 0), good.body});                      // type 0
+  hostile.Send({patched(7, 9), good.body});                      // hops
+  hostile.Send({patched(11, '\x7f'), good.body});                // length
+  hostile.Send({patched(5, kHighestType + 1), good.body});       // of a newer version: dropped quietly
   hostile.Send({header, std::string(kMostWireBytes + 1, 'x')});  // too large by one
   ASSERT_TRUE(Until([&] { return counters().received == 13; }, [&] { server_.Step(); })) << counters().received;
   EXPECT_EQ(counters().malformed, 10u);
@@ -221,7 +234,8 @@ TEST_F(WireSecurity, MalformedFramesAreDroppedAndCounted) {
   EXPECT_EQ(counters().too_large, 1u);
   EXPECT_EQ(server_.received.size(), 1u);
   hostile.Send(good);
-  ASSERT_TRUE(Until([&] { return server_.received.size() == 2; }, [&] { server_.Step(); })) << "a sound one after all these";
+  ASSERT_TRUE(Until([&] { return server_.received.size() == 2; }, [&] { server_.Step(); }))
+      << "a sound one after all these";
   HonestAgentIsServed();
 }
 
@@ -253,11 +267,12 @@ TEST_F(WireSecurity, BombsAreChargedByWhatTheyUnpackTo) {
   bomb.body.resize(ZSTD_compress(bomb.body.data(), bomb.body.size(), zeros.data(), zeros.size(), 1));
   ASSERT_LT(bomb.body.size(), 10'000u);
   int sent = 0;
-  ASSERT_TRUE(Until([&] { return sent == 200 && server.server->counters().received > 200; }, [&] {
-    server.Step();
-    hostile.Step();
-    while (sent < 200 && hostile.client->Send(bomb).ok()) sent++;
-  }));
+  ASSERT_TRUE(Until([&] { return sent == 200 && server.server->counters().received > 200; },
+                    [&] {
+                      server.Step();
+                      hostile.Step();
+                      while (sent < 200 && hostile.client->Send(bomb).ok()) sent++;
+                    }));
   EXPECT_GT(server.server->counters().flooded, 100u);
   for (const Received& one : server.received) {
     Digest digest;
@@ -300,7 +315,8 @@ TEST_F(WireSecurity, FloodsAreCutAndHonestPeersGoOn) {
         honest.Step();
         for (const Message& message : honest.received) answered += message.header.type == Type::kAck;
         honest.received.clear();
-        if (asked == answered && honest.client->connected() && honest.client->Send(*Encode(Type::kDigest, digest)).ok()) asked++;
+        if (asked == answered && honest.client->connected() && honest.client->Send(*Encode(Type::kDigest, digest)).ok())
+          asked++;
       });
   stop = true;
   flood.join();
@@ -313,7 +329,8 @@ TEST_F(WireSecurity, GarbageOnThePortIsCountedAndHarmless) {
   std::vector<int> fds;
   for (int i = 0; i < 50; i++) {
     const int fd = Dial(server_.endpoint());
-    std::string bytes = i % 2 == 0 ? std::string("GET / HTTP/1.1\r\n\r\n") : std::string(1000, static_cast<char>(i * 37));
+    std::string bytes =
+        i % 2 == 0 ? std::string("GET / HTTP/1.1\r\n\r\n") : std::string(1000, static_cast<char>(i * 37));
     if (i % 5 == 0) bytes = std::string("\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL", 17) + std::string(100, '\0');
     (void)!send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     fds.push_back(fd);
@@ -325,7 +342,8 @@ TEST_F(WireSecurity, GarbageOnThePortIsCountedAndHarmless) {
   HonestAgentIsServed();
 }
 
-// Everything that an agent sent, recorded on the way and sent again, is worth nothing: each handshake has keys of its own.
+// Everything that an agent sent, recorded on the way and sent again, is worth nothing: each handshake has keys of its
+// own.
 TEST_F(WireSecurity, RecordedBytesReplayedAreRefused) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -358,11 +376,12 @@ TEST_F(WireSecurity, RecordedBytesReplayedAreRefused) {
   });
   {
     TestClient agent("tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port)), keys_.Of("agent"));
-    ASSERT_TRUE(Until([&] { return server_.received.size() >= 2; }, [&] {
-      server_.Step();
-      agent.Step();
-      if (server_.received.size() == 1) (void)agent.client->Send(*Encode(Type::kDigest, Digest()));
-    }));
+    ASSERT_TRUE(Until([&] { return server_.received.size() >= 2; },
+                      [&] {
+                        server_.Step();
+                        agent.Step();
+                        if (server_.received.size() == 1) (void)agent.client->Send(*Encode(Type::kDigest, Digest()));
+                      }));
   }
   proxy.join();
   close(listener);

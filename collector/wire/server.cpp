@@ -164,7 +164,7 @@ class RouterServer : public Server {
   std::vector<std::string> endpoints_;
   mutable ServerCounters counters_;
   uint64_t next_token_ = 1;
-  std::unordered_map<std::string, Peer> peers_;          // by libzmq's routing id
+  std::unordered_map<std::string, Peer> peers_;           // by libzmq's routing id
   std::unordered_map<uint64_t, std::string> identities_;  // token -> routing id
   std::deque<Received> urgent_, chunks_, heartbeats_;
   size_t urgent_bytes_ = 0, chunk_bytes_ = 0;
@@ -191,7 +191,8 @@ absl::Status RouterServer::Start() {
                                                      ": who listens needs one of role collector or relay"));
     }
   } else if (open) {
-    Say("WARNING: --insecure: listening beyond this machine without keys. Whoever reaches the port can feed it anything, read "
+    Say("WARNING: --insecure: listening beyond this machine without keys. Whoever reaches the port can feed it "
+        "anything, read "
         "stacks and take dumps");
   }
   RaiseFileLimit();
@@ -199,22 +200,28 @@ absl::Status RouterServer::Start() {
   if (!gate.ok()) return gate.status();
   gate_ = *std::move(gate);
   socket_ = zmq_socket(context_, ZMQ_ROUTER);
-  if (socket_ == nullptr || !wakeup_.ok()) return absl::ResourceExhaustedError(absl::StrCat("cannot make a socket: ", zmq_strerror(zmq_errno())));
-  bool set = SetBounds(socket_, kSendQueue, kServerReceiveQueue) && SetInt(socket_, ZMQ_ROUTER_MANDATORY, 1) && SetInt(socket_, ZMQ_BACKLOG, 4096);
-  // No heartbeats of ZeroMQ's own: it looks for their timers one by one, which makes each message cost the number of connections
-  // (a third of a relay's time at 1,536). TCP finds the dead (SetBounds), and agents are heard every second.
+  if (socket_ == nullptr || !wakeup_.ok())
+    return absl::ResourceExhaustedError(absl::StrCat("cannot make a socket: ", zmq_strerror(zmq_errno())));
+  bool set = SetBounds(socket_, kSendQueue, kServerReceiveQueue) && SetInt(socket_, ZMQ_ROUTER_MANDATORY, 1) &&
+             SetInt(socket_, ZMQ_BACKLOG, 4096);
+  // No heartbeats of ZeroMQ's own: it looks for their timers one by one, which makes each message cost the number of
+  // connections (a third of a relay's time at 1,536). TCP finds the dead (SetBounds), and agents are heard every
+  // second.
   if (curve_) {
     set = set && SetString(socket_, ZMQ_ZAP_DOMAIN, "lockstep") && SetInt(socket_, ZMQ_CURVE_SERVER, 1) &&
-          SetString(socket_, ZMQ_CURVE_SECRETKEY, keys.secret_key) && SetString(socket_, ZMQ_CURVE_PUBLICKEY, keys.public_key);
+          SetString(socket_, ZMQ_CURVE_SECRETKEY, keys.secret_key) &&
+          SetString(socket_, ZMQ_CURVE_PUBLICKEY, keys.public_key);
   }
   if (!set) return absl::InternalError(absl::StrCat("cannot set up the socket: ", zmq_strerror(zmq_errno())));
   if (const absl::Status status = gate_->Monitor(socket_); !status.ok()) return status;
   for (std::string endpoint : options_.endpoints) {
     if (absl::EndsWith(endpoint, ":0") && absl::StartsWith(endpoint, "tcp://")) endpoint.back() = '*';
     if (absl::StartsWith(endpoint, "ipc://") && !AcceptOwnUsersOnly(socket_)) {
-      return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": this libzmq does not check who connects"));
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen at ", endpoint, ": this libzmq does not check who connects"));
     }
-    SetInt(socket_, ZMQ_IPV6, absl::StrContains(endpoint, '[') ? 1 : 0);  // else 127.0.0.1 would be told in IPv6's words
+    SetInt(socket_, ZMQ_IPV6,
+           absl::StrContains(endpoint, '[') ? 1 : 0);  // else 127.0.0.1 would be told in IPv6's words
     if (zmq_bind(socket_, endpoint.c_str()) != 0) {
       return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": ", zmq_strerror(zmq_errno())));
     }
@@ -299,7 +306,8 @@ void RouterServer::Take(Incoming* incoming, int64_t now) {
     counters_.malformed++;
     return;
   }
-  if (peer->role == Role::kNone || !MaySend(peer->role, type) || (type == Type::kClientRequest && !ReaderMay(*peer, message))) {
+  if (peer->role == Role::kNone || !MaySend(peer->role, type) ||
+      (type == Type::kClientRequest && !ReaderMay(*peer, message))) {
     counters_.role_refused++;
     return;
   }
@@ -315,12 +323,15 @@ bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
   if (peer.role != Role::kReader) return true;
   ClientRequest request;
   if (!DecodeBody(message, &request).ok()) return false;
-  if (request.kind() == ClientRequest::STATUS || request.kind() == ClientRequest::WATCH || request.kind() == ClientRequest::DETAIL) return true;
+  if (request.kind() == ClientRequest::STATUS || request.kind() == ClientRequest::WATCH ||
+      request.kind() == ClientRequest::DETAIL)
+    return true;
   ClientReply reply;
   reply.set_request(request.request());
   reply.set_error("this key may only look (role reader); taking a dump needs one of role operator");
   reply.set_done(true);
-  if (const absl::StatusOr<Message> frame = Encode(Type::kClientReply, reply); frame.ok()) (void)Send(peer.token, *frame);
+  if (const absl::StatusOr<Message> frame = Encode(Type::kClientReply, reply); frame.ok())
+    (void)Send(peer.token, *frame);
   return false;
 }
 

@@ -19,17 +19,17 @@ namespace lockstep::wire {
 struct ServerCounters {
   uint64_t connections = 0, refused_keys = 0, malformed = 0, too_large = 0, unknown_types = 0, role_refused = 0;
   uint64_t handshakes_failed = 0;  // what spoke no ZMTP, or not this server's mechanism
-  uint64_t flooded = 0;          // dropped because one peer sent more than its share
-  uint64_t shed_heartbeats = 0;  // dropped because the receiver fell behind; digests never are
-  uint64_t shed_chunks = 0;      // likewise, and before they were acknowledged: they come again
+  uint64_t flooded = 0;            // dropped because one peer sent more than its share
+  uint64_t shed_heartbeats = 0;    // dropped because the receiver fell behind; digests never are
+  uint64_t shed_chunks = 0;        // likewise, and before they were acknowledged: they come again
   uint64_t received = 0, received_bytes = 0, sent = 0, sent_bytes = 0, send_dropped = 0;
 };
 
 struct ServerOptions {
   std::vector<std::string> endpoints;  // tcp://ADDRESS:PORT (port * or 0: any free one), ipc://PATH
   Security security;
-  // Per connection, messages and bytes (unpacked) a second it may send for long, with bursts of four times that. A relay,
-  // which speaks for many, may send 64 times as many messages and 16 times as many bytes.
+  // Per connection, messages and bytes (unpacked) a second it may send for long, with bursts of four times that. A
+  // relay, which speaks for many, may send 64 times as many messages and 16 times as many bytes.
   double messages_per_second = 2000, bytes_per_second = 64e6;
   // Heartbeats that wait to be taken; more are shed, oldest first.
   size_t most_waiting_heartbeats = 65536;

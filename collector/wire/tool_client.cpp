@@ -113,8 +113,9 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
       if (place.ok()) {
         // Its socket answers that user and root (wire/server.cpp): say so, rather than wait for an answer.
         if (absl::StartsWith(place->endpoint, "ipc://") && place->user != geteuid() && geteuid() != 0) {
-          return absl::PermissionDeniedError(absl::StrCat("the agent of this host is alone (", place->endpoint, ") and answers user ", place->user,
-                                                          " only: ask as that user, or name a collector with --collector"));
+          return absl::PermissionDeniedError(
+              absl::StrCat("the agent of this host is alone (", place->endpoint, ") and answers user ", place->user,
+                           " only: ask as that user, or name a collector with --collector"));
         }
         address.endpoint = place->endpoint;
         address.found = looked.back();

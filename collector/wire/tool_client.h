@@ -19,8 +19,9 @@ struct ToolOptions {
   bool insecure = false;   // --insecure
 };
 
-// Takes these options out of `arguments` (settings::Merge has added those of files and environment) wherever they stand ("--key FILE" and "--key=FILE"); the rest stays in order.
-// Arguments after "--" are left alone. InvalidArgument when a value is missing.
+// Takes these options out of `arguments` (settings::Merge has added those of files and environment) wherever they stand
+// ("--key FILE" and "--key=FILE"); the rest stays in order. Arguments after "--" are left alone. InvalidArgument when a
+// value is missing.
 absl::StatusOr<ToolOptions> TakeToolOptions(std::vector<std::string>* arguments);
 // The lines of --help that describe them.
 extern const char kToolOptionsHelp[];

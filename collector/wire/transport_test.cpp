@@ -85,12 +85,14 @@ TEST(WireTransport, HeartbeatsAreShedAndDigestsAreNot) {
   // A receiver that takes one message for ten that come.
   int sent = 0;
   const ServerCounters* counters = &server.server->counters();
-  ASSERT_TRUE(Until([&] { return counters->received == 301; }, [&] {
-    agent.Step();
-    for (int i = 0; i < 10 && sent < 300; i++) sent += agent.client->Send(kinds[sent % 3]).ok();
-    if (std::optional<Received> one = server.server->Receive()) server.received.push_back(*std::move(one));
-    counters = &server.server->counters();
-  }));
+  ASSERT_TRUE(Until([&] { return counters->received == 301; },
+                    [&] {
+                      agent.Step();
+                      for (int i = 0; i < 10 && sent < 300; i++) sent += agent.client->Send(kinds[sent % 3]).ok();
+                      if (std::optional<Received> one = server.server->Receive())
+                        server.received.push_back(*std::move(one));
+                      counters = &server.server->counters();
+                    }));
   server.Step();
   EXPECT_EQ(server.Count(Type::kDigest), 100u);
   EXPECT_EQ(server.Count(Type::kHeartbeat) + counters->shed_heartbeats, 100u);
@@ -102,10 +104,11 @@ TEST(WireTransport, HeartbeatsAreShedAndDigestsAreNot) {
 TEST(WireTransport, UnknownPeersAndFullQueuesAreToldApart) {
   TestServer server(LoopbackServer());
   auto agent = std::make_unique<TestClient>(server.endpoint());
-  ASSERT_TRUE(Until([&] { return server.received.size() == 1; }, [&] {
-    server.Step();
-    agent->Step();
-  }));
+  ASSERT_TRUE(Until([&] { return server.received.size() == 1; },
+                    [&] {
+                      server.Step();
+                      agent->Step();
+                    }));
   const uint64_t peer = server.received[0].peer;
   EXPECT_TRUE(server.server->Knows(peer));
   EXPECT_EQ(server.server->Send(peer + 1000, BeatOf(0)).code(), absl::StatusCode::kNotFound);
@@ -119,12 +122,15 @@ TEST(WireTransport, UnknownPeersAndFullQueuesAreToldApart) {
   for (int i = 0; i < 5000 && status.ok(); i++) status = server.server->Send(peer, frame);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   TestClient other(server.endpoint());
-  EXPECT_TRUE(Until([&] { return server.received.size() == 2; }, [&] {
-    server.Step();
-    other.Step();
-  })) << "a slow peer held up another";
+  EXPECT_TRUE(Until([&] { return server.received.size() == 2; },
+                    [&] {
+                      server.Step();
+                      other.Step();
+                    }))
+      << "a slow peer held up another";
   agent.reset();
-  EXPECT_TRUE(Until([&] { return server.server->Send(peer, BeatOf(0)).code() == absl::StatusCode::kNotFound; }, [&] { server.Step(); }));
+  EXPECT_TRUE(Until([&] { return server.server->Send(peer, BeatOf(0)).code() == absl::StatusCode::kNotFound; },
+                    [&] { server.Step(); }));
   EXPECT_FALSE(server.server->Knows(peer));
 }
 
@@ -241,16 +247,18 @@ TEST(WireTransport, ALocalSocketIsForItsUserAndRoot) {
   TestServer server(options);
   ASSERT_EQ(chmod((folder.path() + "/socket").c_str(), 0777), 0);
   TestClient own(server.endpoint());
-  ASSERT_TRUE(Until([&] { return server.received.size() == 1; }, [&] {
-    server.Step();
-    own.Step();
-  }));
+  ASSERT_TRUE(Until([&] { return server.received.size() == 1; },
+                    [&] {
+                      server.Step();
+                      own.Step();
+                    }));
   if (geteuid() != 0) GTEST_SKIP() << "needs root to be two users";
   const pid_t child = fork();
   if (child == 0) {
     if (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0) _exit(2);
     TestClient other(server.endpoint());
-    const bool let_in = Until([&] { return !other.received.empty() || other.client->connected(); }, [&] { other.Step(); }, 3);
+    const bool let_in =
+        Until([&] { return !other.received.empty() || other.client->connected(); }, [&] { other.Step(); }, 3);
     _exit(let_in ? 1 : 0);
   }
   int status = -1;

@@ -15,24 +15,82 @@
 namespace lockstep::gui {
 
 enum class ActionId : uint8_t {
-  kOpen, kOpenFolder, kReopen, kCompare, kReload, kCancelLoading, kExport, kClose, kQuit,
-  kCopy, kCopyReport, kMark, kMarks, kNextMark, kClear,
-  kTabMatrix, kTabWaitFor, kTabTimeline, kTabStacks, kTabBandwidth,
-  kZoomIn, kZoomOut, kZoomRowsIn, kZoomRowsOut, kPanLeft, kPanRight, kPanUp, kPanDown, kCentre, kFit, kZoomToSelection,
-  kJobMatrix, kCommMatrix, kGroup, kGroupRank, kGroupHost, kGroupStage, kGroupComm, kGroupState,
-  kVerdict, kFontBigger, kFontSmaller, kFontNormal, kTheme, kFullScreen, kDefaultLayout,
-  kNextAnomaly, kPreviousAnomaly, kNextRecord, kPreviousRecord, kNextHit, kPreviousHit, kBack, kForward, kSearch, kFind,
-  kCulprit, kMembers, kFilter, kExclude, kUnfilter, kPin, kUnpin,
-  kPalette, kKeys, kQueryHelp, kAbout,
+  kOpen,
+  kOpenFolder,
+  kReopen,
+  kCompare,
+  kReload,
+  kCancelLoading,
+  kExport,
+  kClose,
+  kQuit,
+  kCopy,
+  kCopyReport,
+  kMark,
+  kMarks,
+  kNextMark,
+  kClear,
+  kTabMatrix,
+  kTabWaitFor,
+  kTabTimeline,
+  kTabStacks,
+  kTabBandwidth,
+  kZoomIn,
+  kZoomOut,
+  kZoomRowsIn,
+  kZoomRowsOut,
+  kPanLeft,
+  kPanRight,
+  kPanUp,
+  kPanDown,
+  kCentre,
+  kFit,
+  kZoomToSelection,
+  kJobMatrix,
+  kCommMatrix,
+  kGroup,
+  kGroupRank,
+  kGroupHost,
+  kGroupStage,
+  kGroupComm,
+  kGroupState,
+  kVerdict,
+  kFontBigger,
+  kFontSmaller,
+  kFontNormal,
+  kTheme,
+  kFullScreen,
+  kDefaultLayout,
+  kNextAnomaly,
+  kPreviousAnomaly,
+  kNextRecord,
+  kPreviousRecord,
+  kNextHit,
+  kPreviousHit,
+  kBack,
+  kForward,
+  kSearch,
+  kFind,
+  kCulprit,
+  kMembers,
+  kFilter,
+  kExclude,
+  kUnfilter,
+  kPin,
+  kUnpin,
+  kPalette,
+  kKeys,
+  kQueryHelp,
+  kAbout,
   kCount,
 };
 
 struct ActionSpec {
   ActionId id;
-  const char* name;      // of the QObject, for scripts and tests
-  const char* menu;      // "File"; "View/Group rows by" is a menu inside; a leading "-": a line above it
+  const char* name;  // of the QObject, for scripts and tests
+  const char* menu;  // "File"; "View/Group rows by" is a menu inside; a leading "-": a line above it
   const char* text;
-  const char* keys;      // portable sequences, the first is shown; several stand apart by a blank
+  const char* keys;  // portable sequences, the first is shown; several stand apart by a blank
   const char* tip;
   bool checkable = false;
 };
@@ -46,8 +104,8 @@ struct PictureKey {
 };
 absl::Span<const PictureKey> PictureKeys();
 
-// Owned by `window`, whose shortcuts they are. `embedded`: the window is a part of another one, and keys count in it only
-// where the focus is inside.
+// Owned by `window`, whose shortcuts they are. `embedded`: the window is a part of another one, and keys count in it
+// only where the focus is inside.
 class Actions : public QObject {
   Q_OBJECT
 
@@ -58,7 +116,7 @@ class Actions : public QObject {
   QAction* Add(const QString& name, const QString& text, const QString& keys, const QString& tip);
   std::vector<QAction*> all() const;
   void FillMenus(QMenuBar* bar);
-  QMenu* menu(const QString& path) const;   // null: there is none
+  QMenu* menu(const QString& path) const;  // null: there is none
 
  private:
   QWidget* window_;

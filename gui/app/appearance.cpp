@@ -11,10 +11,14 @@ namespace lockstep::gui {
 namespace {
 
 QPalette Made(bool dark) {
-  const QColor window = dark ? QColor("#232629") : QColor("#f2f2f0"), base = dark ? QColor("#17191a") : QColor("#ffffff");
-  const QColor text = dark ? QColor("#eceff1") : QColor("#1b1b1b"), faint = dark ? QColor("#a5adb2") : QColor("#5c5c5c");
+  const QColor window = dark ? QColor("#232629") : QColor("#f2f2f0"),
+               base = dark ? QColor("#17191a") : QColor("#ffffff");
+  const QColor text = dark ? QColor("#eceff1") : QColor("#1b1b1b"),
+               faint = dark ? QColor("#a5adb2") : QColor("#5c5c5c");
   QPalette palette(dark ? QColor("#31363b") : QColor("#e6e6e3"), window);
-  for (const QPalette::ColorRole role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText, QPalette::ToolTipText}) palette.setColor(role, text);
+  for (const QPalette::ColorRole role :
+       {QPalette::WindowText, QPalette::Text, QPalette::ButtonText, QPalette::ToolTipText})
+    palette.setColor(role, text);
   palette.setColor(QPalette::BrightText, dark ? QColor("#ffffff") : QColor("#000000"));
   palette.setColor(QPalette::Base, base);
   palette.setColor(QPalette::AlternateBase, dark ? QColor("#1f2224") : QColor("#f7f7f5"));
@@ -24,7 +28,8 @@ QPalette Made(bool dark) {
   palette.setColor(QPalette::HighlightedText, QColor("#ffffff"));
   palette.setColor(QPalette::Link, dark ? QColor("#7cc4f2") : QColor("#00558a"));
   palette.setColor(QPalette::LinkVisited, dark ? QColor("#7cc4f2") : QColor("#00558a"));
-  for (const QPalette::ColorRole role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText}) palette.setColor(QPalette::Disabled, role, dark ? QColor("#7c8387") : QColor("#8a8a86"));
+  for (const QPalette::ColorRole role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText})
+    palette.setColor(QPalette::Disabled, role, dark ? QColor("#7c8387") : QColor("#8a8a86"));
   return palette;
 }
 

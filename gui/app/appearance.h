@@ -10,8 +10,8 @@ namespace lockstep::gui {
 
 enum class Appearance : uint8_t { kDesktop, kLight, kDark };
 
-QString AppearanceName(Appearance appearance);              // "desktop", "light", "dark"
-Appearance AppearanceByName(const QString& name);           // kDesktop for others
+QString AppearanceName(Appearance appearance);     // "desktop", "light", "dark"
+Appearance AppearanceByName(const QString& name);  // kDesktop for others
 void ApplyAppearance(Appearance appearance);
 // Of the text size that the desktop gives: 50 to 300.
 void ApplyTextPercent(int percent);

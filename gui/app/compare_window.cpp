@@ -28,11 +28,14 @@ CompareWindow::CompareWindow(const WindowOptions& options) {
     connect(sides_[i]->navigator(), &Navigator::PlaceChanged, this, [this, leader] { Follow(leader); });
     connect(sides_[i], &MainWindow::DocumentShown, this, &CompareWindow::Title);
     // A third incident takes the other half.
-    connect(sides_[i], &MainWindow::CompareWanted, this, [this, leader](const QStringList& paths) { side(1 - leader)->Open(paths); });
+    connect(sides_[i], &MainWindow::CompareWanted, this,
+            [this, leader](const QStringList& paths) { side(1 - leader)->Open(paths); });
   }
   linked_ = new QCheckBox("Both go to the same &place", this);
   linked_->setAccessibleName("Both go to the same place");
-  linked_->setToolTip("What is selected, filtered, grouped and zoomed into in one incident is so in the other, by rank, communicator and sequence number");
+  linked_->setToolTip(
+      "What is selected, filtered, grouped and zoomed into in one incident is so in the other, by rank, communicator "
+      "and sequence number");
   linked_->setChecked(true);
   difference_ = new QLabel(this);
   difference_->setAccessibleName("Difference");
@@ -58,7 +61,8 @@ void CompareWindow::Open(const QStringList& left, const QStringList& right) {
 }
 
 bool CompareWindow::eventFilter(QObject* watched, QEvent* event) {
-  if (event->type() == QEvent::MouseButtonPress || event->type() == QEvent::Wheel || event->type() == QEvent::KeyPress) {
+  if (event->type() == QEvent::MouseButtonPress || event->type() == QEvent::Wheel ||
+      event->type() == QEvent::KeyPress) {
     const auto* widget = qobject_cast<QWidget*>(watched);
     for (int i = 0; i < 2 && widget != nullptr; ++i) {
       if (side(i) == widget || side(i)->isAncestorOf(widget)) used_ = i;
@@ -78,14 +82,18 @@ void CompareWindow::Follow(int leader) {
   Place place = MapPlace(*from->document(), *to->document(), from->navigator()->place(), false);
   const bool leads = used_ < 0 || used_ == leader;
   place.matrix = leads ? MapMatrix(*from->document(), *to->document(), from->navigator()->place(), place)
-                       : place.matrix_mode == was.matrix_mode && place.matrix_comm == was.matrix_comm ? was.matrix : Viewport();
-  place.timeline = leads ? MapTimeline(*from->document(), *to->document(), from->navigator()->place().timeline) : was.timeline;
+                 : place.matrix_mode == was.matrix_mode && place.matrix_comm == was.matrix_comm ? was.matrix
+                                                                                                : Viewport();
+  place.timeline =
+      leads ? MapTimeline(*from->document(), *to->document(), from->navigator()->place().timeline) : was.timeline;
   const bool moved = place.selection != was.selection;
   Place scrolled = was;
   scrolled.matrix = place.matrix;
   scrolled.timeline = place.timeline;
-  if (scrolled == place) to->navigator()->Scroll(std::move(place));
-  else to->navigator()->Go(std::move(place));
+  if (scrolled == place)
+    to->navigator()->Scroll(std::move(place));
+  else
+    to->navigator()->Go(std::move(place));
   // Where nothing is zoomed into there is nothing to go along with: what was selected is brought into sight.
   const Place& now = to->navigator()->place();
   if (moved && now.matrix == Viewport() && now.timeline == Viewport()) {
@@ -108,7 +116,8 @@ void CompareWindow::Title() {
   }
   difference_->setText(a.empty() && b.empty() ? QString("the same ranks in both")
                                               : QString("only left: %1; only right: %2")
-                                                    .arg(a.empty() ? "none" : RankIntervals::Of(a).Text(40), b.empty() ? "none" : RankIntervals::Of(b).Text(40)));
+                                                    .arg(a.empty() ? "none" : RankIntervals::Of(a).Text(40),
+                                                         b.empty() ? "none" : RankIntervals::Of(b).Text(40)));
 }
 
 }  // namespace lockstep::gui

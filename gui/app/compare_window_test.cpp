@@ -53,7 +53,8 @@ TEST_F(CompareTest, ZoomGoesAlongAndCountsFromTheStall) {
   Place place = both->side(0)->navigator()->place();
   place.matrix = {a.columns - 6.0, a.columns + 0.0, 1, 3};
   both->side(0)->navigator()->Scroll(place);
-  EXPECT_EQ(both->side(1)->navigator()->place().matrix, (Viewport{b.columns - 6.0, b.columns + 0.0, 1.0 * b.rows / a.rows, 3.0 * b.rows / a.rows}));
+  EXPECT_EQ(both->side(1)->navigator()->place().matrix,
+            (Viewport{b.columns - 6.0, b.columns + 0.0, 1.0 * b.rows / a.rows, 3.0 * b.rows / a.rows}));
   // Sequence numbers in a communicator's matrix.
   place.matrix_mode = MatrixMode::kCommunicator;
   place.matrix_comm = 0;
@@ -61,7 +62,8 @@ TEST_F(CompareTest, ZoomGoesAlongAndCountsFromTheStall) {
   both->side(0)->navigator()->Go(place);
   const int32_t there = both->side(1)->navigator()->place().matrix_comm;
   ASSERT_GE(there, 0);
-  const MatrixShape c = ShapeOfMatrix(*left, MatrixMode::kCommunicator, 0), d = ShapeOfMatrix(*right, MatrixMode::kCommunicator, there);
+  const MatrixShape c = ShapeOfMatrix(*left, MatrixMode::kCommunicator, 0),
+                    d = ShapeOfMatrix(*right, MatrixMode::kCommunicator, there);
   place = both->side(0)->navigator()->place();
   place.matrix = {1, 4, 0, 0};
   both->side(0)->navigator()->Scroll(place);

@@ -9,8 +9,8 @@
 
 namespace lockstep::gui {
 
-// {"title", "ranks": [..] selected, "communicator": identity or "", "sequence": or -1, "verdict": "HUNG", "report": text,
-// "anomalies": count}; ends in a newline.
+// {"title", "ranks": [..] selected, "communicator": identity or "", "sequence": or -1, "verdict": "HUNG", "report":
+// text, "anomalies": count}; ends in a newline.
 QByteArray DescribeJson(const Document& document, const Selection& selection);
 
 }  // namespace lockstep::gui

@@ -20,8 +20,9 @@ absl::Status Failed(const QString& path, const QString& why) {
 }
 
 absl::Status NoForm(View* view, const QString& suffix) {
-  return absl::InvalidArgumentError(absl::StrCat(view->accessibleName().toStdString(), " cannot be written as .", suffix.toStdString(),
-                                                 "; it can be ", ExportFormats(view).join(", ").toStdString()));
+  return absl::InvalidArgumentError(absl::StrCat(view->accessibleName().toStdString(), " cannot be written as .",
+                                                 suffix.toStdString(), "; it can be ",
+                                                 ExportFormats(view).join(", ").toStdString()));
 }
 
 bool HasPicture(View* view) {
@@ -32,13 +33,15 @@ bool HasPicture(View* view) {
   return view->Paint(&painter, probe.size());
 }
 
-QString Spell(int64_t first, int64_t last) { return first == last ? QString::number(first) : QString("%1-%2").arg(first).arg(last); }
+QString Spell(int64_t first, int64_t last) {
+  return first == last ? QString::number(first) : QString("%1-%2").arg(first).arg(last);
+}
 
 }  // namespace
 
 QStringList ExportFormats(View* view) {
   QStringList out;
-  out << "png";   // what has no picture of its own is grabbed as it stands
+  out << "png";  // what has no picture of its own is grabbed as it stands
   if (HasPicture(view)) {
 #ifdef QT_SVG_LIB
     out << "svg";
@@ -52,7 +55,8 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
   const QString suffix = QFileInfo(path).suffix().toLower();
   const bool picture = suffix == "png" || suffix == "svg";
   if (!picture && suffix != "csv") {
-    return absl::InvalidArgumentError(absl::StrCat(path.toStdString(), ": the ending says how to write it: .png, .svg or .csv"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path.toStdString(), ": the ending says how to write it: .png, .svg or .csv"));
   }
   if (!ExportFormats(view).contains(suffix)) return NoForm(view, suffix);
   QSaveFile file(path);
@@ -103,12 +107,16 @@ QString SelectionText(const Document& document, const Selection& selection) {
   if (selection.record >= 0) {
     const int row = document.RowOf(selection.record_rank);
     if (row >= 0 && selection.record < document.OpCount(row)) {
-      parts << QString("rank %1: %2").arg(selection.record_rank).arg(document.OpText(document.OpAt(row, selection.record)));
+      parts << QString("rank %1: %2")
+                   .arg(selection.record_rank)
+                   .arg(document.OpText(document.OpAt(row, selection.record)));
     }
   } else if (!selection.ranks.empty()) {
     const int64_t count = selection.ranks.size();
     parts << (count == 1 ? QString("rank %1").arg(selection.ranks.first())
-                         : QString("%1 ranks: %2").arg(QLocale(QLocale::English).toString(static_cast<qlonglong>(count)), selection.ranks.Text(40)));
+                         : QString("%1 ranks: %2")
+                               .arg(QLocale(QLocale::English).toString(static_cast<qlonglong>(count)),
+                                    selection.ranks.Text(40)));
   }
   if (selection.comm >= 0 && selection.record < 0) {
     const QString name = document.CommName(selection.comm);
@@ -117,13 +125,17 @@ QString SelectionText(const Document& document, const Selection& selection) {
     } else if (selection.seq_first == selection.seq_last) {
       parts << QString("#%1 of %2").arg(selection.seq_first).arg(name);
     } else {
-      parts << QString("%1 collectives, #%2 of %3").arg(selection.seq_last - selection.seq_first + 1).arg(Spell(selection.seq_first, selection.seq_last), name);
+      parts << QString("%1 collectives, #%2 of %3")
+                   .arg(selection.seq_last - selection.seq_first + 1)
+                   .arg(Spell(selection.seq_first, selection.seq_last), name);
     }
   }
   if (selection.time_end >= selection.time_begin) {
     const double ns = static_cast<double>(selection.time_end - selection.time_begin);
-    parts << (ns < 1e3 ? QString("%1 ns").arg(ns, 0, 'f', 0) : ns < 1e6 ? QString("%1 us").arg(ns / 1e3, 0, 'f', 1)
-              : ns < 1e9 ? QString("%1 ms").arg(ns / 1e6, 0, 'f', 1) : QString("%1 s").arg(ns / 1e9, 0, 'f', 2));
+    parts << (ns < 1e3   ? QString("%1 ns").arg(ns, 0, 'f', 0)
+              : ns < 1e6 ? QString("%1 us").arg(ns / 1e3, 0, 'f', 1)
+              : ns < 1e9 ? QString("%1 ms").arg(ns / 1e6, 0, 'f', 1)
+                         : QString("%1 s").arg(ns / 1e9, 0, 'f', 2));
   }
   return parts.join("; ");
 }
@@ -131,13 +143,16 @@ QString SelectionText(const Document& document, const Selection& selection) {
 QString TicketText(const Document& document, const Selection& selection, const Notes& notes) {
   QString text = QString::fromStdString(document.facts().report_text());
   if (!text.isEmpty() && !text.endsWith('\n')) text += '\n';
-  if (const QString selected = SelectionText(document, selection); !selected.isEmpty()) text += "\nSelected: " + selected + "\n";
+  if (const QString selected = SelectionText(document, selection); !selected.isEmpty())
+    text += "\nSelected: " + selected + "\n";
   if (!notes.marks.empty()) text += "\nMarks:\n";
   for (const Mark& mark : notes.marks) {
-    text += QString("- %1 (%2)\n").arg(QString(mark.text).replace('\n', ' '), SelectionText(document, SelectionOfMark(document, mark)));
+    text += QString("- %1 (%2)\n")
+                .arg(QString(mark.text).replace('\n', ' '), SelectionText(document, SelectionOfMark(document, mark)));
   }
   text += "\nFiles: ";
-  for (size_t i = 0; i < document.paths().size(); ++i) text += (i == 0 ? "" : ", ") + QString::fromStdString(document.paths()[i]);
+  for (size_t i = 0; i < document.paths().size(); ++i)
+    text += (i == 0 ? "" : ", ") + QString::fromStdString(document.paths()[i]);
   return text + "\n";
 }
 

@@ -14,8 +14,8 @@ namespace lockstep::gui {
 
 // What the view can be written as: "png", "svg", "csv".
 QStringList ExportFormats(View* view);
-// The file's ending says the format. Whole or not at all. Errors: InvalidArgument (an ending, or a view that has no such form),
-// Unavailable (cannot be written).
+// The file's ending says the format. Whole or not at all. Errors: InvalidArgument (an ending, or a view that has no
+// such form), Unavailable (cannot be written).
 absl::Status ExportView(View* view, const QString& path, QSize size);
 
 // "3 ranks: 0-2; AllReduce #41 of dp": what is selected, in one line; empty: nothing.

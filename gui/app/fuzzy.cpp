@@ -29,7 +29,7 @@ int FuzzyScore(const QString& pattern, QStringView text) {
   for (qsizetype i = 0; i < text.size() && tries < 8; ++i) {
     if (text[i].toCaseFolded() != first->toCaseFolded()) continue;
     const int score = Greedy(pattern, text, i);
-    if (score < 0) break;   // further right there is less
+    if (score < 0) break;  // further right there is less
     best = std::max(best, score);
     ++tries;
   }

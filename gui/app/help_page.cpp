@@ -12,7 +12,9 @@ namespace lockstep::gui {
 namespace {
 
 QString Row(const QString& keys, const QString& what, const QString& more) {
-  return QString("<tr><td style='padding-right:16px; white-space:nowrap'><b>%1</b></td><td style='padding-right:16px; white-space:nowrap'>%2</td><td>%3</td></tr>")
+  return QString(
+             "<tr><td style='padding-right:16px; white-space:nowrap'><b>%1</b></td><td style='padding-right:16px; "
+             "white-space:nowrap'>%2</td><td>%3</td></tr>")
       .arg(keys.toHtmlEscaped(), what.toHtmlEscaped(), more.toHtmlEscaped());
 }
 
@@ -43,7 +45,8 @@ QString KeysHtml(const Actions& actions) {
   }
   title("Panes");
   for (const QAction* action : actions.all()) {
-    if (action->objectName().startsWith("pane-")) html += Row(action->shortcut().toString(QKeySequence::NativeText), Plain(*action), action->statusTip());
+    if (action->objectName().startsWith("pane-"))
+      html += Row(action->shortcut().toString(QKeySequence::NativeText), Plain(*action), action->statusTip());
   }
   title("In pictures, tables and trees");
   for (const PictureKey& key : PictureKeys()) html += Row(key.keys, key.text, {});
@@ -51,8 +54,10 @@ QString KeysHtml(const Actions& actions) {
 }
 
 QString QueryHelpHtml() {
-  QString html = "<p>Words that all must match. A minus before a word excludes; quotes keep blanks together; <b>*</b> stands for any text, "
-                 "<b>?</b> for one character; case does not matter.</p><table cellspacing='0' cellpadding='2'>";
+  QString html =
+      "<p>Words that all must match. A minus before a word excludes; quotes keep blanks together; <b>*</b> stands for "
+      "any text, "
+      "<b>?</b> for one character; case does not matter.</p><table cellspacing='0' cellpadding='2'>";
   html += Row("rank:17043  rank:0-63,128", "ranks by number", "also rank>100, rank<=8");
   html += Row("host:n21*", "ranks by host", "");
   html += Row("comm:tp_*", "members, or operations, of communicators", "name or identity");
@@ -63,8 +68,10 @@ QString QueryHelpHtml() {
   html += Row("stage:3", "ranks by pipeline stage", "from 0");
   html += Row("lag>10", "ranks by collectives behind the furthest member", "");
   html += Row("n2130", "a plain word", "any part of a host's, communicator's or operation's name, or a rank's number");
-  html += "</table><p>Enter goes to the next hit, Shift+Enter to the one before, Ctrl+Enter makes a filter of the search: only the ranks that match stay. "
-          "Esc empties the box.</p>";
+  html +=
+      "</table><p>Enter goes to the next hit, Shift+Enter to the one before, Ctrl+Enter makes a filter of the search: "
+      "only the ranks that match stay. "
+      "Esc empties the box.</p>";
   return html;
 }
 

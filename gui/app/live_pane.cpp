@@ -15,8 +15,8 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kEveryMs = 2000, kTickMs = 500;
-constexpr int kSilentMs = 3000;       // a collector that is there answers in a fraction of it
-constexpr int kGiveUpMs = 30'000;     // lockstep-top gives up after 10 s by itself
+constexpr int kSilentMs = 3000;    // a collector that is there answers in a fraction of it
+constexpr int kGiveUpMs = 30'000;  // lockstep-top gives up after 10 s by itself
 constexpr qsizetype kMostJobs = 1000;
 constexpr qint64 kMostOutput = 32 << 20;
 
@@ -31,16 +31,21 @@ QString Oldest(const QJsonObject& job) {
   const QJsonArray comms = job.value("communicators").toArray();
   if (comms.isEmpty()) return {};
   const QJsonObject comm = comms.first().toObject();
-  return QString("%1 %2, %3 s").arg(comm.value("name").toString().left(100), comm.value("doing").toString().left(200))
+  return QString("%1 %2, %3 s")
+      .arg(comm.value("name").toString().left(100), comm.value("doing").toString().left(200))
       .arg(static_cast<double>(comm.value("age_ns").toString().toLongLong()) / 1e9, 0, 'f', 0);
 }
 
 // Gathered as far as it will be; a folder of another kind is.
-bool Whole(const QString& path) { return QFileInfo::exists(path + "/manifest.json") ? !QFileInfo::exists(path + "/.gathering.json") : !QFileInfo::exists(path + "/.ledger"); }
+bool Whole(const QString& path) {
+  return QFileInfo::exists(path + "/manifest.json") ? !QFileInfo::exists(path + "/.gathering.json")
+                                                    : !QFileInfo::exists(path + "/.ledger");
+}
 
 }  // namespace
 
-LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* parent) : QWidget(parent), programs_(programs), endpoint_(endpoint) {
+LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* parent)
+    : QWidget(parent), programs_(programs), endpoint_(endpoint) {
   setObjectName("live");
   setAccessibleName("Live");
   state_ = new QLabel(QString("Asking %1 ..").arg(Name()), this);
@@ -60,7 +65,8 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   dump_ = new QPushButton("Take an incident &now", this);
   dump_->setAccessibleName("Take an incident now");
-  dump_->setToolTip("Has the collector take an incident of the job, and opens it where its folder can be read from here");
+  dump_->setToolTip(
+      "Has the collector take an incident of the job, and opens it where its folder can be read from here");
   dump_->setEnabled(false);
   again_ = new QPushButton("&Try again", this);
   again_->setAccessibleName("Try again");
@@ -84,10 +90,13 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   connect(&top_, &QProcess::finished, this, [this](int status, QProcess::ExitStatus how) {
     if (how == QProcess::NormalExit && status == 0) return Show(top_.readAllStandardOutput().left(kMostOutput));
     const QString why = QString::fromUtf8(top_.readAllStandardError()).simplified().left(500);
-    Silent(!why.isEmpty() ? why : how == QProcess::CrashExit ? QString("lockstep-top was killed") : QString("lockstep-top ended with status %1").arg(status));
+    Silent(!why.isEmpty()               ? why
+           : how == QProcess::CrashExit ? QString("lockstep-top was killed")
+                                        : QString("lockstep-top ended with status %1").arg(status));
   });
   connect(&top_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
-    if (error == QProcess::FailedToStart) Silent(QString("%1/lockstep-top cannot be started: it comes with Lockstep's tools").arg(programs_));
+    if (error == QProcess::FailedToStart)
+      Silent(QString("%1/lockstep-top cannot be started: it comes with Lockstep's tools").arg(programs_));
   });
   connect(&dumping_, &QProcess::finished, this, [this](int status) {
     dump_->setEnabled(table_->rowCount() > 0 && again_->isHidden());
@@ -116,7 +125,9 @@ LivePane::~LivePane() {
   }
 }
 
-QStringList LivePane::Arguments() const { return endpoint_.isEmpty() ? QStringList() : QStringList{"--collector", endpoint_}; }
+QStringList LivePane::Arguments() const {
+  return endpoint_.isEmpty() ? QStringList() : QStringList{"--collector", endpoint_};
+}
 
 void LivePane::Ask() {
   if (top_.state() != QProcess::NotRunning) return;
@@ -142,7 +153,7 @@ void LivePane::Tick() {
     AskAgain();
   } else if (asked_.hasExpired(kSilentMs) && !told_) {
     Silent(QString("%1 has not answered for %2 s").arg(Name()).arg(asked_.elapsed() / 1000));
-    told_ = false;   // the seconds go on
+    told_ = false;  // the seconds go on
   }
 }
 
@@ -158,10 +169,12 @@ void LivePane::Silent(const QString& why) {
 void LivePane::Dump() {
   const int row = std::max(0, table_->currentRow());
   if (row >= table_->rowCount() || dumping_.state() != QProcess::NotRunning) return;
-  if (table_->item(row, 0)->text().startsWith('-')) return Say("A job of this name cannot be asked for");   // it would read as an option
+  if (table_->item(row, 0)->text().startsWith('-'))
+    return Say("A job of this name cannot be asked for");  // it would read as an option
   dump_->setEnabled(false);
   Say("The collector takes an incident ..");
-  dumping_.start(programs_ + "/lockstep-dump", QStringList("--json") + Arguments() + QStringList(table_->item(row, 0)->text()));
+  dumping_.start(programs_ + "/lockstep-dump",
+                 QStringList("--json") + Arguments() + QStringList(table_->item(row, 0)->text()));
 }
 
 void LivePane::Show(const QByteArray& lines) {
@@ -173,15 +186,20 @@ void LivePane::Show(const QByteArray& lines) {
     const QJsonObject job = QJsonDocument::fromJson(line).object();
     if (!job.isEmpty() && jobs.size() < kMostJobs) jobs << job;
   }
-  state_->setText(QString("%1: %2 job%3, %4").arg(endpoint_.isEmpty() ? "collector" : endpoint_).arg(jobs.size()).arg(jobs.size() == 1 ? "" : "s", QTime::currentTime().toString("HH:mm:ss")));
+  state_->setText(QString("%1: %2 job%3, %4")
+                      .arg(endpoint_.isEmpty() ? "collector" : endpoint_)
+                      .arg(jobs.size())
+                      .arg(jobs.size() == 1 ? "" : "s", QTime::currentTime().toString("HH:mm:ss")));
   const int current = table_->currentRow();
   table_->setRowCount(static_cast<int>(jobs.size()));
   QString newest;
   for (int i = 0; i < table_->rowCount(); ++i) {
     const QJsonObject& job = jobs[i];
     const QString incident = job.value("last_incident").toObject().value("path").toString().left(4096);
-    const QString cells[] = {JobName(job), job.value("state").toString().left(40),
-                             QString("%1 of %2").arg(job.value("ranks").toInt()).arg(job.value("ranks_expected").toInt()), Oldest(job), incident};
+    const QString cells[] = {
+        JobName(job), job.value("state").toString().left(40),
+        QString("%1 of %2").arg(job.value("ranks").toInt()).arg(job.value("ranks_expected").toInt()), Oldest(job),
+        incident};
     for (int column = 0; column < 5; ++column) {
       if (table_->item(i, column) == nullptr) table_->setItem(i, column, new QTableWidgetItem);
       if (table_->item(i, column)->text() != cells[column]) table_->item(i, column)->setText(cells[column]);
@@ -212,6 +230,8 @@ void LivePane::LookAtGathered() {
   }
 }
 
-void LivePane::Say(const QString& text) { Q_EMIT Message(text); }
+void LivePane::Say(const QString& text) {
+  Q_EMIT Message(text);
+}
 
 }  // namespace lockstep::gui

@@ -1,5 +1,5 @@
-// Follows a collector: its jobs as `lockstep top --json` tells them, and incidents that `lockstep dump` takes. The viewer
-// itself speaks to no network; keys and collectors are those of the two programs.
+// Follows a collector: its jobs as `lockstep top --json` tells them, and incidents that `lockstep dump` takes. The
+// viewer itself speaks to no network; keys and collectors are those of the two programs.
 #ifndef LOCKSTEP_GUI_APP_LIVE_PANE_H_
 #define LOCKSTEP_GUI_APP_LIVE_PANE_H_
 
@@ -19,15 +19,16 @@ class LivePane : public QWidget {
   Q_OBJECT
 
  public:
-  // `programs`: the folder of lockstep-top and lockstep-dump. `endpoint`: empty: the collector that those find by themselves.
+  // `programs`: the folder of lockstep-top and lockstep-dump. `endpoint`: empty: the collector that those find by
+  // themselves.
   LivePane(const QString& programs, const QString& endpoint, QWidget* parent);
-  ~LivePane() override;   // ends what runs
+  ~LivePane() override;  // ends what runs
 
-  void Ask();                       // now, rather than at the next tick; a question without an answer is waited for
-  void AskAgain();                  // likewise, but gives that question up
-  void Dump();                      // of the job in the current row
+  void Ask();       // now, rather than at the next tick; a question without an answer is waited for
+  void AskAgain();  // likewise, but gives that question up
+  void Dump();      // of the job in the current row
   QTableWidget* table() const { return table_; }
-  QPushButton* again() const { return again_; }   // seen while nothing is heard
+  QPushButton* again() const { return again_; }  // seen while nothing is heard
   QString state() const { return state_->text(); }
 
  Q_SIGNALS:
@@ -39,7 +40,7 @@ class LivePane : public QWidget {
 
  private:
   void Show(const QByteArray& lines);
-  void Silent(const QString& why);   // says so, and how old the jobs in the table are
+  void Silent(const QString& why);  // says so, and how old the jobs in the table are
   void Tick();
   QString Name() const { return endpoint_.isEmpty() ? "the collector" : endpoint_; }
   void Say(const QString& text);
@@ -53,11 +54,11 @@ class LivePane : public QWidget {
   QPushButton *dump_, *again_;
   QTimer timer_;
   QProcess top_, dumping_;
-  QElapsedTimer asked_, heard_;     // not valid: never
-  std::set<QString> known_;         // incidents told of before
-  std::set<QString> gathering_;     // of them, those that grow
+  QElapsedTimer asked_, heard_;  // not valid: never
+  std::set<QString> known_;      // incidents told of before
+  std::set<QString> gathering_;  // of them, those that grow
   bool first_ = true;
-  bool told_ = false;               // what went wrong with the last question that ended stands in state_
+  bool told_ = false;  // what went wrong with the last question that ended stands in state_
 };
 
 }  // namespace lockstep::gui

@@ -14,7 +14,9 @@ class LiveTest : public WindowTest {
  protected:
   void SetUp() override {
     Program("lockstep-top", "cat jobs; exit $(cat status)");
-    Program("lockstep-dump", "echo \"$@\" > asked; echo \"lockstep dump: incident in $PWD/incident on the collector's host\" >&2; exit 1");
+    Program(
+        "lockstep-dump",
+        "echo \"$@\" > asked; echo \"lockstep dump: incident in $PWD/incident on the collector's host\" >&2; exit 1");
     Write("status", "0");
     QDir(folder_.path()).mkdir("incident");
     Jobs("moving", "");
@@ -29,8 +31,11 @@ class LiveTest : public WindowTest {
     QFile::setPermissions(folder_.filePath(name), QFile::ReadOwner | QFile::WriteOwner | QFile::ExeOwner);
   }
   void Jobs(const QByteArray& state, const QString& incident) {
-    Write("jobs", "{\"job\":{\"job\":\"llama\",\"step\":\"0\",\"restart_count\":1},\"state\":\"" + state + "\",\"ranks\":7,\"ranks_expected\":8," +
-                      "\"communicators\":[{\"name\":\"dp_3\",\"doing\":\"AllReduce #41\",\"age_ns\":\"12000000000\"}],\"last_incident\":{\"path\":\"" + incident.toUtf8() + "\"}}\n");
+    Write("jobs", "{\"job\":{\"job\":\"llama\",\"step\":\"0\",\"restart_count\":1},\"state\":\"" + state +
+                      "\",\"ranks\":7,\"ranks_expected\":8," +
+                      "\"communicators\":[{\"name\":\"dp_3\",\"doing\":\"AllReduce "
+                      "#41\",\"age_ns\":\"12000000000\"}],\"last_incident\":{\"path\":\"" +
+                      incident.toUtf8() + "\"}}\n");
   }
 };
 
@@ -93,7 +98,8 @@ TEST_F(LiveTest, WhatGoesWrongIsSaid) {
   EXPECT_TRUE(Until([&] { return live.state().contains("cannot be started"); }));
 }
 
-// A collector that says nothing is told of long before lockstep-top gives up, and what was heard before is not taken for new.
+// A collector that says nothing is told of long before lockstep-top gives up, and what was heard before is not taken
+// for new.
 TEST_F(LiveTest, ACollectorThatSaysNothingIsToldOfAndAskedAgain) {
   Program("lockstep-top", "echo x >> questions; if [ -e silent ]; then exec sleep 60; fi; cat jobs");
   LivePane live(folder_.path(), "tcp://head:9470", nullptr);
@@ -101,10 +107,11 @@ TEST_F(LiveTest, ACollectorThatSaysNothingIsToldOfAndAskedAgain) {
   EXPECT_TRUE(live.again()->isHidden());
   Write("silent", "");
   live.AskAgain();
-  ASSERT_TRUE(Until([&] { return live.state().contains("tcp://head:9470 has not answered for "); })) << live.state().toStdString();
+  ASSERT_TRUE(Until([&] { return live.state().contains("tcp://head:9470 has not answered for "); }))
+      << live.state().toStdString();
   EXPECT_TRUE(live.state().contains("as of ")) << live.state().toStdString();
   EXPECT_FALSE(live.again()->isHidden());
-  EXPECT_EQ(live.table()->rowCount(), 1);   // whose last incident can still be opened
+  EXPECT_EQ(live.table()->rowCount(), 1);  // whose last incident can still be opened
   QFile::remove(folder_.filePath("silent"));
   Write("questions", "");
   live.again()->click();

@@ -55,7 +55,8 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   panes_->setAccessibleName("Panes");
   panes_->setToolTipsVisible(true);
   panes_->menuAction()->setToolTip("Menu: Panes");
-  for (size_t i = 0; i < docks_.size(); ++i) AddPaneAction(docks_[i].first, docks_[i].second, QString("Alt+%1").arg(i + 1));
+  for (size_t i = 0; i < docks_.size(); ++i)
+    AddPaneAction(docks_[i].first, docks_[i].second, QString("Alt+%1").arg(i + 1));
   QMenu* recent = actions_->menu("File")->addMenu("Open &recent");
   recent->setAccessibleName("Open recent");
   recent->setToolTipsVisible(true);
@@ -63,7 +64,8 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   recent->menuAction()->setToolTip("What was open lately");
   actions_->menu("File")->insertMenu(actions_->Get(ActionId::kReopen), recent);
   for (int i = 0; i < 9; ++i) {
-    QAction* action = actions_->Add(QString("recent-%1").arg(i + 1), "-", QString("Ctrl+Alt+%1").arg(i + 1), "Opens it again");
+    QAction* action =
+        actions_->Add(QString("recent-%1").arg(i + 1), "-", QString("Ctrl+Alt+%1").arg(i + 1), "Opens it again");
     connect(action, &QAction::triggered, this, [this, i] {
       const QList<QStringList> all = session_.Recent();
       if (i < all.size()) Open(all[i]);
@@ -76,7 +78,7 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   JoinViewing();
   JoinLoader();
   DefaultLayout();
-  tabs_->currentWidget()->setFocus();   // single letters are keys: the search box comes by one of them
+  tabs_->currentWidget()->setFocus();  // single letters are keys: the search box comes by one of them
   first_state_ = saveState(kStateVersion);
   if (options_.restore) RestoreSession();
   if (options_.restore && !options_.embedded) {
@@ -139,8 +141,10 @@ void MainWindow::MakePanes() {
   connect(legend, &LegendView::FiltersWanted, search_, &SearchBar::SetFilters);
   log_ = new LoadLog(&navigator_);
   marks_ = new MarksPane(nullptr);
-  View* tables[] = {MakeCommTable(&navigator_), MakeRankTable(&navigator_), MakeMismatchTable(&navigator_), MakeInFlightTable(&navigator_)};
-  View* pictures[] = {matrix, new WaitGraphView(&navigator_), new TimelineView(&navigator_), new StackView(&navigator_), new BandwidthView(&navigator_)};
+  View* tables[] = {MakeCommTable(&navigator_), MakeRankTable(&navigator_), MakeMismatchTable(&navigator_),
+                    MakeInFlightTable(&navigator_)};
+  View* pictures[] = {matrix, new WaitGraphView(&navigator_), new TimelineView(&navigator_), new StackView(&navigator_),
+                      new BandwidthView(&navigator_)};
   const char* tab_names[] = {"Matrix", "Wait-for", "Timeline", "Stacks", "Bandwidth"};
 
   tabs_ = new QTabWidget;
@@ -150,7 +154,8 @@ void MainWindow::MakePanes() {
   tabs_->tabBar()->setAccessibleName("Pictures");
   for (size_t i = 0; i < std::size(pictures); ++i) {
     const int at = tabs_->addTab(pictures[i], tab_names[i]);
-    tabs_->setTabToolTip(at, actions_->Get(static_cast<ActionId>(static_cast<int>(ActionId::kTabMatrix) + at))->toolTip());
+    tabs_->setTabToolTip(at,
+                         actions_->Get(static_cast<ActionId>(static_cast<int>(ActionId::kTabMatrix) + at))->toolTip());
   }
   chips_ = new Chips(&navigator_, search_, this);
   strip_ = new Strip(actions_->Get(ActionId::kCancelLoading), this);
@@ -186,7 +191,8 @@ void MainWindow::MakePanes() {
   docks_.emplace_back("Details", AddDock("Details", details, Qt::RightDockWidgetArea, "details"));
   const char* table_names[] = {"Communicators", "Ranks", "Mismatches", "In flight"};
   for (size_t i = 0; i < std::size(tables); ++i) {
-    docks_.emplace_back(table_names[i], AddDock(table_names[i], tables[i], Qt::BottomDockWidgetArea, QString(table_names[i]).toLower().replace(' ', '-')));
+    docks_.emplace_back(table_names[i], AddDock(table_names[i], tables[i], Qt::BottomDockWidgetArea,
+                                                QString(table_names[i]).toLower().replace(' ', '-')));
   }
   docks_.emplace_back("Load log", AddDock("Load log", log_, Qt::BottomDockWidgetArea, "log"));
   docks_.emplace_back("Marks", AddDock("Marks", marks_, Qt::BottomDockWidgetArea, "marks"));
@@ -222,11 +228,13 @@ void MainWindow::DefaultLayout() {
   splitDockWidget(tree, legend, Qt::Vertical);
   QDockWidget* details = place("Details", Qt::RightDockWidgetArea);
   QDockWidget* first = place("Communicators", Qt::BottomDockWidgetArea);
-  for (const char* name : {"Ranks", "Mismatches", "In flight", "Load log", "Marks"}) tabifyDockWidget(first, place(name, Qt::BottomDockWidgetArea));
+  for (const char* name : {"Ranks", "Mismatches", "In flight", "Load log", "Marks"})
+    tabifyDockWidget(first, place(name, Qt::BottomDockWidgetArea));
   first->raise();
   const int letter = fontMetrics().averageCharWidth(), line = fontMetrics().height();
   resizeDocks({tree, details}, {letter * 34, letter * 44}, Qt::Horizontal);
-  resizeDocks({tree, legend}, {line * 8, line * 15}, Qt::Vertical);   // all states of the legend can be seen at 1280 x 800
+  resizeDocks({tree, legend}, {line * 8, line * 15},
+              Qt::Vertical);  // all states of the legend can be seen at 1280 x 800
   resizeDocks({verdict_dock_, first}, {line * 9, line * 12}, Qt::Vertical);
   tabs_->setCurrentIndex(0);
   if (options_.embedded) {
@@ -250,7 +258,9 @@ void MainWindow::RestoreSession() {
 // Whoever ends the viewer by a signal finds it as it was too: it is kept when it has changed and is at rest.
 void MainWindow::KeepWhatChanged() {
   if (!isVisible()) return;
-  Kept now{saveGeometry(), saveState(kStateVersion), tabs_->currentIndex(), text_percent_, verdict_->collapsed(), navigator_.place(), paths_};
+  Kept now{saveGeometry(), saveState(kStateVersion), tabs_->currentIndex(),
+           text_percent_,  verdict_->collapsed(),    navigator_.place(),
+           paths_};
   if (now == seen_ && now != kept_ && !loading_) {
     SaveSession();
     kept_ = now;

@@ -1,5 +1,5 @@
-// The window: verdict above, tree left, pictures in the middle, details right, tables below. It owns the navigator, the loader
-// and the views, and joins them to the actions; it knows nothing of what views draw.
+// The window: verdict above, tree left, pictures in the middle, details right, tables below. It owns the navigator, the
+// loader and the views, and joins them to the actions; it knows nothing of what views draw.
 #ifndef LOCKSTEP_GUI_APP_MAIN_WINDOW_H_
 #define LOCKSTEP_GUI_APP_MAIN_WINDOW_H_
 
@@ -62,11 +62,11 @@ class MainWindow : public QMainWindow {
   MarksPane* marks() { return marks_; }
   QTabWidget* tabs() { return tabs_; }
   const Notes& notes() const { return notes_; }
-  int anomaly() const { return anomaly_; }                    // -1: none yet
-  void SelectAnomaly(int anomaly);                            // from 0
+  int anomaly() const { return anomaly_; }  // -1: none yet
+  void SelectAnomaly(int anomaly);          // from 0
   const std::vector<View*>& views() const { return views_; }
-  View* view(const QString& name) const;                      // by accessible name; null: there is none
-  View* CurrentView() const;                                  // with the focus, else of the tab
+  View* view(const QString& name) const;  // by accessible name; null: there is none
+  View* CurrentView() const;              // with the focus, else of the tab
   QDockWidget* dock(const QString& name) const;
   bool loading() const { return loading_; }
   // Every view has the document, and the place where one was is shown.
@@ -75,9 +75,9 @@ class MainWindow : public QMainWindow {
   bool Idle() const;
 
  Q_SIGNALS:
-  void DocumentShown();                  // all views have it; also for partial ones
+  void DocumentShown();  // all views have it; also for partial ones
   void LoadEnded(bool opened);
-  void FirstPaint();                     // verdict and matrix of an opened incident are on the screen, once an Open
+  void FirstPaint();  // verdict and matrix of an opened incident are on the screen, once an Open
   void CompareWanted(const QStringList& paths);
 
  protected:
@@ -100,7 +100,7 @@ class MainWindow : public QMainWindow {
   void Take(DocumentPtr document, bool partial);
   void GiveNext();
   void EndLoad(bool opened);
-  void OpenNext(const QString& path);   // as soon as what is being loaded is there
+  void OpenNext(const QString& path);  // as soon as what is being loaded is there
   void KeepPlace();
   void WantNoPaint();
   void UpdateTitle();
@@ -126,21 +126,21 @@ class MainWindow : public QMainWindow {
   void SetText(int percent);
   void Say(const QString& text);
 
-  static constexpr int kStateVersion = 1;   // of saveState: panes that were added or went make older states useless
+  static constexpr int kStateVersion = 1;  // of saveState: panes that were added or went make older states useless
 
   const WindowOptions options_;
   Session session_;
   Navigator navigator_;
   Loader loader_;
   Records records_;
-  DocumentPtr document_, before_;        // before_: while another one is loading
+  DocumentPtr document_, before_;  // before_: while another one is loading
   Place before_place_;
   Notes notes_;
-  bool notes_locked_ = false;            // their file is not ours to write
-  bool notes_unsaved_ = false;           // they differ from their file
+  bool notes_locked_ = false;   // their file is not ours to write
+  bool notes_unsaved_ = false;  // they differ from their file
   QStringList paths_, opening_, next_;
   bool loading_ = false, partial_ = false;
-  Place wanted_;                         // shown once every view has the document
+  Place wanted_;  // shown once every view has the document
   bool place_wanted_ = false;
   int anomaly_ = -1, mark_ = -1;
   int text_percent_ = 100;
@@ -157,11 +157,11 @@ class MainWindow : public QMainWindow {
   LoadLog* log_;
   MarksPane* marks_;
   StartPage* start_;
-  std::vector<View*> views_;             // in the order in which they get a document
+  std::vector<View*> views_;  // in the order in which they get a document
   std::vector<std::pair<QString, QDockWidget*>> docks_;
   std::vector<QAction*> recent_;
   QMenu* panes_ = nullptr;
-  size_t given_ = 0;                     // views that have the document
+  size_t given_ = 0;  // views that have the document
   bool paint_wanted_ = false, verdict_painted_ = false, matrix_painted_ = false;
   QLabel *status_, *selected_, *load_state_;
   QByteArray first_state_;
@@ -174,7 +174,7 @@ class MainWindow : public QMainWindow {
     QStringList paths;
     bool operator==(const Kept&) const = default;
   };
-  Kept seen_, kept_;                     // at the last look; as written by this window
+  Kept seen_, kept_;  // at the last look; as written by this window
 };
 
 }  // namespace lockstep::gui

@@ -47,7 +47,8 @@ void MainWindow::Say(const QString& text) {
   int room = statusBar()->width() - 40;
   for (const QLabel* label : {status_, selected_, load_state_}) room -= label->sizeHint().width() + 6;
   statusBar()->setToolTip(text);
-  statusBar()->showMessage(fontMetrics().elidedText(text, Qt::ElideRight, std::max(room, fontMetrics().averageCharWidth() * 20)), 15'000);
+  statusBar()->showMessage(
+      fontMetrics().elidedText(text, Qt::ElideRight, std::max(room, fontMetrics().averageCharWidth() * 20)), 15'000);
 }
 
 void MainWindow::JoinActs() {
@@ -64,7 +65,8 @@ void MainWindow::JoinActs() {
     dialog->open();
   };
   on(Id::kOpen, [this, choose] { choose("Open files", false, [this](const QStringList& paths) { Open(paths); }); });
-  on(Id::kOpenFolder, [this, choose] { choose("Open folder", true, [this](const QStringList& paths) { Open(paths); }); });
+  on(Id::kOpenFolder,
+     [this, choose] { choose("Open folder", true, [this](const QStringList& paths) { Open(paths); }); });
   on(Id::kCompare, [this, choose] {
     // Of the kind that is open: a folder, or files.
     choose("Compare with", paths_.isEmpty() || QFileInfo(paths_.first()).isDir(), [this](const QStringList& paths) {
@@ -124,7 +126,8 @@ void MainWindow::JoinActs() {
   on(Id::kKeys, [this] { Help("Keys", KeysHtml(*actions_)); });
   on(Id::kQueryHelp, [this] { Help("Search language", QueryHelpHtml()); });
   on(Id::kAbout, [this] {
-    Help("About", "<h2>Lockstep " LOCKSTEP_VERSION "</h2><p>A flight recorder and desync debugger for distributed GPU training. This window shows "
+    Help("About", "<h2>Lockstep " LOCKSTEP_VERSION
+                  "</h2><p>A flight recorder and desync debugger for distributed GPU training. This window shows "
                   "what <b>lockstep analyze</b> finds.</p><p>It draws with Qt " QT_VERSION_STR ", under the LGPL.</p>");
   });
 }
@@ -178,7 +181,9 @@ void MainWindow::JoinGoing() {
   connect(&navigator_, &Navigator::HistoryChanged, this, &MainWindow::EnableActs);
   connect(&navigator_, &Navigator::PlaceChanged, this, &MainWindow::EnableActs);
   connect(&navigator_, &Navigator::SelectionChanged, this, [this] {
-    selected_->setText(document_ == nullptr || navigator_.selection().empty() ? QString() : "selected: " + SelectionText(*document_, navigator_.selection()));
+    selected_->setText(document_ == nullptr || navigator_.selection().empty()
+                           ? QString()
+                           : "selected: " + SelectionText(*document_, navigator_.selection()));
     EnableActs();
   });
 }
@@ -211,13 +216,13 @@ void MainWindow::JoinViewing() {
   on(Id::kFit, picture([](View* view) { view->Fit(); }));
   on(Id::kZoomToSelection, picture([](View* view) { view->ZoomToSelection(); }));
   on(Id::kCentre, picture([this](View* view) {
-    if (centred_.isValid() && centred_.elapsed() < kDoublePressMs) {
-      centred_.invalidate();
-      return view->Fit();
-    }
-    centred_.start();
-    view->CentreOnSelection();
-  }));
+       if (centred_.isValid() && centred_.elapsed() < kDoublePressMs) {
+         centred_.invalidate();
+         return view->Fit();
+       }
+       centred_.start();
+       view->CentreOnSelection();
+     }));
 
   auto* mode_group = new QActionGroup(this);
   for (const Id id : {Id::kJobMatrix, Id::kCommMatrix}) mode_group->addAction(actions_->Get(id));
@@ -258,7 +263,10 @@ void MainWindow::JoinViewing() {
       EnableActs();
     });
   }
-  on(Id::kVerdict, [this] { verdict_->SetCollapsed(!verdict_->collapsed()); EnableActs(); });
+  on(Id::kVerdict, [this] {
+    verdict_->SetCollapsed(!verdict_->collapsed());
+    EnableActs();
+  });
   connect(verdict_, &VerdictPanel::CollapsedChanged, this, [this](bool collapsed) {
     resizeDocks({verdict_dock_}, {collapsed ? 1 : fontMetrics().height() * 9}, Qt::Vertical);
     EnableActs();
@@ -267,12 +275,16 @@ void MainWindow::JoinViewing() {
   on(Id::kFontSmaller, [this] { SetText(text_percent_ - 10); });
   on(Id::kFontNormal, [this] { SetText(100); });
   on(Id::kTheme, [this] {
-    const Appearance next = static_cast<Appearance>((static_cast<int>(AppearanceByName(session_.Text("appearance"))) + 1) % 3);
+    const Appearance next =
+        static_cast<Appearance>((static_cast<int>(AppearanceByName(session_.Text("appearance"))) + 1) % 3);
     session_.Set("appearance", AppearanceName(next));
     ApplyAppearance(next);
     Say(QString("Colours: %1").arg(AppearanceName(next)));
   });
-  on(Id::kFullScreen, [this] { setWindowState(windowState() ^ Qt::WindowFullScreen); EnableActs(); });
+  on(Id::kFullScreen, [this] {
+    setWindowState(windowState() ^ Qt::WindowFullScreen);
+    EnableActs();
+  });
   on(Id::kDefaultLayout, [this] {
     restoreState(first_state_, kStateVersion);
     DefaultLayout();
@@ -283,8 +295,10 @@ void MainWindow::JoinViewing() {
 
 void MainWindow::EnableActs() {
   const bool open = document_ != nullptr;
-  static constexpr Id kAlways[] = {Id::kOpen, Id::kOpenFolder, Id::kReopen, Id::kQuit, Id::kClear, Id::kFontBigger, Id::kFontSmaller, Id::kFontNormal,
-                                   Id::kTheme, Id::kFullScreen, Id::kDefaultLayout, Id::kPalette, Id::kKeys, Id::kQueryHelp, Id::kAbout, Id::kCancelLoading};
+  static constexpr Id kAlways[] = {Id::kOpen,  Id::kOpenFolder, Id::kReopen,        Id::kQuit,
+                                   Id::kClear, Id::kFontBigger, Id::kFontSmaller,   Id::kFontNormal,
+                                   Id::kTheme, Id::kFullScreen, Id::kDefaultLayout, Id::kPalette,
+                                   Id::kKeys,  Id::kQueryHelp,  Id::kAbout,         Id::kCancelLoading};
   for (size_t i = 0; i < static_cast<size_t>(Id::kCount); ++i) {
     const Id id = static_cast<Id>(i);
     if (std::find(std::begin(kAlways), std::end(kAlways), id) == std::end(kAlways)) actions_->Get(id)->setEnabled(open);
@@ -294,7 +308,8 @@ void MainWindow::EnableActs() {
   actions_->Get(Id::kBack)->setEnabled(open && navigator_.CanGoBack());
   actions_->Get(Id::kForward)->setEnabled(open && navigator_.CanGoForward());
   const Place& place = navigator_.place();
-  for (int i = 0; i < tabs_->count(); ++i) actions_->Get(static_cast<Id>(static_cast<int>(Id::kTabMatrix) + i))->setChecked(i == tabs_->currentIndex());
+  for (int i = 0; i < tabs_->count(); ++i)
+    actions_->Get(static_cast<Id>(static_cast<int>(Id::kTabMatrix) + i))->setChecked(i == tabs_->currentIndex());
   actions_->Get(place.matrix_mode == MatrixMode::kJob ? Id::kJobMatrix : Id::kCommMatrix)->setChecked(true);
   actions_->Get(static_cast<Id>(static_cast<int>(Id::kGroupRank) + static_cast<int>(place.grouping)))->setChecked(true);
   actions_->Get(Id::kVerdict)->setChecked(verdict_->collapsed());
@@ -306,13 +321,17 @@ void MainWindow::SelectAnomaly(int anomaly) {
   anomaly_ = anomaly;
   Place place = navigator_.place();
   place.selection = document_->AnomalyAt(anomaly);
-  if (place.matrix_mode == MatrixMode::kCommunicator && place.selection.comm >= 0 && place.selection.comm != place.matrix_comm) {
+  if (place.matrix_mode == MatrixMode::kCommunicator && place.selection.comm >= 0 &&
+      place.selection.comm != place.matrix_comm) {
     place.matrix_comm = place.selection.comm;
     place.matrix = {};
   }
   navigator_.Go(std::move(place));
   if (auto* view = qobject_cast<View*>(tabs_->currentWidget())) view->CentreOnSelection();
-  Say(QString("Anomaly %1 of %2: %3").arg(anomaly + 1).arg(document_->anomaly_count()).arg(QString::fromStdString(document_->facts().anomalies(anomaly).text())));
+  Say(QString("Anomaly %1 of %2: %3")
+          .arg(anomaly + 1)
+          .arg(document_->anomaly_count())
+          .arg(QString::fromStdString(document_->facts().anomalies(anomaly).text())));
 }
 
 void MainWindow::StepAnomaly(int by) {
@@ -321,7 +340,8 @@ void MainWindow::StepAnomaly(int by) {
   const int next = anomaly_ < 0 && by < 0 ? 0 : anomaly_ + by;
   if (next < 0 || next >= count) {
     SelectAnomaly(std::clamp(next, 0, count - 1));
-    return Say(next < 0 ? QString("This is the first of %1 anomalies").arg(count) : QString("This is the last of %1 anomalies").arg(count));
+    return Say(next < 0 ? QString("This is the first of %1 anomalies").arg(count)
+                        : QString("This is the last of %1 anomalies").arg(count));
   }
   SelectAnomaly(next);
 }
@@ -376,7 +396,8 @@ void MainWindow::FilterBySelection(bool exclude) {
   if (ranks.empty()) return Say("No rank is selected");
   if (ranks.runs().size() > 1000) return Say("These are too many separate ranks for a filter");
   QStringList runs;
-  for (const auto& [first, last] : ranks.runs()) runs << (first == last ? QString::number(first) : QString("%1-%2").arg(first).arg(last));
+  for (const auto& [first, last] : ranks.runs())
+    runs << (first == last ? QString::number(first) : QString("%1-%2").arg(first).arg(last));
   search_->SetFilters(navigator_.place().filters + QStringList((exclude ? "-rank:" : "rank:") + runs.join(',')));
 }
 
@@ -390,13 +411,14 @@ void MainWindow::MarkSelection() {
   dialog->setAccessibleName("Mark");
   dialog->setLabelText(SelectionText(*document_, navigator_.selection()) + "\nNote:");
   dialog->setTextValue(QString());
-  connect(dialog, &QInputDialog::textValueSelected, this, [this, document = document_, selection = navigator_.selection()](const QString& text) {
-    if (document != document_) return;
-    notes_.marks.push_back(MarkOfSelection(*document_, selection, text));
-    mark_ = static_cast<int>(notes_.marks.size()) - 1;
-    SaveNotes();
-    Say("Marked; B lists the marks");
-  });
+  connect(dialog, &QInputDialog::textValueSelected, this,
+          [this, document = document_, selection = navigator_.selection()](const QString& text) {
+            if (document != document_) return;
+            notes_.marks.push_back(MarkOfSelection(*document_, selection, text));
+            mark_ = static_cast<int>(notes_.marks.size()) - 1;
+            SaveNotes();
+            Say("Marked; B lists the marks");
+          });
   dialog->open();
   for (QWidget* part : dialog->findChildren<QWidget*>()) {
     if (part->accessibleName().isEmpty()) part->setAccessibleName("Note");
@@ -428,7 +450,9 @@ void MainWindow::Export() {
   connect(dialog, &QFileDialog::filterSelected, dialog, [dialog, filters, formats](const QString& filter) {
     dialog->setDefaultSuffix(formats.value(filters.indexOf(filter)));
   });
-  dialog->selectFile(QString("%1-%2.%3").arg(document_->title(), view->accessibleName().toLower().replace(' ', '-'), formats.value(0)));
+  dialog->selectFile(
+      QString("%1-%2.%3")
+          .arg(document_->title(), view->accessibleName().toLower().replace(' ', '-'), formats.value(0)));
   connect(dialog, &QFileDialog::fileSelected, this, [this, view](const QString& path) {
     const absl::Status status = ExportView(view, path, view->size().expandedTo({800, 500}) * 2);
     if (status.ok()) return Say(QString("Wrote %1").arg(path));
@@ -440,9 +464,10 @@ void MainWindow::Export() {
 void MainWindow::OpenPalette() {
   std::vector<PaletteItem> items;
   for (QAction* action : actions_->all()) {
-    if (!action->isEnabled() || !action->isVisible() || action->text() == "-" || action == actions_->Get(Id::kPalette)) continue;
-    items.push_back({action->text().remove('&').remove(".."), action->shortcut().toString(QKeySequence::NativeText), [action] { action->trigger(); },
-                     action->objectName() + ' ' + action->statusTip()});
+    if (!action->isEnabled() || !action->isVisible() || action->text() == "-" || action == actions_->Get(Id::kPalette))
+      continue;
+    items.push_back({action->text().remove('&').remove(".."), action->shortcut().toString(QKeySequence::NativeText),
+                     [action] { action->trigger(); }, action->objectName() + ' ' + action->statusTip()});
   }
   auto* palette = new Palette("Find a command", std::move(items), this);
   palette->setAttribute(Qt::WA_DeleteOnClose);
@@ -451,7 +476,9 @@ void MainWindow::OpenPalette() {
 
 void MainWindow::OpenFind() {
   std::vector<PaletteItem> items;
-  const auto select = [this](Selection selection) { return [this, selection = std::move(selection)] { navigator_.Select(selection); }; };
+  const auto select = [this](Selection selection) {
+    return [this, selection = std::move(selection)] { navigator_.Select(selection); };
+  };
   QHash<QString, std::vector<int32_t>> hosts;
   items.reserve(static_cast<size_t>(document_->rank_count() + document_->comm_count()));
   for (int row = 0; row < document_->rank_count(); ++row) {
@@ -469,7 +496,9 @@ void MainWindow::OpenFind() {
   for (int32_t comm = 0; comm < document_->comm_count(); ++comm) {
     Selection selection;
     selection.comm = comm;
-    items.push_back({document_->CommName(comm), QString("communicator of %1").arg(document_->index().comms()[static_cast<size_t>(comm)].size), select(std::move(selection))});
+    items.push_back({document_->CommName(comm),
+                     QString("communicator of %1").arg(document_->index().comms()[static_cast<size_t>(comm)].size),
+                     select(std::move(selection))});
   }
   auto* palette = new Palette("Find a rank, host or communicator", std::move(items), this);
   palette->setAttribute(Qt::WA_DeleteOnClose);
@@ -487,7 +516,8 @@ void MainWindow::Help(const QString& title, const QString& html) {
 void MainWindow::SetText(int percent) {
   text_percent_ = std::clamp(percent, 50, 300);
   ApplyTextPercent(text_percent_);
-  // Qt draws a pane's title in the font that the application had when the pane was made, unless the pane has one of its own.
+  // Qt draws a pane's title in the font that the application had when the pane was made, unless the pane has one of its
+  // own.
   QFont font;
   if (text_percent_ != 100) {
     font = QApplication::font();

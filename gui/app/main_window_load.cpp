@@ -18,7 +18,9 @@
 namespace lockstep::gui {
 namespace {
 
-QString Count(int64_t value) { return QLocale(QLocale::English).toString(static_cast<qlonglong>(value)); }
+QString Count(int64_t value) {
+  return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
+}
 
 QString Big(uint64_t value) {
   if (value < 1'000'000) return Count(static_cast<int64_t>(value));
@@ -30,7 +32,9 @@ void NameParts(QWidget* window) {
   for (QWidget* part : window->findChildren<QWidget*>()) {
     if (!part->accessibleName().isEmpty()) continue;
     QString owner;
-    for (const QWidget* outer = part->parentWidget(); outer != nullptr && owner.isEmpty(); outer = outer->parentWidget()) owner = outer->accessibleName();
+    for (const QWidget* outer = part->parentWidget(); outer != nullptr && owner.isEmpty();
+         outer = outer->parentWidget())
+      owner = outer->accessibleName();
     if (part->inherits("QHeaderView")) {
       part->setAccessibleName("Columns of " + owner);
     } else if (const auto* menu = qobject_cast<QMenu*>(part)) {
@@ -56,7 +60,8 @@ QStringList PathsOf(const Document& document) {
 void MainWindow::JoinLoader() {
   connect(&loader_, &Loader::Progress, this, [this](const QString& phase, double fraction, qint64 done, qint64 total) {
     strip_->ShowProgress(phase, fraction, done, total);
-    load_state_->setText(fraction < 0 ? QString("loading") : QString("load %1 %").arg(static_cast<int>(fraction * 100)));
+    load_state_->setText(fraction < 0 ? QString("loading")
+                                      : QString("load %1 %").arg(static_cast<int>(fraction * 100)));
   });
   connect(&loader_, &Loader::Partial, this, [this](const DocumentPtr& document) { Take(document, true); });
   connect(&loader_, &Loader::Problem, this, [this](const QString& line) { log_->AddLine(line); });
@@ -91,11 +96,12 @@ void MainWindow::Open(const QStringList& paths) {
     before_place_ = navigator_.place();
   }
   const bool was_loading = loading_;
-  if (was_loading) loading_ = false;   // what Open cancels is not told as stopped
+  if (was_loading) loading_ = false;  // what Open cancels is not told as stopped
   opening_ = full;
   log_->Clear();
   strip_->ShowProgress("Finding files", -1, 0, 0);
-  if (!paint_wanted_) qApp->installEventFilter(this);   // parts of views come and go: all paint events are seen while one is waited for
+  if (!paint_wanted_)
+    qApp->installEventFilter(this);  // parts of views come and go: all paint events are seen while one is waited for
   paint_wanted_ = true;
   verdict_painted_ = matrix_painted_ = false;
   loader_.Open(full);
@@ -106,8 +112,10 @@ void MainWindow::Open(const QStringList& paths) {
 }
 
 void MainWindow::OpenNext(const QString& path) {
-  if (loading_) next_ = QStringList(path);
-  else Open({path});
+  if (loading_)
+    next_ = QStringList(path);
+  else
+    Open({path});
 }
 
 void MainWindow::EndLoad(bool opened) {
@@ -172,7 +180,8 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   records_.SetDocument(document_);
   centre_->setCurrentIndex(document_ == nullptr ? 0 : 1);
   // Single letters are keys: after opening they go to the picture, unless somebody is typing.
-  if (document_ != nullptr && (focusWidget() == nullptr || search_->field()->text().isEmpty())) tabs_->currentWidget()->setFocus();
+  if (document_ != nullptr && (focusWidget() == nullptr || search_->field()->text().isEmpty()))
+    tabs_->currentWidget()->setFocus();
   search_->SetDocument(document_);
   given_ = 0;
   views_[given_++]->SetDocument(document_);
@@ -180,7 +189,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   if (same && notes_unsaved_) {
     marks_->Show(document_.get(), notes_);
   } else {
-    LoadNotes();   // of a part too: a mark made meanwhile is not for what was open before
+    LoadNotes();  // of a part too: a mark made meanwhile is not for what was open before
   }
   if (!filters.isEmpty()) search_->SetFilters(filters);
   EnableActs();
@@ -195,7 +204,8 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
 void MainWindow::GiveNext() {
   // The verdict knows its height by now: as much as it wants, at most a quarter of the window.
   if (given_ == 2 && document_ != nullptr && !verdict_->collapsed()) {
-    resizeDocks({verdict_dock_}, {std::min({verdict_->sizeHint().height(), verdict_->maximumHeight(), height() / 4})}, Qt::Vertical);
+    resizeDocks({verdict_dock_}, {std::min({verdict_->sizeHint().height(), verdict_->maximumHeight(), height() / 4})},
+                Qt::Vertical);
   }
   if (given_ < views_.size()) views_[given_++]->SetDocument(document_);
   if (given_ < views_.size()) {
@@ -207,7 +217,8 @@ void MainWindow::GiveNext() {
   if (place_wanted_) {
     place_wanted_ = false;
     Place place = wanted_;
-    if (place.filters.isEmpty()) place.filters = navigator_.place().filters, place.filtered = navigator_.place().filtered;
+    if (place.filters.isEmpty())
+      place.filters = navigator_.place().filters, place.filtered = navigator_.place().filtered;
     // What was selected meanwhile is newer.
     if (!navigator_.selection().empty()) place.selection = navigator_.selection();
     navigator_.Reset(place);
@@ -218,14 +229,18 @@ void MainWindow::GiveNext() {
 
 void MainWindow::KeepPlace() {
   // What is to be restored is not the place yet.
-  if (document_ == nullptr || partial_ || place_wanted_ || given_ < views_.size() || !options_.restore || options_.embedded) return;
+  if (document_ == nullptr || partial_ || place_wanted_ || given_ < views_.size() || !options_.restore ||
+      options_.embedded)
+    return;
   session_.SetPlace(paths_, navigator_.place(), CommIdentity(*document_, navigator_.place().matrix_comm));
 }
 
 void MainWindow::UpdateTitle() {
   const QString name = document_ != nullptr ? document_->title() : QString();
-  setWindowTitle(loading_ && !opening_.isEmpty() ? QString("%1 (loading) - Lockstep").arg(QFileInfo(opening_.first()).fileName())
-                 : name.isEmpty() ? QString("Lockstep") : QString("%1 - Lockstep").arg(name));
+  setWindowTitle(loading_ && !opening_.isEmpty()
+                     ? QString("%1 (loading) - Lockstep").arg(QFileInfo(opening_.first()).fileName())
+                 : name.isEmpty() ? QString("Lockstep")
+                                  : QString("%1 - Lockstep").arg(name));
 }
 
 void MainWindow::UpdateStatus() {
@@ -234,8 +249,10 @@ void MainWindow::UpdateStatus() {
     selected_->clear();
     return;
   }
-  const int64_t missing = document_->facts().missing().empty() ? 0 : RankIntervals::Of(document_->facts().missing(0)).size();
-  status_->setText(QString("%1 ranks, %2 records, %3 missing").arg(Count(document_->rank_count()), Big(document_->index().operations()), Count(missing)));
+  const int64_t missing =
+      document_->facts().missing().empty() ? 0 : RankIntervals::Of(document_->facts().missing(0)).size();
+  status_->setText(QString("%1 ranks, %2 records, %3 missing")
+                       .arg(Count(document_->rank_count()), Big(document_->index().operations()), Count(missing)));
 }
 
 void MainWindow::FillRecent() {
@@ -272,12 +289,16 @@ void MainWindow::SaveNotes() {
   marks_->Show(document_.get(), notes_);
   notes_unsaved_ = true;
   if (notes_locked_) {
-    strip_->ShowError("The marks are kept until this window closes: their file holds something else and is left as it is (load log).");
+    strip_->ShowError(
+        "The marks are kept until this window closes: their file holds something else and is left as it is (load "
+        "log).");
     return;
   }
   const absl::Status status = WriteNotes(NotesPath(document_->paths()), notes_);
   notes_unsaved_ = !status.ok();
-  if (notes_unsaved_) strip_->ShowError(QString("%1. The marks are kept until this window closes.").arg(QString::fromStdString(std::string(status.message()))));
+  if (notes_unsaved_)
+    strip_->ShowError(QString("%1. The marks are kept until this window closes.")
+                          .arg(QString::fromStdString(std::string(status.message()))));
 }
 
 void MainWindow::WantNoPaint() {

@@ -59,7 +59,8 @@ TEST_F(WindowTest, EveryActHasTextTooltipAndKeysOfItsOwn) {
     for (const QKeySequence& key : action->shortcuts()) {
       const QString text = key.toString(QKeySequence::PortableText);
       EXPECT_FALSE(text.isEmpty()) << action->text().toStdString();
-      EXPECT_TRUE(keys.emplace(text, action->text()).second) << text.toStdString() << ": " << action->text().toStdString() << " and " << keys[text].toStdString();
+      EXPECT_TRUE(keys.emplace(text, action->text()).second)
+          << text.toStdString() << ": " << action->text().toStdString() << " and " << keys[text].toStdString();
     }
   }
   // What has a shortcut stands in a menu.
@@ -74,12 +75,15 @@ TEST_F(WindowTest, EveryWidgetHasAnAccessibleName) {
   for (const QWidget* widget : window->findChildren<QWidget*>()) {
     const QString type = widget->metaObject()->className();
     // Parts that Qt makes for itself, which assistive tools never stop at.
-    if (type.startsWith("QDockWidget") || type == "QMainWindowLayout" || widget->objectName().startsWith("qt_") || type.endsWith("Private") ||
-        type == "QSizeGrip" || type == "QRubberBand" || type == "QToolBarExtension" || type == "QToolBarSeparator" || type == "QTableCornerButton" || type == "QComboBoxPrivateContainer" ||
-        type == "QComboBoxPrivateScroller" || type == "QFocusFrame" || type == "QLineEditIconButton" || type == "QScrollBar" || type == "QSplitterHandle" || type == "QStackedWidget") {
+    if (type.startsWith("QDockWidget") || type == "QMainWindowLayout" || widget->objectName().startsWith("qt_") ||
+        type.endsWith("Private") || type == "QSizeGrip" || type == "QRubberBand" || type == "QToolBarExtension" ||
+        type == "QToolBarSeparator" || type == "QTableCornerButton" || type == "QComboBoxPrivateContainer" ||
+        type == "QComboBoxPrivateScroller" || type == "QFocusFrame" || type == "QLineEditIconButton" ||
+        type == "QScrollBar" || type == "QSplitterHandle" || type == "QStackedWidget") {
       continue;
     }
-    if (type == "QToolButton" && widget->parentWidget() != nullptr && widget->parentWidget()->inherits("QTabBar")) continue;
+    if (type == "QToolButton" && widget->parentWidget() != nullptr && widget->parentWidget()->inherits("QTabBar"))
+      continue;
     EXPECT_FALSE(widget->accessibleName().isEmpty())
         << type.toStdString() << " " << widget->objectName().toStdString() << " in "
         << (widget->parentWidget() != nullptr ? widget->parentWidget()->accessibleName().toStdString() : "");
@@ -276,8 +280,8 @@ TEST_F(WindowTest, MarksAreKeptBesideTheFiles) {
   EXPECT_TRUE(ReadNotes(NotesPath(document_->paths()))->marks.empty());
 }
 
-// Marks that cannot be written are kept as long as the window is, also when the incident is read again; another incident, and be it a
-// part of one, has none of them.
+// Marks that cannot be written are kept as long as the window is, also when the incident is read again; another
+// incident, and be it a part of one, has none of them.
 TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   const QString incident = folder_.filePath("incident");
   QDir(folder_.path()).mkdir("incident");
@@ -321,7 +325,8 @@ TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
   QDir(folder_.path()).mkdir("incident");
   const QString incident = folder_.filePath("incident");
   for (size_t rank = 0; rank < 8; ++rank) {
-    ASSERT_TRUE(WriteLsd(bundle, {rank}, DumpHeader(), QString("%1/h%2.lsd").arg(incident).arg(rank).toStdString()).ok());
+    ASSERT_TRUE(
+        WriteLsd(bundle, {rank}, DumpHeader(), QString("%1/h%2.lsd").arg(incident).arg(rank).toStdString()).ok());
   }
   bool ended = false, opened = false;
   QObject::connect(window.get(), &MainWindow::LoadEnded, [&](bool whole) { ended = true, opened = whole; });
@@ -414,7 +419,8 @@ TEST_F(WindowTest, TheSessionComesBack) {
   const auto window = MakeWindow();
   EXPECT_EQ(window->size(), QSize(1000, 700));
   EXPECT_EQ(window->tabs()->currentIndex(), 2);
-  EXPECT_NEAR(QFontInfo(window->dock("Legend")->font()).pointSizeF(), QFontInfo(QApplication::font()).pointSizeF(), 0.1) << "titles of panes grow with the text";
+  EXPECT_NEAR(QFontInfo(window->dock("Legend")->font()).pointSizeF(), QFontInfo(QApplication::font()).pointSizeF(), 0.1)
+      << "titles of panes grow with the text";
   EXPECT_NE(window->dock("Legend")->font(), QApplication::font("QDockWidget"));
   EXPECT_TRUE(window->dock("Details")->isHidden());
   EXPECT_EQ(window->session()->Recent(), QList<QStringList>{paths});
@@ -453,7 +459,8 @@ TEST_F(WindowTest, TheSessionComesBackAfterAKill) {
 
 TEST_F(WindowTest, AHostileSessionFileIsAsNone) {
   std::ofstream(folder_.filePath("viewer.ini").toStdString())
-      << "[v1]\ngeometry=@ByteArray(\\x1\\x2)\npanes=@Invalid()\ntab=99\ntext=abc\nrecent=7, @Variant(\\0)\nappearance=pink\n";
+      << "[v1]\ngeometry=@ByteArray(\\x1\\x2)\npanes=@Invalid()\ntab=99\ntext=abc\nrecent=7, "
+         "@Variant(\\0)\nappearance=pink\n";
   const auto window = MakeWindow();
   EXPECT_EQ(window->tabs()->currentIndex(), 0);
   window->ShowDocument(HungJob());
@@ -510,7 +517,8 @@ TEST_F(WindowTest, WritesPicturesAndTables) {
     }
   }
   // Every picture has its text twin.
-  for (const char* name : {"Matrix", "Wait-for graph"}) EXPECT_TRUE(ExportFormats(window->view(name)).contains("csv")) << name;
+  for (const char* name : {"Matrix", "Wait-for graph"})
+    EXPECT_TRUE(ExportFormats(window->view(name)).contains("csv")) << name;
   View* matrix = window->view("Matrix");
   // A disk that takes a part of it: nothing is left, and what was there before is as it was.
   {

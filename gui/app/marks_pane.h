@@ -18,9 +18,9 @@ class MarksPane : public QWidget {
   QTableWidget* table() const { return table_; }
 
  Q_SIGNALS:
-  void Chosen(int mark);                       // Enter or a double click
+  void Chosen(int mark);  // Enter or a double click
   void Edited(int mark, const QString& text);
-  void Removed(int mark);                      // Delete
+  void Removed(int mark);  // Delete
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;

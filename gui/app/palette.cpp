@@ -22,9 +22,11 @@ class HintDelegate : public QStyledItemDelegate {
   using QStyledItemDelegate::QStyledItemDelegate;
   void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
     QStyledItemDelegate::paint(painter, option, index);
-    const QPalette::ColorRole role = (option.state & QStyle::State_Selected) != 0 ? QPalette::HighlightedText : QPalette::PlaceholderText;
+    const QPalette::ColorRole role =
+        (option.state & QStyle::State_Selected) != 0 ? QPalette::HighlightedText : QPalette::PlaceholderText;
     painter->setPen(option.palette.color(role));
-    painter->drawText(option.rect.adjusted(8, 0, -8, 0), Qt::AlignRight | Qt::AlignVCenter, index.data(kHintRole).toString());
+    painter->drawText(option.rect.adjusted(8, 0, -8, 0), Qt::AlignRight | Qt::AlignVCenter,
+                      index.data(kHintRole).toString());
   }
   QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
     QSize size = QStyledItemDelegate::sizeHint(option, index);
@@ -35,7 +37,8 @@ class HintDelegate : public QStyledItemDelegate {
 
 }  // namespace
 
-Palette::Palette(const QString& name, std::vector<PaletteItem> items, QWidget* parent) : QDialog(parent), items_(std::move(items)) {
+Palette::Palette(const QString& name, std::vector<PaletteItem> items, QWidget* parent)
+    : QDialog(parent), items_(std::move(items)) {
   setObjectName("palette");
   setWindowTitle(name);
   setAccessibleName(name);
@@ -103,10 +106,15 @@ bool Palette::eventFilter(QObject* watched, QEvent* event) {
     case Qt::Key_Up:
     case Qt::Key_Down:
     case Qt::Key_PageUp:
-    case Qt::Key_PageDown: QCoreApplication::sendEvent(list_, event); return true;
+    case Qt::Key_PageDown:
+      QCoreApplication::sendEvent(list_, event);
+      return true;
     case Qt::Key_Return:
-    case Qt::Key_Enter: Choose(); return true;
-    default: return QDialog::eventFilter(watched, event);
+    case Qt::Key_Enter:
+      Choose();
+      return true;
+    default:
+      return QDialog::eventFilter(watched, event);
   }
 }
 

@@ -28,7 +28,8 @@ int64_t MapRecord(const Document& from, const Document& to, const Selection& sel
   // Near the place it had, and no further: this runs at every step of a linked window.
   const int64_t count = to.OpCount(other), shift = count - from.OpCount(row);
   for (int64_t away = 0; away < 4096; ++away) {
-    for (const int64_t at : {selection.record + away, selection.record - away, selection.record + shift + away, selection.record + shift - away}) {
+    for (const int64_t at : {selection.record + away, selection.record - away, selection.record + shift + away,
+                             selection.record + shift - away}) {
       if (at < 0 || at >= count) continue;
       const IndexOp op = to.OpAt(other, at);
       if (op.kind == wanted.kind && op.seq == wanted.seq && to.CommOf(op) == comm) return at;
@@ -69,9 +70,11 @@ void MapRows(int from, int to, Viewport* viewport) {
 Viewport MapMatrix(const Document& from, const Document& to, const Place& place, const Place& there) {
   Viewport out = place.matrix;
   if (there.matrix_mode != place.matrix_mode) return {};
-  const MatrixShape a = ShapeOfMatrix(from, place.matrix_mode, place.matrix_comm), b = ShapeOfMatrix(to, there.matrix_mode, there.matrix_comm);
+  const MatrixShape a = ShapeOfMatrix(from, place.matrix_mode, place.matrix_comm),
+                    b = ShapeOfMatrix(to, there.matrix_mode, there.matrix_comm);
   if (out.x1 > out.x0) {
-    const double shift = place.matrix_mode == MatrixMode::kJob ? b.columns - a.columns : static_cast<double>(a.first_seq - b.first_seq);
+    const double shift =
+        place.matrix_mode == MatrixMode::kJob ? b.columns - a.columns : static_cast<double>(a.first_seq - b.first_seq);
     out.x0 += shift;
     out.x1 += shift;
   }

@@ -16,7 +16,9 @@ namespace {
 
 constexpr int kDebounceMs = 120;
 
-QString Count(int64_t value) { return QLocale(QLocale::English).toString(static_cast<qlonglong>(value)); }
+QString Count(int64_t value) {
+  return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
+}
 
 // The document's communicators, by name; nothing is kept.
 class CommNames : public QAbstractListModel {
@@ -27,7 +29,9 @@ class CommNames : public QAbstractListModel {
     document_ = std::move(document);
     endResetModel();
   }
-  int rowCount(const QModelIndex& parent = {}) const override { return parent.isValid() || document_ == nullptr ? 0 : document_->comm_count(); }
+  int rowCount(const QModelIndex& parent = {}) const override {
+    return parent.isValid() || document_ == nullptr ? 0 : document_->comm_count();
+  }
   QVariant data(const QModelIndex& index, int role) const override {
     if (!index.isValid() || (role != Qt::DisplayRole && role != Qt::EditRole)) return {};
     return document_->CommName(index.row());
@@ -47,7 +51,8 @@ SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), n
   field_->setObjectName("search");
   field_->setPlaceholderText("Search:  rank:17043  host:n21*  seq>8800  state:missing   ( / )");
   field_->setAccessibleName("Search");
-  field_->setAccessibleDescription("Words that all must match; Enter goes to the next hit, Ctrl+Enter makes a filter of it");
+  field_->setAccessibleDescription(
+      "Words that all must match; Enter goes to the next hit, Ctrl+Enter makes a filter of it");
   field_->setClearButtonEnabled(true);
   field_->setMaxLength(10'000);
   field_->installEventFilter(this);
@@ -132,7 +137,9 @@ void SearchBar::SetDocument(DocumentPtr document) {
   if (document_ != nullptr && !field_->text().trimmed().isEmpty()) timer_.start();
 }
 
-void SearchBar::Search(const QString& text) { field_->setText(text); }
+void SearchBar::Search(const QString& text) {
+  field_->setText(text);
+}
 
 void SearchBar::Start() {
   timer_.stop();
@@ -154,11 +161,14 @@ void SearchBar::Start() {
   pool_.start([this, number, document = document_, query = *std::move(query), cancel = cancel_] {
     auto result = std::make_shared<QueryResult>(RunQuery(*document, query, cancel.get()));
     // The destructor waits for this thread: `this` is there.
-    QMetaObject::invokeMethod(this, [this, number, result] {
-      if (number != search_) return;
-      running_ = false;
-      Show(*result);
-    }, Qt::QueuedConnection);
+    QMetaObject::invokeMethod(
+        this,
+        [this, number, result] {
+          if (number != search_) return;
+          running_ = false;
+          Show(*result);
+        },
+        Qt::QueuedConnection);
   });
 }
 
@@ -166,11 +176,14 @@ void SearchBar::Show(const QueryResult& result) {
   result_ = result;
   at_ = -1;
   const QString ranks = QString("%1 rank%2").arg(Count(result.ranks.size())).arg(result.ranks.size() == 1 ? "" : "s");
-  const QString comms = result.comms.empty() || result.records ? QString() : QString(", %1 communicators").arg(Count(static_cast<int64_t>(result.comms.size())));
+  const QString comms = result.comms.empty() || result.records
+                            ? QString()
+                            : QString(", %1 communicators").arg(Count(static_cast<int64_t>(result.comms.size())));
   count_->setText(result.hit_count == 0 && result.comms.empty() ? QString("nothing found")
                   : result.records ? QString("%1 operations on %2").arg(Count(result.hit_count), ranks)
                                    : ranks + comms);
-  if (result.hit_count > kMostHits) count_->setToolTip(QString("Enter goes through the first %1").arg(Count(kMostHits)));
+  if (result.hit_count > kMostHits)
+    count_->setToolTip(QString("Enter goes through the first %1").arg(Count(kMostHits)));
   if (step_when_done_ != 0) Step(std::exchange(step_when_done_, 0));
 }
 
@@ -233,15 +246,19 @@ void SearchBar::SetFilters(const QStringList& filters) {
       const RankIntervals found = RunQuery(*document, queries[i], cancel.get()).ranks;
       ranks = i == 0 ? found : ranks.Intersection(found);
     }
-    QMetaObject::invokeMethod(this, [this, number, kept, ranks] {
-      if (number != filter_) return;
-      filtering_ = false;
-      Place place = navigator_->place();
-      place.filters = kept;
-      place.filtered = ranks;
-      navigator_->Go(std::move(place));
-      if (!kept.isEmpty()) Q_EMIT Message(QString("%1 of %2 ranks shown").arg(Count(ranks.size()), Count(document_->rank_count())));
-    }, Qt::QueuedConnection);
+    QMetaObject::invokeMethod(
+        this,
+        [this, number, kept, ranks] {
+          if (number != filter_) return;
+          filtering_ = false;
+          Place place = navigator_->place();
+          place.filters = kept;
+          place.filtered = ranks;
+          navigator_->Go(std::move(place));
+          if (!kept.isEmpty())
+            Q_EMIT Message(QString("%1 of %2 ranks shown").arg(Count(ranks.size()), Count(document_->rank_count())));
+        },
+        Qt::QueuedConnection);
   });
 }
 
@@ -298,7 +315,8 @@ bool SearchBar::eventFilter(QObject* watched, QEvent* event) {
   return true;
 }
 
-Chips::Chips(Navigator* navigator, SearchBar* search, QWidget* parent) : QWidget(parent), navigator_(navigator), search_(search) {
+Chips::Chips(Navigator* navigator, SearchBar* search, QWidget* parent)
+    : QWidget(parent), navigator_(navigator), search_(search) {
   setObjectName("chips");
   setAccessibleName("Filters");
   auto* layout = new QHBoxLayout(this);

@@ -24,15 +24,15 @@ class SearchBar : public QWidget {
 
  public:
   SearchBar(Navigator* navigator, QWidget* parent);
-  ~SearchBar() override;   // cancels and waits
+  ~SearchBar() override;  // cancels and waits
 
   void SetDocument(DocumentPtr document);
   QLineEdit* field() const { return field_; }
   QLineEdit* rank_field() const { return rank_; }
   QComboBox* comm_field() const { return comm_; }
   QString count_text() const { return count_->text(); }
-  void Search(const QString& text);      // as if typed
-  void Step(int by);                     // 1 the next hit, -1 the one before
+  void Search(const QString& text);  // as if typed
+  void Step(int by);                 // 1 the next hit, -1 the one before
   // Only ranks that all of these match stay; what is no query is left out and told.
   void SetFilters(const QStringList& filters);
   bool Idle() const { return !running_ && !filtering_ && !timer_.isActive(); }
@@ -48,7 +48,9 @@ class SearchBar : public QWidget {
   void Show(const QueryResult& result);
   void GoToRank();
   void GoToComm(const QString& name);
-  int64_t Steps() const { return static_cast<int64_t>(result_.records ? 0 : result_.comms.size()) + static_cast<int64_t>(result_.hits.size()); }
+  int64_t Steps() const {
+    return static_cast<int64_t>(result_.records ? 0 : result_.comms.size()) + static_cast<int64_t>(result_.hits.size());
+  }
 
   Navigator* navigator_;
   DocumentPtr document_;
@@ -59,9 +61,9 @@ class SearchBar : public QWidget {
   QTimer timer_;
   QThreadPool pool_;
   std::shared_ptr<std::atomic<bool>> cancel_ = std::make_shared<std::atomic<bool>>(false), cancel_filter_ = cancel_;
-  uint64_t search_ = 0, filter_ = 0;     // of the newest search; results of older ones are dropped
+  uint64_t search_ = 0, filter_ = 0;  // of the newest search; results of older ones are dropped
   bool running_ = false, filtering_ = false;
-  int step_when_done_ = 0;               // Enter before the search was through
+  int step_when_done_ = 0;  // Enter before the search was through
   QueryResult result_;
   int64_t at_ = -1;
 };

@@ -7,9 +7,13 @@
 namespace lockstep::gui {
 namespace {
 
-QString Full(const QString& key) { return "v1/" + key; }
+QString Full(const QString& key) {
+  return "v1/" + key;
+}
 
-QVariantList Numbers(const Viewport& v) { return {v.x0, v.x1, v.y0, v.y1}; }
+QVariantList Numbers(const Viewport& v) {
+  return {v.x0, v.x1, v.y0, v.y1};
+}
 
 Viewport ViewportOf(const QVariant& value) {
   const QVariantList list = value.toList();
@@ -29,13 +33,15 @@ Viewport ViewportOf(const QVariant& value) {
 
 Session::Session(const QString& path)
     : own_(path == kNothing ? new QTemporaryDir : nullptr),
-      settings_(own_ != nullptr    ? own_->filePath("viewer.ini")
-                : path.isEmpty() ? QSettings(QSettings::IniFormat, QSettings::UserScope, "lockstep", "viewer").fileName()
-                                 : path,
+      settings_(own_ != nullptr ? own_->filePath("viewer.ini")
+                : path.isEmpty()
+                    ? QSettings(QSettings::IniFormat, QSettings::UserScope, "lockstep", "viewer").fileName()
+                    : path,
                 QSettings::IniFormat) {}
 
 QString Session::KeyOf(const QStringList& paths) {
-  return "places/" + QString::fromLatin1(QCryptographicHash::hash(paths.join('\n').toUtf8(), QCryptographicHash::Sha1).toHex());
+  return "places/" +
+         QString::fromLatin1(QCryptographicHash::hash(paths.join('\n').toUtf8(), QCryptographicHash::Sha1).toHex());
 }
 
 QList<QStringList> Session::Recent() const {
@@ -55,7 +61,7 @@ void Session::SetRecent(const QList<QStringList>& recent) {
 }
 
 void Session::AddRecent(const QStringList& paths) {
-  if (paths.isEmpty() || paths.size() > 200) return;   // a list of thousands of files is no entry for a menu
+  if (paths.isEmpty() || paths.size() > 200) return;  // a list of thousands of files is no entry for a menu
   QList<QStringList> recent = Recent();
   recent.removeAll(paths);
   recent.prepend(paths);
@@ -70,8 +76,12 @@ void Session::RemoveRecent(const QStringList& paths) {
   SetRecent(recent);
 }
 
-QByteArray Session::Bytes(const QString& key) const { return settings_.value(Full(key)).toByteArray(); }
-QString Session::Text(const QString& key) const { return settings_.value(Full(key)).toString(); }
+QByteArray Session::Bytes(const QString& key) const {
+  return settings_.value(Full(key)).toByteArray();
+}
+QString Session::Text(const QString& key) const {
+  return settings_.value(Full(key)).toString();
+}
 
 int Session::Number(const QString& key, int otherwise) const {
   bool ok = false;
@@ -79,8 +89,12 @@ int Session::Number(const QString& key, int otherwise) const {
   return ok ? value : otherwise;
 }
 
-void Session::Set(const QString& key, const QVariant& value) { settings_.setValue(Full(key), value); }
-void Session::Forget(const QString& key) { settings_.remove(Full(key)); }
+void Session::Set(const QString& key, const QVariant& value) {
+  settings_.setValue(Full(key), value);
+}
+void Session::Forget(const QString& key) {
+  settings_.remove(Full(key));
+}
 
 Session::Remembered Session::PlaceOf(const QStringList& paths) const {
   Remembered out;
@@ -89,7 +103,8 @@ Session::Remembered Session::PlaceOf(const QStringList& paths) const {
   out.found = true;
   const int mode = map.value("mode").toInt(), grouping = map.value("grouping").toInt();
   if (mode == static_cast<int>(MatrixMode::kCommunicator)) out.place.matrix_mode = MatrixMode::kCommunicator;
-  if (grouping >= 0 && grouping <= static_cast<int>(RowGrouping::kState)) out.place.grouping = static_cast<RowGrouping>(grouping);
+  if (grouping >= 0 && grouping <= static_cast<int>(RowGrouping::kState))
+    out.place.grouping = static_cast<RowGrouping>(grouping);
   out.place.matrix = ViewportOf(map.value("matrix"));
   out.place.timeline = ViewportOf(map.value("timeline"));
   out.place.filters = map.value("filters").toStringList().mid(0, 50);

@@ -19,13 +19,13 @@ namespace lockstep::gui {
 // values of other types and sizes are as if absent.
 class Session {
  public:
-  // Empty: the user's own settings. kNothing: as on the first start, and nothing is kept. (Never a device: Qt replaces what it
-  // writes, and root's /dev/null would become a file.)
+  // Empty: the user's own settings. kNothing: as on the first start, and nothing is kept. (Never a device: Qt replaces
+  // what it writes, and root's /dev/null would become a file.)
   explicit Session(const QString& path);
   static constexpr char kNothing[] = "nothing";
 
   static constexpr int kMostRecent = 12;
-  QList<QStringList> Recent() const;              // newest first
+  QList<QStringList> Recent() const;  // newest first
   void AddRecent(const QStringList& paths);
   void RemoveRecent(const QStringList& paths);
 
@@ -37,7 +37,7 @@ class Session {
 
   // Of the incident with these paths. The communicator's identity stands for its index.
   struct Remembered {
-    Place place;                                   // selection empty, communicators -1
+    Place place;  // selection empty, communicators -1
     QString matrix_comm;
     bool found = false;
   };
@@ -49,7 +49,7 @@ class Session {
   static QString KeyOf(const QStringList& paths);
   void SetRecent(const QList<QStringList>& recent);
 
-  const std::unique_ptr<QTemporaryDir> own_;       // of kNothing; goes last
+  const std::unique_ptr<QTemporaryDir> own_;  // of kNothing; goes last
   QSettings settings_;
 };
 

@@ -29,7 +29,9 @@ StartPage::StartPage(QAction* open, QAction* open_folder, QWidget* parent) : QWi
   title->setAlignment(Qt::AlignHCenter);
   title->setAccessibleName(title->text());
   outer->addWidget(title);
-  auto* text = new QLabel("Drop an incident folder, .lsd dumps, ring files or Flight Recorder dumps here; several files are one job.", this);
+  auto* text = new QLabel(
+      "Drop an incident folder, .lsd dumps, ring files or Flight Recorder dumps here; several files are one job.",
+      this);
   text->setAlignment(Qt::AlignHCenter);
   text->setWordWrap(true);
   text->setAccessibleName("How to open");
@@ -37,7 +39,9 @@ StartPage::StartPage(QAction* open, QAction* open_folder, QWidget* parent) : QWi
   auto* row = new QHBoxLayout;
   row->addStretch(1);
   for (QAction* action : {open_folder, open}) {
-    auto* button = new QPushButton(action->text().remove("..") + QString(" (%1)").arg(action->shortcut().toString(QKeySequence::NativeText)), this);
+    auto* button = new QPushButton(
+        action->text().remove("..") + QString(" (%1)").arg(action->shortcut().toString(QKeySequence::NativeText)),
+        this);
     button->setAccessibleName(action->text().remove('&').remove(".."));
     button->setToolTip(action->statusTip());
     connect(button, &QPushButton::clicked, action, &QAction::trigger);

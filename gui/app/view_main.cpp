@@ -95,9 +95,12 @@ std::string Parse(int argc, char** argv, Options* options) {
       options->paths.emplace_back(argument);
       continue;
     }
-    const std::pair<const char*, bool*> flags[] = {{"--help", &options->help}, {"-h", &options->help}, {"--version", &options->version},
+    const std::pair<const char*, bool*> flags[] = {{"--help", &options->help},
+                                                   {"-h", &options->help},
+                                                   {"--version", &options->version},
                                                    {"--compare", &options->compare},
-                                                   {"--print-selection", &options->print_selection}, {"--fresh", &options->fresh},
+                                                   {"--print-selection", &options->print_selection},
+                                                   {"--fresh", &options->fresh},
                                                    {"--exit-after-first-paint", &options->first_paint}};
     bool taken = argument == "--";
     only_paths = taken;
@@ -107,7 +110,8 @@ std::string Parse(int argc, char** argv, Options* options) {
     if (taken) continue;
     const size_t equals = argument.find('=');
     const std::string name(argument.substr(0, equals));
-    if (name != "--theme" && name != "--tab" && name != "--screenshot" && name != "--size" && name != "--select-anomaly" && name != "--search" && name != "--live") {
+    if (name != "--theme" && name != "--tab" && name != "--screenshot" && name != "--size" &&
+        name != "--select-anomaly" && name != "--search" && name != "--live") {
       return "unknown option " + Quoted(argument);
     }
     std::string value;
@@ -134,7 +138,8 @@ std::string Parse(int argc, char** argv, Options* options) {
       options->live = value;
     } else if (name == "--size") {
       const size_t x = value.find('x');
-      if (x == std::string::npos || !Number(value.substr(0, x), 320, 16384, &options->width) || !Number(value.substr(x + 1), 240, 16384, &options->height)) {
+      if (x == std::string::npos || !Number(value.substr(0, x), 320, 16384, &options->width) ||
+          !Number(value.substr(x + 1), 240, 16384, &options->height)) {
         return "--size " + Quoted(value) + " is no size; one is 1280x800";
       }
     } else if (!Number(value, 1, 1'000'000, &options->anomaly)) {
@@ -143,7 +148,8 @@ std::string Parse(int argc, char** argv, Options* options) {
   }
   if (options->compare && !options->help && !options->version) {
     if (options->paths.size() != 2) return "--compare wants two PATHs";
-    if (options->print_selection || options->first_paint || !options->live.empty()) return "--compare goes with --screenshot alone";
+    if (options->print_selection || options->first_paint || !options->live.empty())
+      return "--compare goes with --screenshot alone";
   }
   if (!options->live.empty() && options->script()) return "--live is for people, not for scripts";
   if (options->script() && options->paths.empty() && !options->help && !options->version) return "no PATH given";
@@ -164,7 +170,8 @@ void OnMessage(QtMsgType type, const QMessageLogContext&, const QString& text) {
   }
   const char* display = getenv("DISPLAY");
   fprintf(stderr,
-          "lockstep view: the display%s%s cannot be opened. Over ssh use ssh -X or -Y; without a screen: lockstep analyze PATH, "
+          "lockstep view: the display%s%s cannot be opened. Over ssh use ssh -X or -Y; without a screen: lockstep "
+          "analyze PATH, "
           "or lockstep view --screenshot FILE PATH.\nlockstep view: %s\n",
           display != nullptr ? " " : "", display != nullptr ? display : "", qPrintable(text.simplified()));
   _exit(kFailed);
@@ -184,7 +191,8 @@ double SinceStartMs() {
 }
 
 void PrintFirstPaint(const QElapsedTimer& since_main) {
-  printf("first paint: %lld ms after main, %.0f ms after exec\n", static_cast<long long>(since_main.elapsed()), SinceStartMs());
+  printf("first paint: %lld ms after main, %.0f ms after exec\n", static_cast<long long>(since_main.elapsed()),
+         SinceStartMs());
   QFile file("/proc/self/status");
   if (file.open(QIODevice::ReadOnly)) {
     for (const QByteArray& line : file.readAll().split('\n')) {
@@ -223,7 +231,8 @@ void Finish(MainWindow* window, const Options& options) {
   }
   if (options.print_selection) {
     const QByteArray text = DescribeJson(*window->document(), window->navigator()->selection());
-    if (fwrite(text.constData(), 1, static_cast<size_t>(text.size()), stdout) != static_cast<size_t>(text.size()) || fflush(stdout) != 0) {
+    if (fwrite(text.constData(), 1, static_cast<size_t>(text.size()), stdout) != static_cast<size_t>(text.size()) ||
+        fflush(stdout) != 0) {
       return QApplication::exit(Fail(std::string("standard output: ") + strerror(errno)));
     }
   }
@@ -264,14 +273,16 @@ int Compare(const Options& options, const WindowOptions& window_options) {
   auto* once = new QTimer(&both);
   QObject::connect(once, &QTimer::timeout, &both, [&both, &options, once] {
     for (int i = 0; i < 2; ++i) {
-      if (options.script() && both.side(i)->strip()->error()) return QApplication::exit(Fail(both.side(i)->strip()->text().toStdString()));
+      if (options.script() && both.side(i)->strip()->error())
+        return QApplication::exit(Fail(both.side(i)->strip()->text().toStdString()));
       if (both.side(i)->document() == nullptr) return;
     }
     if (!both.Idle()) return;
     if (options.anomaly > 0 && both.side(0)->anomaly() < 0) return both.side(0)->SelectAnomaly(options.anomaly - 1);
     once->stop();
     if (options.screenshot.empty()) return;
-    QApplication::exit(SavePng(both.grab(), options.screenshot) ? 0 : Fail(options.screenshot + ": cannot be written as PNG"));
+    QApplication::exit(
+        SavePng(both.grab(), options.screenshot) ? 0 : Fail(options.screenshot + ": cannot be written as PNG"));
   });
   once->start(20);
   return QApplication::exec();
@@ -283,7 +294,8 @@ int Show(MainWindow* shown, const Options& options, const QElapsedTimer& since_m
   if (options.width > 0) window.resize(options.width, options.height);
   SetTab(&window, options);
   if (!options.live.empty()) {
-    window.Follow(QCoreApplication::applicationDirPath(), options.live == "any" ? QString() : QString::fromStdString(options.live));
+    window.Follow(QCoreApplication::applicationDirPath(),
+                  options.live == "any" ? QString() : QString::fromStdString(options.live));
   }
   window.show();
   if (!options.paths.empty()) {
@@ -295,9 +307,12 @@ int Show(MainWindow* shown, const Options& options, const QElapsedTimer& since_m
         QApplication::exit(0);
       });
     }
-    QObject::connect(&window, &MainWindow::LoadEnded, &window, [&](bool opened) {
-      if (!opened && options.script()) QApplication::exit(Fail(window.strip()->text().toStdString()));
-    }, Qt::QueuedConnection);   // the message stands in the strip by then
+    QObject::connect(
+        &window, &MainWindow::LoadEnded, &window,
+        [&](bool opened) {
+          if (!opened && options.script()) QApplication::exit(Fail(window.strip()->text().toStdString()));
+        },
+        Qt::QueuedConnection);  // the message stands in the strip by then
     auto* once = new QObject(&window);
     QObject::connect(&window, &MainWindow::DocumentShown, once, [&window, &options, once] {
       if (window.loading()) return;
@@ -316,7 +331,8 @@ int Main(int argc, char** argv) {
   since_main.start();
   Options options;
   const absl::StatusOr<settings::Merged> merged = settings::Merge("view", {argv + 1, argv + argc});
-  if (!merged.ok()) return fprintf(stderr, "lockstep view: %s\n", std::string(merged.status().message()).c_str()), kUsage;
+  if (!merged.ok())
+    return fprintf(stderr, "lockstep view: %s\n", std::string(merged.status().message()).c_str()), kUsage;
   settings::Tell(*merged);
   settings::Arguments arguments(argv[0], merged->words);
   if (const std::string wrong = Parse(arguments.argc(), arguments.argv(), &options); !wrong.empty()) {
@@ -332,8 +348,10 @@ int Main(int argc, char** argv) {
   const auto given = [](const char* name) { return getenv(name) != nullptr && *getenv(name) != 0; };
   if (!given("QT_QPA_PLATFORM") && !given("DISPLAY") && !given("WAYLAND_DISPLAY")) {
     if (!options.script()) {
-      return Fail("no display: DISPLAY and WAYLAND_DISPLAY are not set. Over ssh use ssh -X or -Y; without a screen: lockstep analyze PATH, "
-                  "or lockstep view --screenshot FILE PATH");
+      return Fail(
+          "no display: DISPLAY and WAYLAND_DISPLAY are not set. Over ssh use ssh -X or -Y; without a screen: lockstep "
+          "analyze PATH, "
+          "or lockstep view --screenshot FILE PATH");
     }
     setenv("QT_QPA_PLATFORM", "offscreen", 1);
   }
@@ -366,5 +384,5 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   const int status = lockstep::gui::Main(argc, argv);
   fflush(nullptr);
-  _exit(status);   // a file may still be read by a thread that nobody waits for
+  _exit(status);  // a file may still be read by a thread that nobody waits for
 }

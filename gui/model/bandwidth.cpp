@@ -6,7 +6,9 @@
 namespace lockstep::gui {
 namespace {
 
-double Sane(double value) { return std::isfinite(value) && value > 0 ? value : 0; }
+double Sane(double value) {
+  return std::isfinite(value) && value > 0 ? value : 0;
+}
 
 double MedianOf(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -20,7 +22,8 @@ double MedianOf(std::vector<double> values) {
 BandwidthShares SharesOf(const BandwidthSeries& series) {
   BandwidthShares out;
   out.best_bytes_per_s = Sane(series.best_bytes_per_s());
-  for (const auto& point : series.points()) out.best_bytes_per_s = std::max(out.best_bytes_per_s, Sane(point.median_bytes_per_s()));
+  for (const auto& point : series.points())
+    out.best_bytes_per_s = std::max(out.best_bytes_per_s, Sane(point.median_bytes_per_s()));
   std::vector<double> medians, deviations;
   for (const auto& point : series.points()) {
     BandwidthShare share;
@@ -37,7 +40,8 @@ BandwidthShares SharesOf(const BandwidthSeries& series) {
   const double below = out.median_share - std::max(out.median_share * 0.1, usual * 4);
   for (size_t i = 0; i < out.points.size(); ++i) {
     BandwidthShare& share = out.points[i];
-    share.outlier = share.median < below || (series.points(static_cast<int>(i)).operations() > 1 && share.worst < share.median * 0.5);
+    share.outlier = share.median < below ||
+                    (series.points(static_cast<int>(i)).operations() > 1 && share.worst < share.median * 0.5);
     out.outliers += share.outlier;
   }
   return out;

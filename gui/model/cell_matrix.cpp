@@ -15,20 +15,28 @@ namespace {
 
 using Table = std::array<uint8_t, 256>;
 
-constexpr uint8_t Byte(ViewState state) { return static_cast<uint8_t>(state); }
+constexpr uint8_t Byte(ViewState state) {
+  return static_cast<uint8_t>(state);
+}
 
 // `waits`: a member is known not to have issued it.
 ViewState StateOf(uint8_t stored, bool waits) {
   switch (stored > static_cast<uint8_t>(OpState::kCaptured) ? OpState::kUnknown : static_cast<OpState>(stored)) {
     case OpState::kUnknown:
-    case OpState::kQueued:     // the group is open: it waits for its own host
-    case OpState::kCaptured: return ViewState::kIssued;
-    case OpState::kEntered: return waits ? ViewState::kWaiting : ViewState::kIssued;
+    case OpState::kQueued:  // the group is open: it waits for its own host
+    case OpState::kCaptured:
+      return ViewState::kIssued;
+    case OpState::kEntered:
+      return waits ? ViewState::kWaiting : ViewState::kIssued;
     case OpState::kEnqueued:
-    case OpState::kIncomplete: return waits ? ViewState::kWaiting : ViewState::kEnqueued;
-    case OpState::kStarted: return waits ? ViewState::kWaiting : ViewState::kStarted;
-    case OpState::kCompleted: return ViewState::kCompleted;
-    case OpState::kFailed: return ViewState::kFailed;
+    case OpState::kIncomplete:
+      return waits ? ViewState::kWaiting : ViewState::kEnqueued;
+    case OpState::kStarted:
+      return waits ? ViewState::kWaiting : ViewState::kStarted;
+    case OpState::kCompleted:
+      return ViewState::kCompleted;
+    case OpState::kFailed:
+      return ViewState::kFailed;
   }
   return ViewState::kIssued;
 }
@@ -58,8 +66,10 @@ bool CanWait(uint8_t stored) {
     case OpState::kEntered:
     case OpState::kEnqueued:
     case OpState::kStarted:
-    case OpState::kIncomplete: return true;
-    default: return false;
+    case OpState::kIncomplete:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -89,7 +99,9 @@ void InTwo(int rows, const Work& work) {
   other.join();
 }
 
-bool Cancelled(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
+bool Cancelled(const std::atomic<bool>* cancel) {
+  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
+}
 
 int ColumnsFor(int rows, int64_t wanted) {
   return static_cast<int>(std::min({wanted, int64_t{kMostColumns}, kMostCells / std::max(rows, 1)}));
@@ -115,7 +127,9 @@ absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& 
   return out;
 }
 
-void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)); }
+void Raise(uint8_t* cell, ViewState state) {
+  *cell = std::max(*cell, Byte(state));
+}
 
 // The rank's wait state; null: none is known.
 const WaitClass* WaitOf(const Document& document, int row) {
@@ -125,7 +139,9 @@ const WaitClass* WaitOf(const Document& document, int row) {
   return place >= 0 && place < facts.classes_size() ? &facts.classes(place) : nullptr;
 }
 
-bool Waits(const WaitClass& wait) { return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE; }
+bool Waits(const WaitClass& wait) {
+  return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE;
+}
 
 // Collectives and sends are numbered each by themselves: the number alone does not say which call it is.
 bool WaitsIn(const WaitClass& wait, bool collective) {
@@ -151,7 +167,8 @@ int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
     const int64_t wanted = seq - memberships[m].seq_base;
     if (memberships[m].comm != static_cast<uint32_t>(comm) || wanted < 0 || wanted >= kIndexNoSeq) continue;
     for (size_t i = of.size(); i-- > 0;) {
-      if (of[i] == m && seqs[i] == static_cast<uint32_t>(wanted) && ring::IsCollective(static_cast<ring::CallKind>(kinds[i]))) {
+      if (of[i] == m && seqs[i] == static_cast<uint32_t>(wanted) &&
+          ring::IsCollective(static_cast<ring::CallKind>(kinds[i]))) {
         return static_cast<int64_t>(i);
       }
     }
@@ -163,7 +180,9 @@ int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
 bool NextCall(const Document& document, int row, Selection* selection) {
   for (int i = 0; i < document.anomaly_count(); ++i) {
     const Anomaly& anomaly = document.facts().anomalies(i);
-    if (anomaly.comm() < 0 || anomaly.sequence() < 0 || !RankIntervals::Of(anomaly.ranks()).Contains(document.RankAt(row))) continue;
+    if (anomaly.comm() < 0 || anomaly.sequence() < 0 ||
+        !RankIntervals::Of(anomaly.ranks()).Contains(document.RankAt(row)))
+      continue;
     const IndexMembership* m = document.MembershipOf(row, anomaly.comm());
     if (m == nullptr || m->issued < kNone || m->issued >= anomaly.sequence()) continue;
     selection->comm = anomaly.comm();
@@ -189,7 +208,7 @@ bool NextCall(const Document& document, int row, Selection* selection) {
 
 struct Line {
   int32_t rank;
-  int row;   // of the document; -1: no data
+  int row;  // of the document; -1: no data
 };
 
 // *most: operations of the rank that has most.
@@ -211,7 +230,9 @@ std::vector<Line> JobLines(const Document& document, uint64_t* most) {
   return lines;
 }
 
-int JobColumns(int rows, uint64_t most) { return ColumnsFor(rows, static_cast<int64_t>(std::min<uint64_t>(most, kMostColumns)) + 1); }
+int JobColumns(int rows, uint64_t most) {
+  return ColumnsFor(rows, static_cast<int64_t>(std::min<uint64_t>(most, kMostColumns)) + 1);
+}
 
 }  // namespace
 
@@ -230,7 +251,8 @@ MatrixShape ShapeOfMatrix(const Document& document, MatrixMode mode, int32_t com
   return shape;
 }
 
-std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int32_t comm, const std::atomic<bool>* cancel) {
+std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int32_t comm,
+                                                  const std::atomic<bool>* cancel) {
   auto matrix = std::make_shared<CellMatrix>();
   matrix->mode = MatrixMode::kCommunicator;
   matrix->comm = comm;
@@ -284,7 +306,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
       uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
       const IndexMembership* m = member[static_cast<size_t>(row)];
       if (m == nullptr) {
-        std::fill_n(out, columns, Byte(ViewState::kNoData));   // memset may not be given the place of no columns
+        std::fill_n(out, columns, Byte(ViewState::kNoData));  // memset may not be given the place of no columns
         continue;
       }
       // A member without a number of its own is told by its counters, which hold; its cells were never stored.
@@ -299,9 +321,12 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
       }
       // Of a member without data no counter tells that it has not come; the analysis may.
       const WaitClass* wait = WaitOf(document, document.RowOf(matrix->rank_of_row[static_cast<size_t>(row)]));
-      if (wait == nullptr || !Waits(*wait) || !WaitsIn(*wait, true) || wait->comm() != comm || wait->sequence() < matrix->first_seq) continue;
+      if (wait == nullptr || !Waits(*wait) || !WaitsIn(*wait, true) || wait->comm() != comm ||
+          wait->sequence() < matrix->first_seq)
+        continue;
       const int64_t at = wait->sequence() - matrix->first_seq;
-      if (at < columns && in[at] >= static_cast<uint8_t>(IndexCell::kUnknown)) Raise(&out[at], static_cast<ViewState>(tables[0][1][in[at]]));
+      if (at < columns && in[at] >= static_cast<uint8_t>(IndexCell::kUnknown))
+        Raise(&out[at], static_cast<ViewState>(tables[0][1][in[at]]));
     }
   });
   if (Cancelled(cancel)) return nullptr;
@@ -350,7 +375,8 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
     const auto of = stored.membership;
     const auto seqs = stored.seq;
     const auto kinds = stored.kind;
-    const size_t calls = static_cast<size_t>(columns) - 1, shown = std::min(states.size(), calls), first = states.size() - shown;
+    const size_t calls = static_cast<size_t>(columns) - 1, shown = std::min(states.size(), calls),
+                 first = states.size() - shown;
     uint64_t lost = line.row < document.facts().ranks_size() ? document.FactsAt(line.row).records_lost() : 0;
     const WaitClass* wait = WaitOf(document, line.row);
     const bool waits = wait != nullptr && Waits(*wait);
@@ -371,17 +397,22 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
     // The columns of all others are not read: of the whole file the states alone are drawn.
     for (const IndexOpen& open : index.OpenOps(r)) {
       const uint64_t op = open.op - rank.first_op;
-      if (op < first || op >= rank.ops || !CanWait(open.state) || open.membership >= memberships.size() || open.seq == kIndexNoSeq) continue;
+      if (op < first || op >= rank.ops || !CanWait(open.state) || open.membership >= memberships.size() ||
+          open.seq == kIndexNoSeq)
+        continue;
       const IndexMembership& m = memberships[open.membership];
       const int64_t seq = m.seq_base + open.seq;
       // Whether the other side of a send has come, or a member of whom nothing is known, is the analysis' to say.
       const bool collective = ring::IsCollective(static_cast<ring::CallKind>(open.kind));
-      const bool told = waits && wait->comm() == static_cast<int32_t>(m.comm) && wait->sequence() == seq && WaitsIn(*wait, collective);
+      const bool told = waits && wait->comm() == static_cast<int32_t>(m.comm) && wait->sequence() == seq &&
+                        WaitsIn(*wait, collective);
       if (told || (collective && progress[m.comm].least < seq)) cells[op - first] = Byte(StateOf(open.state, true));
     }
     for (size_t i = 0; i < shown && deviates; ++i) {
       const size_t op = first + i;
-      if (of[op] >= memberships.size() || seqs[op] == kIndexNoSeq || !ring::IsCollective(static_cast<ring::CallKind>(kinds[op]))) continue;
+      if (of[op] >= memberships.size() || seqs[op] == kIndexNoSeq ||
+          !ring::IsCollective(static_cast<ring::CallKind>(kinds[op])))
+        continue;
       const IndexMembership& m = memberships[of[op]];
       const int64_t seq = m.seq_base + seqs[op];
       const auto it = deviations.find(static_cast<int32_t>(m.comm));
@@ -390,7 +421,8 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
         if (deviation.seq == seq && deviation.ranks.Contains(line.rank)) Raise(&cells[i], ViewState::kMismatch);
       }
     }
-    out[calls] = Byte(behind && (wait == nullptr || wait->kind() != WaitClass::VICTIM) ? ViewState::kMissing : ViewState::kOutside);
+    out[calls] = Byte(behind && (wait == nullptr || wait->kind() != WaitClass::VICTIM) ? ViewState::kMissing
+                                                                                       : ViewState::kOutside);
   };
   InTwo(rows, [&](int first, int last) {
     for (int row = first; row < last && !Cancelled(cancel); ++row) {
@@ -442,7 +474,8 @@ Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, in
   selection.record_rank = rank;
   selection.record = record;
   selection.comm = document.CommOf(op);
-  if (selection.comm >= 0 && op.seq >= 0 && ring::IsCollective(op.kind)) selection.seq_first = selection.seq_last = op.seq;
+  if (selection.comm >= 0 && op.seq >= 0 && ring::IsCollective(op.kind))
+    selection.seq_first = selection.seq_last = op.seq;
   return selection;
 }
 
@@ -475,12 +508,14 @@ CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, c
     const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
     const int place = document.RowOf(rank);
     int column = -1;
-    if (place >= 0 && rank == selection.record_rank && selection.record >= 0 && selection.record < document.OpCount(place)) {
+    if (place >= 0 && rank == selection.record_rank && selection.record >= 0 &&
+        selection.record < document.OpCount(place)) {
       column = column_of(place, selection.record);
     } else if (place >= 0 && seqs) {
       column = column_of(place, RecordOf(document, place, selection.comm, selection.seq_first));
       const IndexMembership* m = document.MembershipOf(place, selection.comm);
-      if (column < 0 && m != nullptr && m->issued >= kNone && m->issued < selection.seq_first) column = matrix.columns - 1;
+      if (column < 0 && m != nullptr && m->issued >= kNone && m->issued < selection.seq_first)
+        column = matrix.columns - 1;
     }
     range.columns.push_back(column);
   }

@@ -64,7 +64,8 @@ class Oracle {
     if (collective && Deviates(rank.rank, comm, op.seq)) return ViewState::kMismatch;
     if (op.state == OpState::kCompleted) return ViewState::kCompleted;
     if (op.state == OpState::kFailed) return ViewState::kFailed;
-    if (op.state == OpState::kUnknown || op.state == OpState::kQueued || op.state == OpState::kCaptured) return ViewState::kIssued;
+    if (op.state == OpState::kUnknown || op.state == OpState::kQueued || op.state == OpState::kCaptured)
+      return ViewState::kIssued;
     if (collective && SomebodyLacks(comm, op.seq)) return ViewState::kWaiting;
     const int32_t place = document_.FactsAt(document_.RowOf(rank.rank)).wait_class();
     if (m != nullptr && place >= 0) {
@@ -73,7 +74,9 @@ class Oracle {
       const bool this_call = wait.operation().empty() || (wait.operation() == "Recv") != collective;
       if (waits && this_call && wait.comm() == comm && wait.sequence() == op.seq) return ViewState::kWaiting;
     }
-    return op.state == OpState::kEntered ? ViewState::kIssued : op.state == OpState::kStarted ? ViewState::kStarted : ViewState::kEnqueued;
+    return op.state == OpState::kEntered   ? ViewState::kIssued
+           : op.state == OpState::kStarted ? ViewState::kStarted
+                                           : ViewState::kEnqueued;
   }
   ViewState InComm(int32_t comm, int32_t rank, int64_t seq) const {
     const Rank* r = Find(rank);
@@ -81,7 +84,8 @@ class Oracle {
     const ViewState deviates = Deviates(rank, comm, seq) ? ViewState::kMismatch : ViewState::kOutside;
     if (m == nullptr) return std::max(ViewState::kNoData, deviates);
     for (const Op& op : r->ops) {
-      if (op.membership == static_cast<uint32_t>(m - r->memberships.data()) && op.seq == seq && ring::IsCollective(op.kind)) {
+      if (op.membership == static_cast<uint32_t>(m - r->memberships.data()) && op.seq == seq &&
+          ring::IsCollective(op.kind)) {
         return std::max(OfOp(*r, op), deviates);
       }
     }
@@ -96,9 +100,12 @@ class Oracle {
     if (back == 0) {
       const int row = document_.RowOf(rank);
       const int32_t wait = document_.FactsAt(row).wait_class();
-      if (wait >= 0 && wait < document_.facts().classes_size() && document_.facts().classes(wait).kind() == WaitClass::VICTIM) return ViewState::kOutside;
+      if (wait >= 0 && wait < document_.facts().classes_size() &&
+          document_.facts().classes(wait).kind() == WaitClass::VICTIM)
+        return ViewState::kOutside;
       for (const Membership& m : r->memberships) {
-        if (m.issued != kUnknown && SomebodyIssued(static_cast<int32_t>(m.comm), m.issued + 1)) return ViewState::kMissing;
+        if (m.issued != kUnknown && SomebodyIssued(static_cast<int32_t>(m.comm), m.issued + 1))
+          return ViewState::kMissing;
       }
       return ViewState::kOutside;
     }
@@ -120,14 +127,23 @@ Bundle RandomJob(std::mt19937* random) {
     testing::JobRank& rank = job.ranks[static_cast<size_t>(pick(ranks))];
     const size_t at = static_cast<size_t>(pick(static_cast<int>(rank.program.size())));
     switch (pick(4)) {
-      case 0: rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kStall; break;
-      case 1: rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kDie; break;
-      case 2: rank.gpu_stall_at = at; break;
-      default: rank.program[at].count += 1; break;
+      case 0:
+        rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kStall;
+        break;
+      case 1:
+        rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kDie;
+        break;
+      case 2:
+        rank.gpu_stall_at = at;
+        break;
+      default:
+        rank.program[at].count += 1;
+        break;
     }
   }
   Bundle bundle = job.Run();
-  constexpr OpState kStates[] = {OpState::kUnknown, OpState::kEntered, OpState::kQueued, OpState::kFailed, OpState::kCaptured, OpState::kIncomplete};
+  constexpr OpState kStates[] = {OpState::kUnknown, OpState::kEntered,  OpState::kQueued,
+                                 OpState::kFailed,  OpState::kCaptured, OpState::kIncomplete};
   for (Rank& rank : bundle.ranks) {
     if (pick(4) == 0 && !rank.ops.empty()) {
       const size_t gone = static_cast<size_t>(pick(static_cast<int>(rank.ops.size())));
@@ -137,13 +153,16 @@ Bundle RandomJob(std::mt19937* random) {
     for (int n = pick(4); n > 0 && !rank.ops.empty(); --n) {
       rank.ops[static_cast<size_t>(pick(static_cast<int>(rank.ops.size())))].state = kStates[pick(6)];
     }
-    if (pick(10) == 0) rank.memberships[static_cast<size_t>(pick(static_cast<int>(rank.memberships.size())))].issued = kUnknown;
+    if (pick(10) == 0)
+      rank.memberships[static_cast<size_t>(pick(static_cast<int>(rank.memberships.size())))].issued = kUnknown;
   }
-  if (pick(3) == 0 && bundle.ranks.size() > 1) bundle.ranks.erase(bundle.ranks.begin() + pick(static_cast<int>(bundle.ranks.size())));
+  if (pick(3) == 0 && bundle.ranks.size() > 1)
+    bundle.ranks.erase(bundle.ranks.begin() + pick(static_cast<int>(bundle.ranks.size())));
   return bundle;
 }
 
-// Beside what the analysis found: members that differ with and without a reference, ranks without data, classes of waits.
+// Beside what the analysis found: members that differ with and without a reference, ranks without data, classes of
+// waits.
 ViewFacts RandomFacts(const Bundle& bundle, std::mt19937* random) {
   auto pick = [&](size_t n) { return static_cast<int32_t>((*random)() % static_cast<unsigned>(n)); };
   ViewFacts facts = BuildViewFacts(bundle, Analyze(bundle));
@@ -170,13 +189,15 @@ ViewFacts RandomFacts(const Bundle& bundle, std::mt19937* random) {
     wait->set_kind(kind);
     wait->set_comm(pick(bundle.comms.size()));
     wait->set_sequence(pick(12));
-    if (pick(2) == 0) wait->set_operation(ring::CallName(pick(2) == 0 ? ring::CallKind::kAllReduce : ring::CallKind::kRecv));
+    if (pick(2) == 0)
+      wait->set_operation(ring::CallName(pick(2) == 0 ? ring::CallKind::kAllReduce : ring::CallKind::kRecv));
     wait->set_finding(-1);
   }
   for (RankFacts& rank : *facts.mutable_ranks()) rank.set_wait_class(pick(3) - 1);
   for (const Communicator& comm : bundle.comms) {
     for (const int32_t member : comm.members) {
-      const bool there = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [&](const Rank& r) { return r.rank == member; });
+      const bool there =
+          std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [&](const Rank& r) { return r.rank == member; });
       if (there || facts.missing_size() > 0) continue;
       RankRuns* runs = facts.add_missing();
       runs->add_bounds(member);
@@ -232,8 +253,9 @@ TEST(CellMatrixTest, AgreesWithTheWordsOfTheContract) {
       }
     }
   }
-  for (const ViewState state : {ViewState::kOutside, ViewState::kCompleted, ViewState::kOverwritten, ViewState::kIssued, ViewState::kEnqueued,
-                                ViewState::kStarted, ViewState::kWaiting, ViewState::kNoData, ViewState::kFailed, ViewState::kMismatch, ViewState::kMissing}) {
+  for (const ViewState state : {ViewState::kOutside, ViewState::kCompleted, ViewState::kOverwritten, ViewState::kIssued,
+                                ViewState::kEnqueued, ViewState::kStarted, ViewState::kWaiting, ViewState::kNoData,
+                                ViewState::kFailed, ViewState::kMismatch, ViewState::kMissing}) {
     EXPECT_GT(seen[state], 0) << ViewStateName(state);
   }
 }

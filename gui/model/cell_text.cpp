@@ -30,7 +30,9 @@ bool Inside(const CellMatrix& matrix, int row, int column) {
 }
 
 // Differences of hostile times must not overflow.
-int64_t Minus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
+int64_t Minus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
 
 // A name that stands in a table's field.
 QString Field(QString text) {
@@ -47,12 +49,18 @@ QString RankName(const CellMatrix& matrix, int row) {
 
 QString StateText(ViewState state) {
   switch (state) {
-    case ViewState::kMissing: return "never enqueued: peers called, this rank did not";
-    case ViewState::kMismatch: return "mismatch: called something else than its peers";
-    case ViewState::kWaiting: return "waiting for peers: in flight, held up by a member";
-    case ViewState::kNoData: return "no data: nothing is known of it";
-    case ViewState::kOverwritten: return "issued; its record is overwritten";
-    default: return QString::fromLatin1(ViewStateName(state));
+    case ViewState::kMissing:
+      return "never enqueued: peers called, this rank did not";
+    case ViewState::kMismatch:
+      return "mismatch: called something else than its peers";
+    case ViewState::kWaiting:
+      return "waiting for peers: in flight, held up by a member";
+    case ViewState::kNoData:
+      return "no data: nothing is known of it";
+    case ViewState::kOverwritten:
+      return "issued; its record is overwritten";
+    default:
+      return QString::fromLatin1(ViewStateName(state));
   }
 }
 
@@ -75,7 +83,8 @@ QStringList CellLines(const Document& document, const CellMatrix& matrix, int ro
   if (what.place >= 0) {
     QStringList where;
     if (const QString host = document.HostAt(what.place); !host.isEmpty()) where << host;
-    if (const int32_t gpu = document.index().ranks()[static_cast<size_t>(what.place)].gpu; gpu >= 0) where << QString("GPU %1").arg(gpu);
+    if (const int32_t gpu = document.index().ranks()[static_cast<size_t>(what.place)].gpu; gpu >= 0)
+      where << QString("GPU %1").arg(gpu);
     if (!where.isEmpty()) who += " (" + where.join(", ") + ")";
   }
   lines << who;
@@ -88,7 +97,8 @@ QStringList CellLines(const Document& document, const CellMatrix& matrix, int ro
   if (what.has_op && what.op.enter_ns != 0) {
     QString when;
     if (document.facts().last_ns() != 0 && what.place < document.facts().ranks_size()) {
-      const int64_t before = Minus(Minus(document.facts().last_ns(), what.op.enter_ns), document.FactsAt(what.place).clock_offset_ns());
+      const int64_t before =
+          Minus(Minus(document.facts().last_ns(), what.op.enter_ns), document.FactsAt(what.place).clock_offset_ns());
       if (before >= 0) when = QString("called %1 before the last record").arg(DurationText(before));
     }
     QString took;
@@ -117,12 +127,15 @@ QString CellSpoken(const Document& document, const CellMatrix& matrix, int row, 
     const What what = Of(document, matrix, row, column);
     if (what.has_op) text += ", " + document.OpText(what.op);
     const int before = matrix.columns - 1 - column;
-    text += before == 0 ? QString(", what comes next") : before == 1 ? QString(", last call") : QString(", %1 calls back").arg(before);
+    text += before == 0   ? QString(", what comes next")
+            : before == 1 ? QString(", last call")
+                          : QString(", %1 calls back").arg(before);
   }
   return text + ", " + QString::fromLatin1(ViewStateName(matrix.At(row, column)));
 }
 
-QString CellsAsTsv(const Document& document, const CellMatrix& matrix, const std::vector<int>& rows, int column_first, int column_last, int limit) {
+QString CellsAsTsv(const Document& document, const CellMatrix& matrix, const std::vector<int>& rows, int column_first,
+                   int column_last, int limit) {
   QString text = "rank\thost\tcommunicator\tsequence\toperation\tstate\n";
   int64_t written = 0;
   const int64_t all = static_cast<int64_t>(rows.size()) * std::max(column_last - column_first + 1, 0);
@@ -133,7 +146,8 @@ QString CellsAsTsv(const Document& document, const CellMatrix& matrix, const std
       ++written;
       const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
       text += QString("%1\t%2\t%3\t%4\t%5\t%6\n")
-                  .arg(rank < 0 ? QString() : QString::number(rank), what.place < 0 ? QString() : Field(document.HostAt(what.place)),
+                  .arg(rank < 0 ? QString() : QString::number(rank),
+                       what.place < 0 ? QString() : Field(document.HostAt(what.place)),
                        what.selection.comm < 0 ? QString() : Field(document.CommName(what.selection.comm)),
                        what.selection.seq_first < 0 ? QString() : QString::number(what.selection.seq_first),
                        what.has_op ? QString::fromLatin1(ring::CallName(what.op.kind)) : QString(),

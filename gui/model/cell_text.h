@@ -13,9 +13,10 @@ namespace lockstep::gui {
 QStringList CellLines(const Document& document, const CellMatrix& matrix, int row, int column);
 // "rank 17043, sequence number 8812, never enqueued"
 QString CellSpoken(const Document& document, const CellMatrix& matrix, int row, int column);
-// rank, host, communicator, sequence number, operation, state; a line each, with a heading. At most `limit` cells, then how
-// many there are. `rows` of the matrix.
-QString CellsAsTsv(const Document& document, const CellMatrix& matrix, const std::vector<int>& rows, int column_first, int column_last, int limit);
+// rank, host, communicator, sequence number, operation, state; a line each, with a heading. At most `limit` cells, then
+// how many there are. `rows` of the matrix.
+QString CellsAsTsv(const Document& document, const CellMatrix& matrix, const std::vector<int>& rows, int column_first,
+                   int column_last, int limit);
 // "412 us", "4.2 s", "3 min 12 s"
 QString DurationText(int64_t ns);
 

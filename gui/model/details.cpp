@@ -12,21 +12,31 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kMostFrames = 24;        // of a stack
+constexpr int kMostFrames = 24;  // of a stack
 constexpr int kMostStacks = 6;
-constexpr int kMostComms = 24;         // of a rank
-constexpr int kMostValues = 8;         // of what differs
+constexpr int kMostComms = 24;  // of a rank
+constexpr int kMostValues = 8;  // of what differs
 constexpr int kMostMismatches = 8;
-constexpr int kRankColumns = 48;       // of a list of ranks
+constexpr int kRankColumns = 48;  // of a list of ranks
 
-bool Stopped(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
+bool Stopped(const std::atomic<bool>* cancel) {
+  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
+}
 
-QString Number(int64_t value) { return QLocale(QLocale::English).toString(static_cast<qlonglong>(value)); }
-QString Duration(int64_t ns) { return QString::fromStdString(lockstep::DurationText(ns)); }
+QString Number(int64_t value) {
+  return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
+}
+QString Duration(int64_t ns) {
+  return QString::fromStdString(lockstep::DurationText(ns));
+}
 // Differences of hostile times must not overflow.
-int64_t Apart(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
+int64_t Apart(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
 
-QString Ranks(const RankIntervals& ranks) { return QString(ranks.size() == 1 ? "rank %1" : "ranks %1").arg(ranks.Text(kRankColumns)); }
+QString Ranks(const RankIntervals& ranks) {
+  return QString(ranks.size() == 1 ? "rank %1" : "ranks %1").arg(ranks.Text(kRankColumns));
+}
 
 Selection OfRanks(RankIntervals ranks) {
   Selection selection;
@@ -43,7 +53,8 @@ Selection OfComm(int32_t comm, int64_t seq, RankIntervals ranks = {}) {
 
 class Maker {
  public:
-  Maker(const Document& document, std::shared_ptr<const IncidentColumns> columns) : document_(document), columns_(std::move(columns)) {}
+  Maker(const Document& document, std::shared_ptr<const IncidentColumns> columns)
+      : document_(document), columns_(std::move(columns)) {}
 
   void Operation(int row, int64_t record);
   void Peers(int32_t comm, int64_t seq);
@@ -71,7 +82,9 @@ class Maker {
     details_.links.push_back(std::move(selection));
   }
   void Frames(const QString& label, const std::vector<std::string>& frames);
-  const RankFacts* Facts(int row) const { return row < document_.facts().ranks_size() ? &document_.facts().ranks(row) : nullptr; }
+  const RankFacts* Facts(int row) const {
+    return row < document_.facts().ranks_size() ? &document_.facts().ranks(row) : nullptr;
+  }
   QString Title(int row) const;
 
   const Document& document_;
@@ -83,7 +96,8 @@ QString Maker::Title(int row) const {
   QString title = QString("rank %1").arg(document_.RankAt(row));
   const QString host = Plain(document_.HostAt(row), 60);
   if (!host.isEmpty()) title += " on " + host;
-  if (const int32_t gpu = document_.index().ranks()[static_cast<size_t>(row)].gpu; gpu >= 0) title += QString(", GPU %1").arg(gpu);
+  if (const int32_t gpu = document_.index().ranks()[static_cast<size_t>(row)].gpu; gpu >= 0)
+    title += QString(", GPU %1").arg(gpu);
   return title;
 }
 
@@ -96,25 +110,35 @@ void Maker::Operation(int row, int64_t record) {
   details_.record_rank = global;
   details_.record = record;
   Line("state", OpStateWord(op.state));
-  if (comm >= 0) Linked("communicator", Plain(document_.CommName(comm), 120), OfComm(comm, ring::IsCollective(op.kind) ? op.seq : -1));
+  if (comm >= 0)
+    Linked("communicator", Plain(document_.CommName(comm), 120),
+           OfComm(comm, ring::IsCollective(op.kind) ? op.seq : -1));
   if (op.peer >= 0 && comm >= 0) {
     const auto members = document_.index().members(document_.index().comms()[static_cast<size_t>(comm)]);
     const int32_t peer = static_cast<size_t>(op.peer) < members.size() ? members[static_cast<size_t>(op.peer)] : -1;
-    const QString label = op.kind == ring::CallKind::kSend ? "to" : op.kind == ring::CallKind::kRecv ? "from" : ring::IsCollective(op.kind) ? "root" : "peer";
+    const QString label = op.kind == ring::CallKind::kSend   ? "to"
+                          : op.kind == ring::CallKind::kRecv ? "from"
+                          : ring::IsCollective(op.kind)      ? "root"
+                                                             : "peer";
     if (peer >= 0) {
       Linked(label, QString("rank %1").arg(peer), OfRanks(RankIntervals::Of(peer, peer)));
     } else {
       Line(label, QString("member %1, rank not known").arg(op.peer));
     }
   }
-  if (op.bytes_at_least > 0) Line("size", "at least " + QString::fromStdString(BytesText(static_cast<int64_t>(std::min<uint64_t>(op.bytes_at_least, INT64_MAX)))));
+  if (op.bytes_at_least > 0)
+    Line("size", "at least " + QString::fromStdString(
+                                   BytesText(static_cast<int64_t>(std::min<uint64_t>(op.bytes_at_least, INT64_MAX)))));
   if (op.stream != kIndexNoStream) {
     const RankFacts* facts = Facts(row);
     const bool named = facts != nullptr && op.stream < facts->streams_size();
     Line("stream", QString::number(named ? facts->streams(op.stream) : op.stream));
   }
-  if (op.enter_ns > 0 && rank.captured_ns > 0) Line("called", Duration(Apart(rank.captured_ns, op.enter_ns)) + " before the data was taken");
-  if (op.enter_ns > 0) Line("in the call", op.return_ns > 0 ? Duration(Apart(op.return_ns, op.enter_ns)) : QString("has not returned, or that was not recorded"));
+  if (op.enter_ns > 0 && rank.captured_ns > 0)
+    Line("called", Duration(Apart(rank.captured_ns, op.enter_ns)) + " before the data was taken");
+  if (op.enter_ns > 0)
+    Line("in the call", op.return_ns > 0 ? Duration(Apart(op.return_ns, op.enter_ns))
+                                         : QString("has not returned, or that was not recorded"));
   if (op.started_ns > 0) Line("started", Duration(Apart(op.started_ns, op.enter_ns)) + " after the call");
   if (op.completed_ns > 0) {
     Line("completed", Duration(Apart(op.completed_ns, op.enter_ns)) + " after the call");
@@ -134,7 +158,8 @@ void Maker::Peers(int32_t comm, int64_t seq) {
   if (groups.empty()) return;
   Begin(QString("Members at #%1 of %2").arg(seq).arg(Plain(document_.CommName(comm), 60)));
   for (const auto& [state, ranks] : groups) {
-    Linked(QString::fromLatin1(ViewStateName(state)), QString("%1: %2").arg(Number(ranks.size()), ranks.Text(kRankColumns)), OfComm(comm, seq, ranks));
+    Linked(QString::fromLatin1(ViewStateName(state)),
+           QString("%1: %2").arg(Number(ranks.size()), ranks.Text(kRankColumns)), OfComm(comm, seq, ranks));
     details_.sections.back().lines.back().mark = state;
   }
   int shown = 0;
@@ -190,13 +215,18 @@ void Maker::Stacks(int row) {
     std::vector<bool> in(static_cast<size_t>(nodes.size())), inner(in.size());
     for (int n = 0; n < nodes.size(); ++n) {
       in[static_cast<size_t>(n)] = RankIntervals::Of(nodes[n].ranks()).Contains(rank);
-      if (in[static_cast<size_t>(n)] && nodes[n].parent() >= 0 && nodes[n].parent() < n) inner[static_cast<size_t>(nodes[n].parent())] = true;
+      if (in[static_cast<size_t>(n)] && nodes[n].parent() >= 0 && nodes[n].parent() < n)
+        inner[static_cast<size_t>(nodes[n].parent())] = true;
     }
     for (int n = 0; n < nodes.size() && shown < kMostStacks; ++n) {
       if (!in[static_cast<size_t>(n)] || inner[static_cast<size_t>(n)]) continue;
       std::vector<std::string> frames;
-      for (int at = n; at >= 0 && frames.size() < 512; at = nodes[at].parent() < at ? nodes[at].parent() : -1) frames.push_back(nodes[at].frame());
-      Frames(nodes[n].kind() == StackFrame::PYTHON ? "Python" : nodes[n].kind() == StackFrame::KERNEL ? "kernel" : "native", frames);
+      for (int at = n; at >= 0 && frames.size() < 512; at = nodes[at].parent() < at ? nodes[at].parent() : -1)
+        frames.push_back(nodes[at].frame());
+      Frames(nodes[n].kind() == StackFrame::PYTHON   ? "Python"
+             : nodes[n].kind() == StackFrame::KERNEL ? "kernel"
+                                                     : "native",
+             frames);
       ++shown;
     }
   }
@@ -212,14 +242,20 @@ void Maker::Rank(int row) {
     if (!details_.sections.back().lines.empty()) details_.sections.back().lines.back().mark = columns_->MarkOf(row);
     if (facts->wait_class() >= 0 && facts->wait_class() < document_.facts().classes_size()) {
       const WaitClass& wait = document_.facts().classes(facts->wait_class());
-      Linked("class", WaitClassWord(document_, row) + ": " + Plain(wait.label(), 160), OfRanks(RankIntervals::Of(wait.ranks())));
+      Linked("class", WaitClassWord(document_, row) + ": " + Plain(wait.label(), 160),
+             OfRanks(RankIntervals::Of(wait.ranks())));
       for (const WaitEdge& edge : document_.facts().edges()) {
-        if (static_cast<int>(edge.from()) != facts->wait_class() || edge.to() >= static_cast<uint32_t>(document_.facts().classes_size())) continue;
+        if (static_cast<int>(edge.from()) != facts->wait_class() ||
+            edge.to() >= static_cast<uint32_t>(document_.facts().classes_size()))
+          continue;
         const RankIntervals ranks = RankIntervals::Of(document_.facts().classes(static_cast<int>(edge.to())).ranks());
-        Linked("waits for", Ranks(ranks) + (edge.why().empty() ? QString() : ": " + Plain(edge.why(), 80)), OfRanks(ranks));
+        Linked("waits for", Ranks(ranks) + (edge.why().empty() ? QString() : ": " + Plain(edge.why(), 80)),
+               OfRanks(ranks));
       }
     }
-    if (facts->lag() > 0) Line("lag", QString(facts->lag() == 1 ? "%1 collective behind" : "%1 collectives behind").arg(Number(facts->lag())));
+    if (facts->lag() > 0)
+      Line("lag",
+           QString(facts->lag() == 1 ? "%1 collective behind" : "%1 collectives behind").arg(Number(facts->lag())));
   }
   for (const InFlightOp& op : columns_->in_flight()) {
     if (op.row != row || !op.oldest) continue;
@@ -244,16 +280,19 @@ void Maker::Rank(int row) {
   }
   if (rank.gpu >= 0 || (facts != nullptr && !facts->gpu_pci().empty())) {
     const QString pci = facts == nullptr ? QString() : Plain(facts->gpu_pci(), 32);
-    Line("GPU", (rank.gpu >= 0 ? QString::number(rank.gpu) : QString()) + (pci.isEmpty() ? "" : (rank.gpu >= 0 ? " at " : "") + pci));
+    Line("GPU", (rank.gpu >= 0 ? QString::number(rank.gpu) : QString()) +
+                    (pci.isEmpty() ? "" : (rank.gpu >= 0 ? " at " : "") + pci));
   }
   if (rank.pid != 0) Line("process", QString::number(rank.pid));
   if (facts != nullptr) {
     Known("recorder", Plain(facts->recorder(), 160));
     Line("GPU recorded", facts->gpu_recorded() ? "yes" : "no: what the GPU did is not known");
-    if (facts->records_lost() > 0) Line("lost", Number(static_cast<int64_t>(std::min<uint64_t>(facts->records_lost(), INT64_MAX))) + " records");
+    if (facts->records_lost() > 0)
+      Line("lost", Number(static_cast<int64_t>(std::min<uint64_t>(facts->records_lost(), INT64_MAX))) + " records");
     if (facts->damaged()) Line("damaged", "part of its data could not be read");
-    Line("clock", facts->clock_uncertainty_ns() < 0 ? QString("not aligned to other hosts'")
-                                                    : QString("aligned within %1").arg(Duration(facts->clock_uncertainty_ns())));
+    Line("clock", facts->clock_uncertainty_ns() < 0
+                      ? QString("not aligned to other hosts'")
+                      : QString("aligned within %1").arg(Duration(facts->clock_uncertainty_ns())));
     for (const std::string& line : HardwareTrouble(facts->evidence(), 5)) Line("hardware", Plain(line, 300));
     if (facts->has_evidence()) Known("hardware seen", Plain(HardwareSeen(facts->evidence()), 300));
     Known("memory", Plain(MemoryTrouble(facts->evidence()), 300));
@@ -273,9 +312,13 @@ void Maker::Rank(int row) {
       text = "counters not recorded";
     } else {
       text = m.issued < 0 ? QString("nothing issued") : QString("issued #%1").arg(m.issued);
-      if (m.issued >= 0) text += m.completed == kUnknown ? QString(", GPU not recorded") : m.completed < 0 ? QString(", none completed") : QString(", completed #%1").arg(m.completed);
+      if (m.issued >= 0)
+        text += m.completed == kUnknown ? QString(", GPU not recorded")
+                : m.completed < 0       ? QString(", none completed")
+                                        : QString(", completed #%1").arg(m.completed);
     }
-    Linked(Plain(document_.CommName(static_cast<int32_t>(m.comm)), 40), text, OfComm(static_cast<int32_t>(m.comm), m.issued, RankIntervals::Of(rank.rank, rank.rank)));
+    Linked(Plain(document_.CommName(static_cast<int32_t>(m.comm)), 40), text,
+           OfComm(static_cast<int32_t>(m.comm), m.issued, RankIntervals::Of(rank.rank, rank.rank)));
   }
   if (memberships.empty()) details_.sections.pop_back();
 }
@@ -309,17 +352,35 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
     Value value;
   };
   static constexpr std::array kAspects = {
-      Aspect{"state", [](const Document& d, const IncidentColumns&, int row) { return row < d.facts().ranks_size() ? Plain(d.facts().ranks(row).state(), 120) : QString(); }},
+      Aspect{"state",
+             [](const Document& d, const IncidentColumns&, int row) {
+               return row < d.facts().ranks_size() ? Plain(d.facts().ranks(row).state(), 120) : QString();
+             }},
       Aspect{"class", [](const Document& d, const IncidentColumns&, int row) { return WaitClassWord(d, row); }},
       Aspect{"host", [](const Document& d, const IncidentColumns&, int row) { return Plain(d.HostAt(row), 60); }},
-      Aspect{"GPU", [](const Document& d, const IncidentColumns&, int row) {
-        const int32_t gpu = d.index().ranks()[static_cast<size_t>(row)].gpu;
-        return gpu < 0 ? QString() : QString::number(gpu);
-      }},
-      Aspect{"stage", [](const Document& d, const IncidentColumns&, int row) { return row < d.facts().ranks_size() && d.facts().ranks(row).stage() >= 0 ? QString::number(d.facts().ranks(row).stage()) : QString(); }},
-      Aspect{"lag", [](const Document& d, const IncidentColumns&, int row) { return row < d.facts().ranks_size() && d.facts().ranks(row).lag() >= 0 ? QString::number(d.facts().ranks(row).lag()) : QString(); }},
-      Aspect{"in flight", [](const Document&, const IncidentColumns& c, int row) { return QString::number(c.InFlightOf(row)); }},
-      Aspect{"recorder", [](const Document& d, const IncidentColumns&, int row) { return row < d.facts().ranks_size() ? Plain(d.facts().ranks(row).recorder(), 60) : QString(); }},
+      Aspect{"GPU",
+             [](const Document& d, const IncidentColumns&, int row) {
+               const int32_t gpu = d.index().ranks()[static_cast<size_t>(row)].gpu;
+               return gpu < 0 ? QString() : QString::number(gpu);
+             }},
+      Aspect{"stage",
+             [](const Document& d, const IncidentColumns&, int row) {
+               return row < d.facts().ranks_size() && d.facts().ranks(row).stage() >= 0
+                          ? QString::number(d.facts().ranks(row).stage())
+                          : QString();
+             }},
+      Aspect{"lag",
+             [](const Document& d, const IncidentColumns&, int row) {
+               return row < d.facts().ranks_size() && d.facts().ranks(row).lag() >= 0
+                          ? QString::number(d.facts().ranks(row).lag())
+                          : QString();
+             }},
+      Aspect{"in flight",
+             [](const Document&, const IncidentColumns& c, int row) { return QString::number(c.InFlightOf(row)); }},
+      Aspect{"recorder",
+             [](const Document& d, const IncidentColumns&, int row) {
+               return row < d.facts().ranks_size() ? Plain(d.facts().ranks(row).recorder(), 60) : QString();
+             }},
   };
   Begin("The same of all");
   const size_t same = details_.sections.size() - 1;
@@ -340,14 +401,16 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
     differing.emplace_back(aspect.label, std::vector<std::pair<QString, std::vector<int32_t>>>());
     for (auto& [key, value] : values) differing.back().second.push_back(std::move(value));
     std::sort(differing.back().second.begin(), differing.back().second.end(), [](const auto& a, const auto& b) {
-      return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.second.front() < b.second.front();
+      return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
+                                                : a.second.front() < b.second.front();
     });
   }
   // In which communicators all of them are.
   absl::flat_hash_map<uint32_t, size_t> common;
   for (const int row : rows) {
     const IndexRank& rank = document_.index().ranks()[static_cast<size_t>(row)];
-    for (const IndexMembership& m : document_.index().memberships().subspan(rank.first_membership, rank.memberships)) ++common[m.comm];
+    for (const IndexMembership& m : document_.index().memberships().subspan(rank.first_membership, rank.memberships))
+      ++common[m.comm];
   }
   std::vector<int32_t> shared;
   for (const auto& [comm, count] : common) {
@@ -355,7 +418,9 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
   }
   std::sort(shared.begin(), shared.end());
   if (shared.size() > kMostValues) shared.resize(kMostValues);
-  for (const int32_t comm : shared) Linked("communicator", Plain(document_.CommName(comm), 80), OfComm(comm, columns_->comms()[static_cast<size_t>(comm)].in_flight_seq));
+  for (const int32_t comm : shared)
+    Linked("communicator", Plain(document_.CommName(comm), 80),
+           OfComm(comm, columns_->comms()[static_cast<size_t>(comm)].in_flight_seq));
   if (details_.sections[same].lines.empty()) details_.sections.pop_back();
   if (differing.empty()) return;
   Begin("Different");
@@ -367,7 +432,8 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
         break;
       }
       const RankIntervals these = RankIntervals::Of(who);
-      Linked(shown++ == 0 ? label : "", (text.isEmpty() ? QString("not known") : text) + ": " + Ranks(these), OfRanks(these));
+      Linked(shown++ == 0 ? label : "", (text.isEmpty() ? QString("not known") : text) + ": " + Ranks(these),
+             OfRanks(these));
     }
   }
 }
@@ -395,12 +461,17 @@ void Maker::Comm(int32_t comm) {
   }
   if (is.min_completed != kUnknown) {
     Line("completed", is.min_completed == is.max_completed ? QString("#%1 by all").arg(is.min_completed)
-                                                           : QString("#%1 to #%2, the middle member #%3").arg(is.min_completed).arg(is.max_completed).arg(is.median_completed));
+                                                           : QString("#%1 to #%2, the middle member #%3")
+                                                                 .arg(is.min_completed)
+                                                                 .arg(is.max_completed)
+                                                                 .arg(is.median_completed));
   } else {
     Line("completed", "not recorded");
   }
   if (is.in_flight_seq >= 0) {
-    Linked("in flight", QString("#%1").arg(is.in_flight_seq) + (is.age_ns < 0 ? QString() : ", for " + Duration(is.age_ns)), OfComm(comm, is.in_flight_seq));
+    Linked("in flight",
+           QString("#%1").arg(is.in_flight_seq) + (is.age_ns < 0 ? QString() : ", for " + Duration(is.age_ns)),
+           OfComm(comm, is.in_flight_seq));
     const RankIntervals missing = columns_->Missing(document_, comm, is.in_flight_seq);
     if (!missing.empty()) {
       Linked("missing", Ranks(missing), OfComm(comm, is.in_flight_seq, missing));
@@ -412,7 +483,8 @@ void Maker::Comm(int32_t comm) {
   int shown = 0;
   for (const CallMismatch& mismatch : document_.facts().mismatches()) {
     if (mismatch.comm() != comm || shown++ >= kMostMismatches) continue;
-    Linked("mismatch", QString("#%1: %2").arg(mismatch.sequence()).arg(Plain(mismatch.field(), 40)), OfComm(comm, mismatch.sequence()));
+    Linked("mismatch", QString("#%1: %2").arg(mismatch.sequence()).arg(Plain(mismatch.field(), 40)),
+           OfComm(comm, mismatch.sequence()));
     details_.sections.back().lines.back().mark = ViewState::kMismatch;
   }
 }
@@ -422,7 +494,8 @@ void Maker::Time(const Selection& selection) {
   Begin("Time");
   Line("length", Duration(Apart(selection.time_end, selection.time_begin)));
   const ViewFacts& facts = document_.facts();
-  if (facts.last_ns() > facts.first_ns()) Line("begins", Duration(Apart(selection.time_begin, facts.first_ns())) + " after the first record of the job");
+  if (facts.last_ns() > facts.first_ns())
+    Line("begins", Duration(Apart(selection.time_begin, facts.first_ns())) + " after the first record of the job");
 }
 
 void Maker::Nothing() {
@@ -433,7 +506,8 @@ void Maker::Nothing() {
   Line("records", Number(static_cast<int64_t>(document_.index().operations())));
   const ViewFacts& facts = document_.facts();
   if (facts.last_ns() > facts.first_ns()) Line("recorded time", Duration(Apart(facts.last_ns(), facts.first_ns())));
-  if (document_.anomaly_count() > 0) Linked("first anomaly", Plain(facts.anomalies(0).text(), 200), document_.AnomalyAt(0));
+  if (document_.anomaly_count() > 0)
+    Linked("first anomaly", Plain(facts.anomalies(0).text(), 200), document_.AnomalyAt(0));
 }
 
 }  // namespace
@@ -447,7 +521,8 @@ int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq)
   return -1;
 }
 
-std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& document, const IncidentColumns& columns, int32_t comm, int64_t seq) {
+std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& document, const IncidentColumns& columns,
+                                                           int32_t comm, int64_t seq) {
   if (comm < 0 || comm >= document.comm_count() || seq < 0) return {};
   const IndexReader& index = document.index();
   const IndexComm& entry = index.comms()[static_cast<size_t>(comm)];
@@ -456,12 +531,14 @@ std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& docum
   absl::flat_hash_map<int32_t, int> row_of_member;
   for (const CommMember& member : columns.Members(comm)) {
     if (member.issued >= kNone) least = std::min(least, member.issued);
-    if (const IndexMembership* m = document.MembershipOf(member.row, comm); m != nullptr && m->member_rank >= 0) row_of_member[m->member_rank] = member.row;
+    if (const IndexMembership* m = document.MembershipOf(member.row, comm); m != nullptr && m->member_rank >= 0)
+      row_of_member[m->member_rank] = member.row;
   }
   RankIntervals odd;
   for (const CallMismatch& mismatch : document.facts().mismatches()) {
     if (mismatch.comm() != comm || mismatch.sequence() != seq) continue;
-    const bool reference = std::any_of(mismatch.groups().begin(), mismatch.groups().end(), [](const auto& group) { return group.reference(); });
+    const bool reference = std::any_of(mismatch.groups().begin(), mismatch.groups().end(),
+                                       [](const auto& group) { return group.reference(); });
     for (const CallMismatch::Group& group : mismatch.groups()) {
       if (!reference || !group.reference()) odd = odd.Union(RankIntervals::Of(group.ranks()));
     }
@@ -471,25 +548,46 @@ std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& docum
   for (int32_t member = 0; member < members; ++member) {
     const auto there = row_of_member.find(member);
     const IndexMembership* m = there == row_of_member.end() ? nullptr : document.MembershipOf(there->second, comm);
-    const int32_t rank = there != row_of_member.end() ? document.RankAt(there->second) : static_cast<size_t>(member) < known.size() ? known[static_cast<size_t>(member)] : -1;
+    const int32_t rank = there != row_of_member.end()                 ? document.RankAt(there->second)
+                         : static_cast<size_t>(member) < known.size() ? known[static_cast<size_t>(member)]
+                                                                      : -1;
     if (rank < 0) continue;
     ViewState state = ViewState::kIssued;
     const IndexCell cell = index.CellAt(entry, member, seq, m);
     const bool waits = least < seq || (m != nullptr && WaitsInCollective(document, there->second, comm, seq));
     switch (cell) {
-      case IndexCell::kEmpty: state = ViewState::kOutside; break;
-      case IndexCell::kNoData: state = ViewState::kNoData; break;
-      case IndexCell::kOverwritten: state = ViewState::kOverwritten; break;
-      case IndexCell::kNotEnqueued: state = ViewState::kMissing; break;
+      case IndexCell::kEmpty:
+        state = ViewState::kOutside;
+        break;
+      case IndexCell::kNoData:
+        state = ViewState::kNoData;
+        break;
+      case IndexCell::kOverwritten:
+        state = ViewState::kOverwritten;
+        break;
+      case IndexCell::kNotEnqueued:
+        state = ViewState::kMissing;
+        break;
       default:
         switch (static_cast<OpState>(static_cast<int>(cell) - static_cast<int>(IndexCell::kUnknown))) {
-          case OpState::kEntered: state = waits ? ViewState::kWaiting : ViewState::kIssued; break;
+          case OpState::kEntered:
+            state = waits ? ViewState::kWaiting : ViewState::kIssued;
+            break;
           case OpState::kEnqueued:
-          case OpState::kIncomplete: state = waits ? ViewState::kWaiting : ViewState::kEnqueued; break;
-          case OpState::kStarted: state = waits ? ViewState::kWaiting : ViewState::kStarted; break;
-          case OpState::kCompleted: state = ViewState::kCompleted; break;
-          case OpState::kFailed: state = ViewState::kFailed; break;
-          default: break;
+          case OpState::kIncomplete:
+            state = waits ? ViewState::kWaiting : ViewState::kEnqueued;
+            break;
+          case OpState::kStarted:
+            state = waits ? ViewState::kWaiting : ViewState::kStarted;
+            break;
+          case OpState::kCompleted:
+            state = ViewState::kCompleted;
+            break;
+          case OpState::kFailed:
+            state = ViewState::kFailed;
+            break;
+          default:
+            break;
         }
     }
     if (odd.Contains(rank)) state = std::max(state, ViewState::kMismatch);

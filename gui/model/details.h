@@ -14,11 +14,11 @@
 namespace lockstep::gui {
 
 struct DetailLine {
-  QString label;         // may be empty: goes on with the line above
-  QString text;          // safe, not escaped
-  int link = -1;         // into Details::links; -1 none
+  QString label;  // may be empty: goes on with the line above
+  QString text;   // safe, not escaped
+  int link = -1;  // into Details::links; -1 none
   ViewState mark = ViewState::kOutside;
-  bool mono = false;     // a frame of a stack
+  bool mono = false;  // a frame of a stack
 };
 
 struct DetailSection {
@@ -41,7 +41,8 @@ Details DetailsOf(const DocumentPtr& document, const Selection& selection, const
 int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq);
 
 // How each member stands at one collective, worst first, of equals the fewer first.
-std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& document, const IncidentColumns& columns, int32_t comm, int64_t seq);
+std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& document, const IncidentColumns& columns,
+                                                           int32_t comm, int64_t seq);
 
 // Lines of label, tabulator, text.
 QString DetailsText(const Details& details);

@@ -30,7 +30,8 @@ void Document::Release(Document* document) {
   WorkPool().start([document] { delete document; });
 }
 
-absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string& index_path, std::vector<std::string> paths) {
+absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string& index_path,
+                                                               std::vector<std::string> paths) {
   absl::StatusOr<std::unique_ptr<IndexReader>> index = IndexReader::Open(index_path);
   if (!index.ok()) return index.status();
   absl::StatusOr<ViewFacts> facts = ReadViewFacts(**index);
@@ -51,7 +52,8 @@ absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundl
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be made"));
   close(fd);
   // The mapping outlives the name.
-  absl::Status status = WriteIndex(bundle, 1, name, (facts != nullptr ? *facts : BuildViewFacts(bundle, Analyze(bundle))).SerializeAsString());
+  absl::Status status = WriteIndex(
+      bundle, 1, name, (facts != nullptr ? *facts : BuildViewFacts(bundle, Analyze(bundle))).SerializeAsString());
   absl::StatusOr<std::shared_ptr<const Document>> document = status.ok() ? Open(name, {name}) : status;
   unlink(name.c_str());
   return document;
@@ -62,7 +64,8 @@ Document::~Document() = default;
 QString Document::title() const {
   if (paths_.empty()) return {};
   const std::filesystem::path path(paths_.front());
-  const QString name = QString::fromStdString((path.has_filename() ? path.filename() : path.parent_path().filename()).string());
+  const QString name =
+      QString::fromStdString((path.has_filename() ? path.filename() : path.parent_path().filename()).string());
   return paths_.size() == 1 ? name : QString("%1 and %2 more").arg(name).arg(paths_.size() - 1);
 }
 

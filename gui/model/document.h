@@ -1,5 +1,5 @@
-// One opened incident: the mapped index and the facts beside it. Immutable once made, shared between threads and views by
-// shared_ptr; no per-record objects.
+// One opened incident: the mapped index and the facts beside it. Immutable once made, shared between threads and views
+// by shared_ptr; no per-record objects.
 #ifndef LOCKSTEP_GUI_MODEL_DOCUMENT_H_
 #define LOCKSTEP_GUI_MODEL_DOCUMENT_H_
 
@@ -13,8 +13,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "analyzer/model/bundle.h"
 #include "analyzer/formats/lsi/reader.h"
+#include "analyzer/model/bundle.h"
 #include "analyzer/viewdata/state.h"
 #include "gui/model/navigator.h"
 #include "proto/view.pb.h"
@@ -23,12 +23,14 @@ namespace lockstep::gui {
 
 class Document {
  public:
-  // `paths`: what the user opened, for titles, sidecar files and reading records whole. Errors as IndexReader::Open's, and
-  // DataLoss where the facts do not belong to the index.
-  static absl::StatusOr<std::shared_ptr<const Document>> Open(const std::string& index_path, std::vector<std::string> paths);
-  // For tests: analyses the bundle, writes an index into a temporary file and opens that. With `facts`, these instead of what
-  // the analysis makes of it.
-  static absl::StatusOr<std::shared_ptr<const Document>> FromBundle(const Bundle& bundle, const ViewFacts* facts = nullptr);
+  // `paths`: what the user opened, for titles, sidecar files and reading records whole. Errors as IndexReader::Open's,
+  // and DataLoss where the facts do not belong to the index.
+  static absl::StatusOr<std::shared_ptr<const Document>> Open(const std::string& index_path,
+                                                              std::vector<std::string> paths);
+  // For tests: analyses the bundle, writes an index into a temporary file and opens that. With `facts`, these instead
+  // of what the analysis makes of it.
+  static absl::StatusOr<std::shared_ptr<const Document>> FromBundle(const Bundle& bundle,
+                                                                    const ViewFacts* facts = nullptr);
   ~Document();
   Document(const Document&) = delete;
   Document& operator=(const Document&) = delete;
@@ -41,19 +43,19 @@ class Document {
 
   // Rows are places in index().ranks(), and in facts().ranks().
   int rank_count() const { return static_cast<int>(index_->ranks().size()); }
-  int RowOf(int32_t rank) const;                 // -1: no data from it
+  int RowOf(int32_t rank) const;  // -1: no data from it
   int32_t RankAt(int row) const { return index_->ranks()[static_cast<size_t>(row)].rank; }
   const RankFacts& FactsAt(int row) const { return facts_.ranks(row); }
   QString HostAt(int row) const;
   int comm_count() const { return static_cast<int>(index_->comms().size()); }
-  QString CommName(int32_t comm) const;          // the name people use, or its identity; "?" for none
+  QString CommName(int32_t comm) const;  // the name people use, or its identity; "?" for none
   // The rank's counters in the communicator; null: it is no member, or nothing is known of it.
   const IndexMembership* MembershipOf(int row, int32_t comm) const;
   // The communicator of an operation of that row; -1 none.
   int32_t CommOf(const IndexOp& op) const;
-  IndexOp OpAt(int row, int64_t record) const;   // 0 the oldest of the rank's
+  IndexOp OpAt(int row, int64_t record) const;  // 0 the oldest of the rank's
   int64_t OpCount(int row) const { return static_cast<int64_t>(index_->ranks()[static_cast<size_t>(row)].ops); }
-  QString OpText(const IndexOp& op) const;       // "AllReduce #41 of dp"
+  QString OpText(const IndexOp& op) const;  // "AllReduce #41 of dp"
 
   // Worst first: what `]` steps through. The first selects the verdict's culprits.
   int anomaly_count() const { return facts_.anomalies_size(); }
@@ -63,7 +65,7 @@ class Document {
 
  private:
   Document() = default;
-  static void Release(Document* document);   // on a worker where the last who held it was the window's thread
+  static void Release(Document* document);  // on a worker where the last who held it was the window's thread
 
   std::unique_ptr<IndexReader> index_;
   ViewFacts facts_;

@@ -6,8 +6,8 @@
 #include <functional>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/testing/job.h"
 #include "analyzer/formats/lsi/writer.h"
+#include "analyzer/testing/job.h"
 #include "analyzer/viewdata/facts.h"
 
 namespace lockstep::gui {
@@ -50,7 +50,8 @@ TEST(DocumentTest, FactsThatDoNotBelongToTheIndexAreRefused) {
     EXPECT_TRUE(WriteIndex(bundle, 1, path, facts.SerializeAsString()).ok());
     const auto document = Document::Open(path, {path});
     if (!document.ok()) {
-      EXPECT_NE(document.status().message().find("document_test_facts.lsi: "), std::string_view::npos) << document.status();
+      EXPECT_NE(document.status().message().find("document_test_facts.lsi: "), std::string_view::npos)
+          << document.status();
     }
     return document.ok();
   };
@@ -61,7 +62,8 @@ TEST(DocumentTest, FactsThatDoNotBelongToTheIndexAreRefused) {
   EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_ranks(2)->set_wait_class(f->classes_size()); }));
   EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_ranks(2)->set_stage(-2); }));
   EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_ranks(2)->set_host_state(static_cast<RankFacts::Host>(99)); }));
-  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_ranks(0)->mutable_evidence()->add_threads()->add_frames()->set_module(1); }));
+  EXPECT_FALSE(
+      opens([](ViewFacts* f) { f->mutable_ranks(0)->mutable_evidence()->add_threads()->add_frames()->set_module(1); }));
   EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_anomalies(0)->set_comm(1000); }));
   EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_anomalies(0)->set_finding(1000); }));
   EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_anomalies(0)->mutable_ranks()->add_bounds(3); }));
@@ -74,7 +76,7 @@ TEST(DocumentTest, FactsThatDoNotBelongToTheIndexAreRefused) {
   EXPECT_FALSE(opens([](ViewFacts* f) { f->add_bandwidths()->add_points()->set_comm(1000); }));
   EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_verdict()->set_verdict(static_cast<VerdictKind>(99)); }));
   EXPECT_FALSE(opens([](ViewFacts* f) {
-    for (int i = 0; i < 5'000'000; ++i) f->add_edges();   // ten megabytes that would take a gigabyte
+    for (int i = 0; i < 5'000'000; ++i) f->add_edges();  // ten megabytes that would take a gigabyte
   }));
   std::remove(path.c_str());
 }

@@ -13,7 +13,9 @@
 namespace lockstep::gui {
 namespace {
 
-bool StopAsked(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
+bool StopAsked(const std::atomic<bool>* cancel) {
+  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
+}
 
 ViewState MarkOfClass(const Document& document, const RankIntervals& culprits, int row) {
   const ViewFacts& facts = document.facts();
@@ -25,24 +27,32 @@ ViewState MarkOfClass(const Document& document, const RankIntervals& culprits, i
     if (rank.wait_class() >= 0 && rank.wait_class() < facts.classes_size()) {
       switch (facts.classes(rank.wait_class()).kind()) {
         case WaitClass::CAUSE:
-        case WaitClass::IN_CYCLE: return ViewState::kMissing;
-        case WaitClass::VICTIM: return ViewState::kWaiting;
-        case WaitClass::NO_DATA: return ViewState::kNoData;
-        default: return ViewState::kCompleted;
+        case WaitClass::IN_CYCLE:
+          return ViewState::kMissing;
+        case WaitClass::VICTIM:
+          return ViewState::kWaiting;
+        case WaitClass::NO_DATA:
+          return ViewState::kNoData;
+        default:
+          return ViewState::kCompleted;
       }
     }
   }
   return culprits.Contains(document.RankAt(row)) ? ViewState::kMissing : ViewState::kCompleted;
 }
 
-QString MissingText(const RankIntervals& missing) { return QString(missing.size() == 1 ? "rank %1" : "ranks %1").arg(missing.Text(40)); }
+QString MissingText(const RankIntervals& missing) {
+  return QString(missing.size() == 1 ? "rank %1" : "ranks %1").arg(missing.Text(40));
+}
 
 }  // namespace
 
-std::shared_ptr<const IncidentColumns> IncidentColumns::Of(const DocumentPtr& document, const std::atomic<bool>* cancel) {
+std::shared_ptr<const IncidentColumns> IncidentColumns::Of(const DocumentPtr& document,
+                                                           const std::atomic<bool>* cancel) {
   if (document == nullptr) return nullptr;
   static std::mutex mutex;
-  static auto& kept = *new std::vector<std::pair<std::weak_ptr<const Document>, std::shared_ptr<const IncidentColumns>>>();
+  static auto& kept =
+      *new std::vector<std::pair<std::weak_ptr<const Document>, std::shared_ptr<const IncidentColumns>>>();
   // Held while they are made: who asks at the same time wants the same ones.
   std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
   while (!lock.owns_lock()) {
@@ -63,18 +73,22 @@ std::shared_ptr<const IncidentColumns> IncidentColumns::Of(const DocumentPtr& do
 bool IncidentColumns::Build(const Document& document, const std::atomic<bool>* cancel) {
   RankIntervals culprits;
   for (const Finding& finding : document.verdict().findings())
-    culprits = culprits.Union(RankIntervals::Of(std::vector<int32_t>(finding.culprit_ranks().begin(), finding.culprit_ranks().end())));
+    culprits = culprits.Union(
+        RankIntervals::Of(std::vector<int32_t>(finding.culprit_ranks().begin(), finding.culprit_ranks().end())));
   marks_.resize(static_cast<size_t>(document.rank_count()));
-  for (int row = 0; row < document.rank_count(); ++row) marks_[static_cast<size_t>(row)] = MarkOfClass(document, culprits, row);
+  for (int row = 0; row < document.rank_count(); ++row)
+    marks_[static_cast<size_t>(row)] = MarkOfClass(document, culprits, row);
   BuildComms(document);
   if (StopAsked(cancel) || !BuildInFlight(document, cancel)) return false;
   for (size_t c = 0; c < comms_.size(); ++c) {
     CommSummary& comm = comms_[c];
-    for (const CommMember& member : Members(static_cast<int32_t>(c))) comm.missing += comm.in_flight_seq >= 0 && member.issued != kUnknown && member.issued < comm.in_flight_seq;
+    for (const CommMember& member : Members(static_cast<int32_t>(c)))
+      comm.missing += comm.in_flight_seq >= 0 && member.issued != kUnknown && member.issued < comm.in_flight_seq;
   }
   for (int m = 0; m < document.facts().mismatches_size(); ++m) {
     const int32_t comm = document.facts().mismatches(m).comm();
-    if (comm >= 0 && comm < document.comm_count() && comms_[static_cast<size_t>(comm)].mismatch < 0) comms_[static_cast<size_t>(comm)].mismatch = m;
+    if (comm >= 0 && comm < document.comm_count() && comms_[static_cast<size_t>(comm)].mismatch < 0)
+      comms_[static_cast<size_t>(comm)].mismatch = m;
   }
   return true;
 }
@@ -128,7 +142,8 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
       const auto kind = static_cast<ring::CallKind>(op.kind);
       const int64_t seq = m != nullptr && op.seq != kIndexNoSeq ? m->seq_base + op.seq : -1;
       const int64_t enter_ns = op.enter == kIndexNoTime ? 0 : rank.base_ns + int64_t{op.enter} * 1000;
-      if (m != nullptr && ring::IsCollective(kind) && seq >= 0 && m->completed >= kNone && seq <= m->completed) continue;
+      if (m != nullptr && ring::IsCollective(kind) && seq >= 0 && m->completed >= kNone && seq <= m->completed)
+        continue;
       InFlightOp out;
       out.row = row;
       out.comm = m == nullptr ? -1 : static_cast<int32_t>(m->comm);
@@ -136,7 +151,8 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
       out.seq = seq;
       out.kind = kind;
       if (op.state <= static_cast<uint8_t>(OpState::kCaptured)) out.state = static_cast<OpState>(op.state);
-      if (rank.captured_ns > 0 && enter_ns > 0 && enter_ns <= rank.captured_ns) out.age_ns = rank.captured_ns - enter_ns;
+      if (rank.captured_ns > 0 && enter_ns > 0 && enter_ns <= rank.captured_ns)
+        out.age_ns = rank.captured_ns - enter_ns;
       if (out.comm >= 0 && seq >= 0 && ring::IsCollective(kind)) {
         CommSummary& comm = comms_[static_cast<size_t>(out.comm)];
         if (comm.in_flight_seq < 0 || seq < comm.in_flight_seq) comm.in_flight_seq = seq, comm.age_ns = out.age_ns;
@@ -154,11 +170,12 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
   // Who has not come: by the sorted counters of each communicator.
   constexpr int64_t kMostVisits = 20'000'000;
   int64_t visits = 0;
-  absl::flat_hash_map<int64_t, int32_t> texts;   // of this communicator, by number
+  absl::flat_hash_map<int64_t, int32_t> texts;  // of this communicator, by number
   std::vector<int64_t> issued;
   std::vector<uint32_t> order(in_flight_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint32_t>(i);
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return in_flight_[a].comm < in_flight_[b].comm; });
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return in_flight_[a].comm < in_flight_[b].comm; });
   int32_t comm = -1;
   for (const uint32_t i : order) {
     InFlightOp& op = in_flight_[i];
@@ -210,7 +227,8 @@ QString IncidentColumns::WaitsFor(const Document& document, size_t in_flight) co
     return "behind " + OpWords(document, before.kind, before.seq, before.comm);
   }
   if (op.missing < 0) return {};
-  const int32_t silent = document.index().comms()[static_cast<size_t>(op.comm)].size - comms_[static_cast<size_t>(op.comm)].with_data;
+  const int32_t silent =
+      document.index().comms()[static_cast<size_t>(op.comm)].size - comms_[static_cast<size_t>(op.comm)].with_data;
   if (silent > 0) return QString("%1 members without data").arg(silent);
   return "all members are in it";
 }
@@ -220,12 +238,18 @@ QString WaitClassWord(const Document& document, int row) {
   const int c = document.facts().ranks(row).wait_class();
   if (c < 0 || c >= document.facts().classes_size()) return {};
   switch (document.facts().classes(c).kind()) {
-    case WaitClass::HEALTHY: return "runs";
-    case WaitClass::VICTIM: return "waits";
-    case WaitClass::CAUSE: return "cause";
-    case WaitClass::IN_CYCLE: return "in the cycle";
-    case WaitClass::NO_DATA: return "no data";
-    default: return {};
+    case WaitClass::HEALTHY:
+      return "runs";
+    case WaitClass::VICTIM:
+      return "waits";
+    case WaitClass::CAUSE:
+      return "cause";
+    case WaitClass::IN_CYCLE:
+      return "in the cycle";
+    case WaitClass::NO_DATA:
+      return "no data";
+    default:
+      return {};
   }
 }
 
@@ -236,7 +260,8 @@ bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t 
   const WaitClass& wait = document.facts().classes(c);
   // Collectives and sends are numbered each by themselves: the number alone does not say which call it is.
   const bool send = absl::StartsWith(wait.operation(), "Send") || absl::StartsWith(wait.operation(), "Recv");
-  return (wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE) && !send && wait.comm() == comm && wait.sequence() == seq && seq >= 0;
+  return (wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE) && !send && wait.comm() == comm &&
+         wait.sequence() == seq && seq >= 0;
 }
 
 QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int32_t comm) {
@@ -248,15 +273,24 @@ QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int3
 
 QString OpStateWord(OpState state) {
   switch (state) {
-    case OpState::kUnknown: return "issued, GPU not recorded";
-    case OpState::kEntered: return "in the call";
-    case OpState::kQueued: return "in an open group";
-    case OpState::kEnqueued: return "enqueued";
-    case OpState::kStarted: return "started";
-    case OpState::kIncomplete: return "not completed";
-    case OpState::kCompleted: return "completed";
-    case OpState::kFailed: return "failed";
-    case OpState::kCaptured: return "captured in a graph";
+    case OpState::kUnknown:
+      return "issued, GPU not recorded";
+    case OpState::kEntered:
+      return "in the call";
+    case OpState::kQueued:
+      return "in an open group";
+    case OpState::kEnqueued:
+      return "enqueued";
+    case OpState::kStarted:
+      return "started";
+    case OpState::kIncomplete:
+      return "not completed";
+    case OpState::kCompleted:
+      return "completed";
+    case OpState::kFailed:
+      return "failed";
+    case OpState::kCaptured:
+      return "captured in a graph";
   }
   return "unknown";
 }

@@ -15,38 +15,39 @@
 namespace lockstep::gui {
 
 struct CommMember {
-  int32_t row = 0;            // of the document
+  int32_t row = 0;  // of the document
   int64_t issued = kUnknown, completed = kUnknown;
 };
 
 struct CommSummary {
-  int32_t with_data = 0;      // members that there is data of
+  int32_t with_data = 0;  // members that there is data of
   int64_t min_completed = kUnknown, median_completed = kUnknown, max_completed = kUnknown;
-  int64_t in_flight_seq = -1; // the oldest that a member is in; -1 none
-  int64_t age_ns = -1;        // how long the first member has been in it; -1 not known
-  int32_t missing = 0;        // members with data that have not issued it
-  int32_t mismatch = -1;      // first of the facts' mismatches on it
+  int64_t in_flight_seq = -1;  // the oldest that a member is in; -1 none
+  int64_t age_ns = -1;         // how long the first member has been in it; -1 not known
+  int32_t missing = 0;         // members with data that have not issued it
+  int32_t mismatch = -1;       // first of the facts' mismatches on it
 };
 
 struct InFlightOp {
   int32_t row = 0;
   int32_t comm = -1;
-  int64_t record = 0;         // place among the rank's operations
+  int64_t record = 0;  // place among the rank's operations
   int64_t seq = -1;
   int64_t age_ns = -1;
-  int32_t missing = -1;       // members with data that have not issued it; -1 does not apply
+  int32_t missing = -1;  // members with data that have not issued it; -1 does not apply
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
-  bool oldest = false;        // of its rank's
-  int32_t waits = -1;         // into the texts of whom it waits for; -1: made when it is asked for
+  bool oldest = false;  // of its rank's
+  int32_t waits = -1;   // into the texts of whom it waits for; -1: made when it is asked for
 };
 
 // Immutable, shared between the views of a document.
 class IncidentColumns {
  public:
-  // Any thread; about 0.2 s for 24,576 ranks of 2,048 records. Asked for again while the document lives, it is the same one.
-  // Null when *cancel turned true.
-  static std::shared_ptr<const IncidentColumns> Of(const DocumentPtr& document, const std::atomic<bool>* cancel = nullptr);
+  // Any thread; about 0.2 s for 24,576 ranks of 2,048 records. Asked for again while the document lives, it is the same
+  // one. Null when *cancel turned true.
+  static std::shared_ptr<const IncidentColumns> Of(const DocumentPtr& document,
+                                                   const std::atomic<bool>* cancel = nullptr);
 
   const std::vector<CommSummary>& comms() const { return comms_; }
   // By rank, the oldest of a rank first; at most kMostInFlight or four a rank.
@@ -70,7 +71,7 @@ class IncidentColumns {
   bool BuildInFlight(const Document& document, const std::atomic<bool>* cancel);
 
   std::vector<CommSummary> comms_;
-  std::vector<uint64_t> first_member_;   // by communicator, and the end
+  std::vector<uint64_t> first_member_;  // by communicator, and the end
   std::vector<CommMember> members_;
   std::vector<InFlightOp> in_flight_;
   std::vector<int32_t> in_flight_of_;

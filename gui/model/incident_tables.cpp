@@ -12,13 +12,20 @@ namespace {
 constexpr int64_t kNoNumber = INT64_MIN;
 constexpr int kListColumns = 60;
 
-QString Seq(int64_t seq) { return seq == kUnknown ? QString() : seq == kNone ? QString("none") : QString("#%1").arg(seq); }
-int64_t SeqNumber(int64_t seq) { return seq == kUnknown ? kNoNumber : seq; }
-QString Age(int64_t ns) { return ns < 0 ? QString() : QString::fromStdString(lockstep::DurationText(ns)); }
+QString Seq(int64_t seq) {
+  return seq == kUnknown ? QString() : seq == kNone ? QString("none") : QString("#%1").arg(seq);
+}
+int64_t SeqNumber(int64_t seq) {
+  return seq == kUnknown ? kNoNumber : seq;
+}
+QString Age(int64_t ns) {
+  return ns < 0 ? QString() : QString::fromStdString(lockstep::DurationText(ns));
+}
 
 class Rows : public TableRows {
  public:
-  Rows(DocumentPtr document, std::shared_ptr<const IncidentColumns> columns) : document_(std::move(document)), columns_(std::move(columns)) {}
+  Rows(DocumentPtr document, std::shared_ptr<const IncidentColumns> columns)
+      : document_(std::move(document)), columns_(std::move(columns)) {}
 
  protected:
   const Document& document() const { return *document_; }
@@ -48,35 +55,56 @@ class CommRows : public Rows {
     const IndexComm& comm = document().index().comms()[static_cast<size_t>(row)];
     const CommSummary& is = columns().comms()[static_cast<size_t>(row)];
     switch (column) {
-      case kName: return Plain(document().CommName(row), 120);
-      case kId: return Plain(document().index().text(comm.id), 120);
-      case kSize: return QString::number(comm.size);
-      case kSeq: return is.in_flight_seq < 0 ? QString() : Seq(is.in_flight_seq);
-      case kMin: return Seq(is.min_completed);
-      case kMedian: return Seq(is.median_completed);
-      case kMax: return Seq(is.max_completed);
-      case kMissing: return is.in_flight_seq < 0 ? QString() : QString::number(is.missing);
+      case kName:
+        return Plain(document().CommName(row), 120);
+      case kId:
+        return Plain(document().index().text(comm.id), 120);
+      case kSize:
+        return QString::number(comm.size);
+      case kSeq:
+        return is.in_flight_seq < 0 ? QString() : Seq(is.in_flight_seq);
+      case kMin:
+        return Seq(is.min_completed);
+      case kMedian:
+        return Seq(is.median_completed);
+      case kMax:
+        return Seq(is.max_completed);
+      case kMissing:
+        return is.in_flight_seq < 0 ? QString() : QString::number(is.missing);
       case kMissingRanks: {
-        QString text = is.missing == 0 ? QString() : columns().Missing(document(), row, is.in_flight_seq).Text(kListColumns);
-        if (comm.size > is.with_data) text += QString("%1%2 without data").arg(text.isEmpty() ? "" : "; ").arg(comm.size - is.with_data);
+        QString text =
+            is.missing == 0 ? QString() : columns().Missing(document(), row, is.in_flight_seq).Text(kListColumns);
+        if (comm.size > is.with_data)
+          text += QString("%1%2 without data").arg(text.isEmpty() ? "" : "; ").arg(comm.size - is.with_data);
         return text;
       }
-      case kMismatch: return is.mismatch < 0 ? QString() : Plain(facts().mismatches(is.mismatch).field(), 40);
-      case kAge: return Age(is.age_ns);
-      default: return {};
+      case kMismatch:
+        return is.mismatch < 0 ? QString() : Plain(facts().mismatches(is.mismatch).field(), 40);
+      case kAge:
+        return Age(is.age_ns);
+      default:
+        return {};
     }
   }
   int64_t Number(int row, int column) const override {
     const CommSummary& is = columns().comms()[static_cast<size_t>(row)];
     switch (column) {
-      case kSize: return document().index().comms()[static_cast<size_t>(row)].size;
-      case kSeq: return is.in_flight_seq < 0 ? kNoNumber : is.in_flight_seq;
-      case kMin: return SeqNumber(is.min_completed);
-      case kMedian: return SeqNumber(is.median_completed);
-      case kMax: return SeqNumber(is.max_completed);
-      case kMissing: return is.in_flight_seq < 0 ? kNoNumber : is.missing;
-      case kAge: return is.age_ns < 0 ? kNoNumber : is.age_ns;
-      default: return kNoNumber;
+      case kSize:
+        return document().index().comms()[static_cast<size_t>(row)].size;
+      case kSeq:
+        return is.in_flight_seq < 0 ? kNoNumber : is.in_flight_seq;
+      case kMin:
+        return SeqNumber(is.min_completed);
+      case kMedian:
+        return SeqNumber(is.median_completed);
+      case kMax:
+        return SeqNumber(is.max_completed);
+      case kMissing:
+        return is.in_flight_seq < 0 ? kNoNumber : is.missing;
+      case kAge:
+        return is.age_ns < 0 ? kNoNumber : is.age_ns;
+      default:
+        return kNoNumber;
     }
   }
   ViewState Mark(int row) const override {
@@ -102,14 +130,16 @@ class CommRows : public Rows {
   bool Shows(int row, const Selection& selection) const override { return selection.comm == row; }
   bool Among(int row, const RankIntervals& ranks) const override {
     const auto members = columns().Members(row);
-    return std::any_of(members.begin(), members.end(), [&](const CommMember& member) { return ranks.Contains(document().RankAt(member.row)); });
+    return std::any_of(members.begin(), members.end(),
+                       [&](const CommMember& member) { return ranks.Contains(document().RankAt(member.row)); });
   }
 };
 
 class RankRows : public Rows {
  public:
   enum Column { kRank, kHost, kGpu, kClass, kState, kLag, kInFlight, kStage, kPid, kLost, kClock, kFile };
-  RankRows(DocumentPtr document, std::shared_ptr<const IncidentColumns> columns) : Rows(std::move(document), std::move(columns)) {
+  RankRows(DocumentPtr document, std::shared_ptr<const IncidentColumns> columns)
+      : Rows(std::move(document), std::move(columns)) {
     RankIntervals missing;
     for (const RankRuns& runs : facts().missing()) missing = missing.Union(RankIntervals::Of(runs));
     missing_ = missing.Ranks(kMostMissing);
@@ -119,24 +149,40 @@ class RankRows : public Rows {
   int count() const override { return document().rank_count() + static_cast<int>(missing_.size()); }
   QString Text(int row, int column) const override {
     if (row >= document().rank_count()) {
-      return column == kRank ? QString::number(RankOf(row)) : column == kState || column == kClass ? QString("no data") : QString();
+      return column == kRank                        ? QString::number(RankOf(row))
+             : column == kState || column == kClass ? QString("no data")
+                                                    : QString();
     }
     const IndexRank& rank = document().index().ranks()[static_cast<size_t>(row)];
     const RankFacts* known = row < facts().ranks_size() ? &facts().ranks(row) : nullptr;
     switch (column) {
-      case kRank: return QString::number(rank.rank);
-      case kHost: return Plain(document().HostAt(row), 80);
-      case kGpu: return rank.gpu < 0 ? QString() : QString::number(rank.gpu);
-      case kPid: return rank.pid == 0 ? QString() : QString::number(rank.pid);
-      case kState: return known == nullptr ? QString() : Plain(known->state(), 200);
-      case kClass: return WaitClassWord(document(), row);
-      case kLag: return known == nullptr ? QString() : QString::number(known->lag());
-      case kInFlight: return QString::number(columns().InFlightOf(row));
-      case kStage: return known == nullptr || known->stage() < 0 ? QString() : QString::number(known->stage());
-      case kLost: return known == nullptr ? QString() : QString::number(known->records_lost());
-      case kClock: return known == nullptr || known->clock_uncertainty_ns() < 0 ? QString("not aligned") : "+- " + Age(known->clock_uncertainty_ns());
-      case kFile: return known == nullptr ? QString() : Plain(known->path(), 300);
-      default: return {};
+      case kRank:
+        return QString::number(rank.rank);
+      case kHost:
+        return Plain(document().HostAt(row), 80);
+      case kGpu:
+        return rank.gpu < 0 ? QString() : QString::number(rank.gpu);
+      case kPid:
+        return rank.pid == 0 ? QString() : QString::number(rank.pid);
+      case kState:
+        return known == nullptr ? QString() : Plain(known->state(), 200);
+      case kClass:
+        return WaitClassWord(document(), row);
+      case kLag:
+        return known == nullptr ? QString() : QString::number(known->lag());
+      case kInFlight:
+        return QString::number(columns().InFlightOf(row));
+      case kStage:
+        return known == nullptr || known->stage() < 0 ? QString() : QString::number(known->stage());
+      case kLost:
+        return known == nullptr ? QString() : QString::number(known->records_lost());
+      case kClock:
+        return known == nullptr || known->clock_uncertainty_ns() < 0 ? QString("not aligned")
+                                                                     : "+- " + Age(known->clock_uncertainty_ns());
+      case kFile:
+        return known == nullptr ? QString() : Plain(known->path(), 300);
+      default:
+        return {};
     }
   }
   int64_t Number(int row, int column) const override {
@@ -144,20 +190,33 @@ class RankRows : public Rows {
     const IndexRank& rank = document().index().ranks()[static_cast<size_t>(row)];
     const RankFacts* known = row < facts().ranks_size() ? &facts().ranks(row) : nullptr;
     switch (column) {
-      case kRank: return rank.rank;
-      case kGpu: return rank.gpu < 0 ? kNoNumber : rank.gpu;
-      case kPid: return rank.pid;
-      case kInFlight: return columns().InFlightOf(row);
-      case kLag: return known == nullptr ? kNoNumber : known->lag();
-      case kStage: return known == nullptr || known->stage() < 0 ? kNoNumber : known->stage();
-      case kLost: return known == nullptr ? kNoNumber : static_cast<int64_t>(std::min<uint64_t>(known->records_lost(), INT64_MAX));
-      case kClock: return known == nullptr || known->clock_uncertainty_ns() < 0 ? kNoNumber : known->clock_uncertainty_ns();
+      case kRank:
+        return rank.rank;
+      case kGpu:
+        return rank.gpu < 0 ? kNoNumber : rank.gpu;
+      case kPid:
+        return rank.pid;
+      case kInFlight:
+        return columns().InFlightOf(row);
+      case kLag:
+        return known == nullptr ? kNoNumber : known->lag();
+      case kStage:
+        return known == nullptr || known->stage() < 0 ? kNoNumber : known->stage();
+      case kLost:
+        return known == nullptr ? kNoNumber
+                                : static_cast<int64_t>(std::min<uint64_t>(known->records_lost(), INT64_MAX));
+      case kClock:
+        return known == nullptr || known->clock_uncertainty_ns() < 0 ? kNoNumber : known->clock_uncertainty_ns();
       // The worst first when it goes down.
-      case kClass: return static_cast<int64_t>(Mark(row));
-      default: return kNoNumber;
+      case kClass:
+        return static_cast<int64_t>(Mark(row));
+      default:
+        return kNoNumber;
     }
   }
-  ViewState Mark(int row) const override { return row >= document().rank_count() ? ViewState::kNoData : columns().MarkOf(row); }
+  ViewState Mark(int row) const override {
+    return row >= document().rank_count() ? ViewState::kNoData : columns().MarkOf(row);
+  }
   Selection Select(std::span<const int> rows) const override {
     Selection selection;
     std::vector<int32_t> ranks;
@@ -167,12 +226,15 @@ class RankRows : public Rows {
   }
   bool Shows(int row, const Selection& selection) const override { return selection.ranks.Contains(RankOf(row)); }
   bool Among(int row, const RankIntervals& ranks) const override { return ranks.Contains(RankOf(row)); }
-  QString note() const override { return left_out_ > 0 ? QString("%1 more ranks without data").arg(left_out_) : QString(); }
+  QString note() const override {
+    return left_out_ > 0 ? QString("%1 more ranks without data").arg(left_out_) : QString();
+  }
 
  private:
   static constexpr size_t kMostMissing = 100'000;
   int32_t RankOf(int row) const {
-    return row < document().rank_count() ? document().RankAt(row) : missing_[static_cast<size_t>(row - document().rank_count())];
+    return row < document().rank_count() ? document().RankAt(row)
+                                         : missing_[static_cast<size_t>(row - document().rank_count())];
   }
   std::vector<int32_t> missing_;
   int64_t left_out_ = 0;
@@ -187,10 +249,14 @@ class MismatchRows : public Rows {
   QString Text(int row, int column) const override {
     const CallMismatch& mismatch = facts().mismatches(row);
     switch (column) {
-      case kComm: return Plain(document().CommName(mismatch.comm()), 120);
-      case kSeq: return mismatch.sequence() < 0 ? QString() : Seq(mismatch.sequence());
-      case kField: return Plain(mismatch.field(), 40);
-      case kOdd: return Odd(mismatch).Text(kListColumns);
+      case kComm:
+        return Plain(document().CommName(mismatch.comm()), 120);
+      case kSeq:
+        return mismatch.sequence() < 0 ? QString() : Seq(mismatch.sequence());
+      case kField:
+        return Plain(mismatch.field(), 40);
+      case kOdd:
+        return Odd(mismatch).Text(kListColumns);
       case kGroups: {
         QStringList groups;
         for (const CallMismatch::Group& group : mismatch.groups()) {
@@ -199,14 +265,18 @@ class MismatchRows : public Rows {
             break;
           }
           const RankIntervals ranks = RankIntervals::Of(group.ranks());
-          groups.append(QString(ranks.size() == 1 ? "%1 on rank %2" : "%1 on ranks %2").arg(Plain(group.value(), 60), ranks.Text(24)));
+          groups.append(QString(ranks.size() == 1 ? "%1 on rank %2" : "%1 on ranks %2")
+                            .arg(Plain(group.value(), 60), ranks.Text(24)));
         }
         return groups.join("; ");
       }
-      default: return {};
+      default:
+        return {};
     }
   }
-  int64_t Number(int row, int column) const override { return column == kSeq ? facts().mismatches(row).sequence() : kNoNumber; }
+  int64_t Number(int row, int column) const override {
+    return column == kSeq ? facts().mismatches(row).sequence() : kNoNumber;
+  }
   ViewState Mark(int) const override { return ViewState::kMismatch; }
   Selection Select(std::span<const int> rows) const override {
     Selection selection;
@@ -220,7 +290,8 @@ class MismatchRows : public Rows {
   bool Shows(int row, const Selection& selection) const override {
     const CallMismatch& mismatch = facts().mismatches(row);
     return selection.comm >= 0 && selection.comm == mismatch.comm() &&
-           (selection.seq_first < 0 || (selection.seq_first <= mismatch.sequence() && mismatch.sequence() <= selection.seq_last));
+           (selection.seq_first < 0 ||
+            (selection.seq_first <= mismatch.sequence() && mismatch.sequence() <= selection.seq_last));
   }
   bool Among(int row, const RankIntervals& ranks) const override {
     for (const CallMismatch::Group& group : facts().mismatches(row).groups()) {
@@ -234,7 +305,8 @@ class MismatchRows : public Rows {
   // Whoever differs from the reference, or from the largest group.
   static RankIntervals Odd(const CallMismatch& mismatch) {
     const auto& groups = mismatch.groups();
-    auto reference = std::find_if(groups.begin(), groups.end(), [](const CallMismatch::Group& group) { return group.reference(); });
+    auto reference =
+        std::find_if(groups.begin(), groups.end(), [](const CallMismatch::Group& group) { return group.reference(); });
     if (reference == groups.end()) reference = groups.begin();
     RankIntervals odd;
     for (auto group = groups.begin(); group != groups.end(); ++group) {
@@ -253,29 +325,43 @@ class InFlightRows : public Rows {
   QString Text(int row, int column) const override {
     const InFlightOp& op = At(row);
     switch (column) {
-      case kRank: return QString::number(document().RankAt(op.row));
-      case kOperation: return OpWords(document(), op.kind, op.seq, op.comm);
-      case kSince: return Age(op.age_ns);
-      case kWaits: return columns().WaitsFor(document(), static_cast<size_t>(row));
-      case kMissing: return op.missing < 0 ? QString() : QString::number(op.missing);
-      case kState: return OpStateWord(op.state);
-      case kHost: return Plain(document().HostAt(op.row), 80);
-      default: return {};
+      case kRank:
+        return QString::number(document().RankAt(op.row));
+      case kOperation:
+        return OpWords(document(), op.kind, op.seq, op.comm);
+      case kSince:
+        return Age(op.age_ns);
+      case kWaits:
+        return columns().WaitsFor(document(), static_cast<size_t>(row));
+      case kMissing:
+        return op.missing < 0 ? QString() : QString::number(op.missing);
+      case kState:
+        return OpStateWord(op.state);
+      case kHost:
+        return Plain(document().HostAt(op.row), 80);
+      default:
+        return {};
     }
   }
   int64_t Number(int row, int column) const override {
     const InFlightOp& op = At(row);
     switch (column) {
-      case kRank: return document().RankAt(op.row);
-      case kSince: return op.age_ns < 0 ? kNoNumber : op.age_ns;
-      case kMissing: return op.missing < 0 ? kNoNumber : op.missing;
-      default: return kNoNumber;
+      case kRank:
+        return document().RankAt(op.row);
+      case kSince:
+        return op.age_ns < 0 ? kNoNumber : op.age_ns;
+      case kMissing:
+        return op.missing < 0 ? kNoNumber : op.missing;
+      default:
+        return kNoNumber;
     }
   }
   ViewState Mark(int row) const override {
     const InFlightOp& op = At(row);
     if (op.missing > 0) return ViewState::kWaiting;
-    return op.state == OpState::kStarted ? ViewState::kStarted : op.state == OpState::kUnknown ? ViewState::kIssued : ViewState::kEnqueued;
+    return op.state == OpState::kStarted   ? ViewState::kStarted
+           : op.state == OpState::kUnknown ? ViewState::kIssued
+                                           : ViewState::kEnqueued;
   }
   Selection Select(std::span<const int> rows) const override {
     Selection selection;
@@ -292,13 +378,18 @@ class InFlightRows : public Rows {
   }
   bool Shows(int row, const Selection& selection) const override {
     const InFlightOp& op = At(row);
-    if (selection.record >= 0) return selection.record == op.record && selection.record_rank == document().RankAt(op.row);
+    if (selection.record >= 0)
+      return selection.record == op.record && selection.record_rank == document().RankAt(op.row);
     if (!selection.ranks.empty() && !selection.ranks.Contains(document().RankAt(op.row))) return false;
     if (selection.comm >= 0 && selection.comm != op.comm) return false;
-    if (selection.comm >= 0 && selection.seq_first >= 0 && (op.seq < selection.seq_first || op.seq > selection.seq_last)) return false;
+    if (selection.comm >= 0 && selection.seq_first >= 0 &&
+        (op.seq < selection.seq_first || op.seq > selection.seq_last))
+      return false;
     return !selection.ranks.empty() || selection.comm >= 0;
   }
-  bool Among(int row, const RankIntervals& ranks) const override { return ranks.Contains(document().RankAt(At(row).row)); }
+  bool Among(int row, const RankIntervals& ranks) const override {
+    return ranks.Contains(document().RankAt(At(row).row));
+  }
   QString note() const override {
     const int64_t more = columns().in_flight_total() - count();
     return more > 0 ? QString("%1 younger ones of the same ranks are left out").arg(more) : QString();
@@ -314,7 +405,8 @@ TableKind CommTable() {
   return {"Communicators",
           "Progress of every communicator: what is in flight, who is missing",
           {{"Communicator", "The name people use, or the identity where there is none", false, 16},
-           {"Oldest in flight", "How long the first member has been in the oldest collective that is not completed", true, 13},
+           {"Oldest in flight", "How long the first member has been in the oldest collective that is not completed",
+            true, 13},
            {"In flight", "Sequence number of the oldest collective that a member is in", true, 9},
            {"Missing", "Members with data that have not enqueued it", true, 8},
            {"Missing ranks", "Who they are, and how many members there is no data of", false, 24},
@@ -324,7 +416,10 @@ TableKind CommTable() {
            {"Max", "Completed collectives: the member that is furthest ahead", true, 8},
            {"Size", "Members", true, 6},
            {"Identity", "The job-wide identity", false, 18}},
-          Maker<CommRows>(), CommRows::kAge, Qt::DescendingOrder, true};
+          Maker<CommRows>(),
+          CommRows::kAge,
+          Qt::DescendingOrder,
+          true};
 }
 
 TableKind RankTable() {
@@ -342,7 +437,10 @@ TableKind RankTable() {
            {"Lost", "Records that were dropped while recording", true, 7},
            {"Clock", "By how much its times may be off against other hosts'", true, 11},
            {"File", "Where its data came from", false, 30}},
-          Maker<RankRows>(), RankRows::kClass, Qt::DescendingOrder, false};
+          Maker<RankRows>(),
+          RankRows::kClass,
+          Qt::DescendingOrder,
+          false};
 }
 
 TableKind MismatchTable() {
@@ -353,7 +451,10 @@ TableKind MismatchTable() {
            {"Field", "In what the calls differ", false, 10},
            {"Odd ranks", "Those that differ from the reference or from most", false, 20},
            {"Groups", "What which ranks passed, most ranks first", false, 60}},
-          Maker<MismatchRows>(), MismatchRows::kComm, Qt::AscendingOrder, true};
+          Maker<MismatchRows>(),
+          MismatchRows::kComm,
+          Qt::AscendingOrder,
+          true};
 }
 
 TableKind InFlightTable() {
@@ -366,7 +467,10 @@ TableKind InFlightTable() {
            {"Missing", "Members with data that have not enqueued it", true, 8},
            {"State", "How far it came", false, 14},
            {"Host", "Host name", false, 12}},
-          Maker<InFlightRows>(), InFlightRows::kSince, Qt::DescendingOrder, false};
+          Maker<InFlightRows>(),
+          InFlightRows::kSince,
+          Qt::DescendingOrder,
+          false};
 }
 
 }  // namespace lockstep::gui

@@ -7,17 +7,17 @@
 namespace lockstep::gui {
 
 struct TableKind {
-  const char* name;             // "Communicators"
+  const char* name;  // "Communicators"
   const char* explains;
   std::vector<TableColumn> columns;
   TableModel::Make make;
   int sort_column;
   Qt::SortOrder sort_order;
-  bool one_row;                 // a selection is one row at a time
+  bool one_row;  // a selection is one row at a time
 };
 
 TableKind CommTable();
-TableKind RankTable();          // ranks without data have rows too
+TableKind RankTable();  // ranks without data have rows too
 TableKind MismatchTable();
 TableKind InFlightTable();
 

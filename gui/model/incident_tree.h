@@ -15,8 +15,8 @@
 
 namespace lockstep::gui {
 
-// Nothing is kept per node: an index holds its level and its parent's number. Children are there once they are fetched, level by
-// level. Lives on the window's thread.
+// Nothing is kept per node: an index holds its level and its parent's number. Children are there once they are fetched,
+// level by level. Lives on the window's thread.
 class IncidentTree : public QAbstractItemModel {
   Q_OBJECT
 
@@ -25,16 +25,17 @@ class IncidentTree : public QAbstractItemModel {
   enum Role { kMark = Qt::UserRole };
   struct Node {
     Level level = Level::kRoot;
-    int32_t host = -1;   // of kHost and kRank
-    int32_t comm = -1;   // of kComm and kMember
-    int32_t rank = -1;   // global; of kRank and kMember, -1 a member that is not known
+    int32_t host = -1;  // of kHost and kRank
+    int32_t comm = -1;  // of kComm and kMember
+    int32_t rank = -1;  // global; of kRank and kMember, -1 a member that is not known
   };
 
   explicit IncidentTree(QObject* parent = nullptr);
   ~IncidentTree() override;
 
   void SetDocument(DocumentPtr document);
-  // Words that all must match: a number a rank, anything else part of a host's or communicator's name, whatever the case.
+  // Words that all must match: a number a rank, anything else part of a host's or communicator's name, whatever the
+  // case.
   void SetFilter(const QString& words, bool limited, const RankIntervals& among);
   bool Idle() const { return !work_.busy(); }
 
@@ -60,8 +61,8 @@ class IncidentTree : public QAbstractItemModel {
   void Settled();
 
  private:
-  struct Nodes;   // of the document
-  struct Shown;   // what of them the filter leaves
+  struct Nodes;  // of the document
+  struct Shown;  // what of them the filter leaves
   void Work();
   int Children(Level level, int32_t parent) const;
   int32_t MemberAt(int32_t comm, int row) const;
@@ -74,7 +75,7 @@ class IncidentTree : public QAbstractItemModel {
   DocumentPtr shown_document_;
   std::shared_ptr<const Nodes> nodes_;
   std::shared_ptr<const Shown> shown_;
-  std::vector<bool> fetched_hosts_, fetched_comms_;   // by number
+  std::vector<bool> fetched_hosts_, fetched_comms_;  // by number
   QString words_;
   bool limited_ = false;
   RankIntervals among_;

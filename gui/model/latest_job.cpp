@@ -3,7 +3,6 @@
 #include <QMetaObject>
 #include <QThreadPool>
 
-
 #include <mutex>
 #include <utility>
 
@@ -13,7 +12,7 @@ namespace lockstep::gui {
 
 struct LatestJob::Job {
   std::atomic<bool> cancel = false;
-  std::mutex mutex;             // held while the result is posted, so that the context is alive then
+  std::mutex mutex;  // held while the result is posted, so that the context is alive then
   QObject* context = nullptr;
 };
 

@@ -19,8 +19,8 @@ class LatestJob {
   LatestJob(const LatestJob&) = delete;
   LatestJob& operator=(const LatestJob&) = delete;
 
-  // Runs work(cancel) on a pool thread and what it returns on the thread of `context`, unless Start or Cancel came in between.
-  // `work` touches nothing but what it captured by value. Where `context` dies first nothing is run.
+  // Runs work(cancel) on a pool thread and what it returns on the thread of `context`, unless Start or Cancel came in
+  // between. `work` touches nothing but what it captured by value. Where `context` dies first nothing is run.
   void Start(QObject* context, std::function<Finish(const std::atomic<bool>& cancel)> work);
   // Does not wait.
   void Cancel();

@@ -23,37 +23,47 @@ namespace {
 
 constexpr int kTellEveryMs = 40;
 constexpr char kWhatToOpen[] =
-    ". Open an incident folder, .lsd dumps, ring files of dead processes or PyTorch Flight Recorder dumps; `lockstep analyze PATH` tells more.";
+    ". Open an incident folder, .lsd dumps, ring files of dead processes or PyTorch Flight Recorder dumps; `lockstep "
+    "analyze PATH` tells more.";
 constexpr int kOpening = ViewIndexProgress::kWriting + 1;
 
-QString Text(std::string_view text) { return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size())); }
+QString Text(std::string_view text) {
+  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
+}
 
 QString PhaseText(int phase) {
   switch (phase) {
-    case ViewIndexProgress::kFinding: return "Finding files";
-    case ViewIndexProgress::kReading: return "Reading ranks";
-    case ViewIndexProgress::kAnalysing: return "Analysing";
-    case ViewIndexProgress::kWriting: return "Writing the index";
-    default: return "Opening";
+    case ViewIndexProgress::kFinding:
+      return "Finding files";
+    case ViewIndexProgress::kReading:
+      return "Reading ranks";
+    case ViewIndexProgress::kAnalysing:
+      return "Analysing";
+    case ViewIndexProgress::kWriting:
+      return "Writing the index";
+    default:
+      return "Opening";
   }
 }
 
-QString ProblemText(const std::string& path, const std::string& text) { return Text(path.empty() ? text : path + ": " + text); }
+QString ProblemText(const std::string& path, const std::string& text) {
+  return Text(path.empty() ? text : path + ": " + text);
+}
 
 }  // namespace
 
-// One load, owned by both threads. A file that cannot be read on (a dead network mount) keeps its thread; the window goes on
-// without it.
+// One load, owned by both threads. A file that cannot be read on (a dead network mount) keeps its thread; the window
+// goes on without it.
 struct Load {
   ViewIndexProgress progress;
   std::mutex mutex;
   std::condition_variable ended;
-  Loader* owner = nullptr;   // guarded by mutex; null: nobody wants the result
-  bool done = false;         // guarded by mutex
+  Loader* owner = nullptr;  // guarded by mutex; null: nobody wants the result
+  bool done = false;        // guarded by mutex
 };
 
 struct Loader::Impl {
-  std::shared_ptr<Load> load;   // null: none
+  std::shared_ptr<Load> load;  // null: none
   QTimer* timer = nullptr;
   int told_phase = -1;
   int64_t told_done = -1;
@@ -115,7 +125,7 @@ Result Work(const std::shared_ptr<Load>& load, const std::vector<std::string>& p
   load->progress.phase = kOpening;
   result.made = index->made;
   result.document = Document::Open(index->path, paths);
-  if (index->temporary) unlink(index->path.c_str());   // the mapping outlives the name
+  if (index->temporary) unlink(index->path.c_str());  // the mapping outlives the name
   return result;
 }
 
@@ -136,7 +146,9 @@ Loader::~Loader() {
   load->ended.wait_for(lock, std::chrono::seconds(2), [&] { return load->done; });
 }
 
-bool Loader::loading() const { return impl_->load != nullptr; }
+bool Loader::loading() const {
+  return impl_->load != nullptr;
+}
 
 void Loader::Cancel() {
   if (impl_->load == nullptr) return;
@@ -170,7 +182,7 @@ void Loader::Open(const QStringList& names) {
     Result result;
     try {
       result = Work(load, paths, options);
-    } catch (const std::exception& error) {   // out of memory
+    } catch (const std::exception& error) {  // out of memory
       result.document = absl::ResourceExhaustedError(std::string("not enough memory to open this: ") + error.what());
     }
     Post(load, [this, load, result] {
@@ -183,7 +195,8 @@ void Loader::Open(const QStringList& names) {
         return;
       }
       if (!result.made) {
-        for (const DataProblem& problem : (*result.document)->verdict().problems()) Q_EMIT Problem(ProblemText(problem.path(), problem.text()));
+        for (const DataProblem& problem : (*result.document)->verdict().problems())
+          Q_EMIT Problem(ProblemText(problem.path(), problem.text()));
       }
       Q_EMIT Opened(*result.document);
     });

@@ -18,7 +18,7 @@ class Loader : public QObject {
 
  public:
   explicit Loader(QObject* parent = nullptr);
-  ~Loader() override;   // cancels; a thread that reads ends by itself and tells nobody
+  ~Loader() override;  // cancels; a thread that reads ends by itself and tells nobody
 
   void Open(const QStringList& paths);
   // No Opened or Failed follows; Cancelled does, within 100 ms even where a file is being read.
@@ -26,7 +26,8 @@ class Loader : public QObject {
   bool loading() const;
 
  Q_SIGNALS:
-  // "Finding files", "Reading ranks", "Analysing", "Writing the index", "Opening": fraction 0..1, or -1 where it is not known.
+  // "Finding files", "Reading ranks", "Analysing", "Writing the index", "Opening": fraction 0..1, or -1 where it is not
+  // known.
   void Progress(const QString& phase, double fraction, qint64 done, qint64 total);
   // Before everything is there: the same incident with what is known so far; views show it and take the next one.
   void Partial(lockstep::gui::DocumentPtr document);

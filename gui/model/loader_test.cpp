@@ -14,9 +14,9 @@
 #include <fstream>
 #include <functional>
 
-#include "analyzer/testing/job.h"
-#include "analyzer/formats/lsi/reader.h"
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/formats/lsi/reader.h"
+#include "analyzer/testing/job.h"
 
 namespace lockstep::gui {
 namespace {
@@ -35,9 +35,7 @@ struct Heard {
       if (phases.isEmpty() || phases.back() != phase) phases << phase;
       fractions.push_back(fraction);
     });
-    beat.callOnTimeout([this] {
-      longest = std::max(longest, since.restart());
-    });
+    beat.callOnTimeout([this] { longest = std::max(longest, since.restart()); });
     since.start();
     beat.start(1);
   }
@@ -56,7 +54,8 @@ struct Heard {
 bool WaitFor(const std::function<bool()>& what) {
   QElapsedTimer timer;
   timer.start();
-  while (!what() && timer.elapsed() < 60'000) QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
+  while (!what() && timer.elapsed() < 60'000)
+    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
   return what();
 }
 
@@ -83,11 +82,14 @@ class LoaderTest : public ::testing::Test {
     job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
     const Bundle bundle = job.Run();
     // What the collector knew counts as it does for the command line.
-    std::ofstream(folder_ / "incident" / "manifest.json") << R"({"format":1,"ranks_expected":8,"known_stalled":true,"stalled_ns":600000000000})";
+    std::ofstream(folder_ / "incident" / "manifest.json")
+        << R"({"format":1,"ranks_expected":8,"known_stalled":true,"stalled_ns":600000000000})";
     for (size_t first = 0; first < 8; first += 2) {
       DumpHeader header;
       header.set_host("h" + std::to_string(first));
-      ASSERT_TRUE(WriteLsd(bundle, {first, first + 1}, header, (folder_ / "incident" / ("h" + std::to_string(first) + ".lsd")).string()).ok());
+      ASSERT_TRUE(WriteLsd(bundle, {first, first + 1}, header,
+                           (folder_ / "incident" / ("h" + std::to_string(first) + ".lsd")).string())
+                      .ok());
     }
   }
 
@@ -189,7 +191,7 @@ TEST_F(LoaderTest, CancelsAtOnceWhereverItIs) {
     QElapsedTimer timer;
     timer.start();
     WaitFor([&] { return heard.ended() || timer.elapsed() * 100 >= usual * percent; });
-    if (heard.ended()) continue;   // faster than the time before
+    if (heard.ended()) continue;  // faster than the time before
     QElapsedTimer cancel;
     cancel.start();
     loader.Cancel();
@@ -215,10 +217,12 @@ TEST_F(LoaderTest, AnotherOpenReplacesTheFirst) {
   ASSERT_NE(heard.opened, nullptr);
 }
 
-// Several files, or a folder that takes no index: the cache, private; where that is not to be had, a file that goes away.
+// Several files, or a folder that takes no index: the cache, private; where that is not to be had, a file that goes
+// away.
 TEST_F(LoaderTest, IndexesThatDoNotStandBesideTheirFilesAreCached) {
   WriteDumps();
-  const QStringList files{Incident() + "/h0.lsd", Incident() + "/h2.lsd", Incident() + "/h4.lsd", Incident() + "/h6.lsd"};
+  const QStringList files{Incident() + "/h0.lsd", Incident() + "/h2.lsd", Incident() + "/h4.lsd",
+                          Incident() + "/h6.lsd"};
   auto open = [&] {
     Loader loader;
     Heard heard(&loader);
@@ -231,7 +235,9 @@ TEST_F(LoaderTest, IndexesThatDoNotStandBesideTheirFilesAreCached) {
   struct stat info = {};
   ASSERT_EQ(stat((folder_ / "cache" / "lockstep").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700u);
-  auto count = [&] { return std::distance(fs::directory_iterator(folder_ / "cache" / "lockstep"), fs::directory_iterator{}); };
+  auto count = [&] {
+    return std::distance(fs::directory_iterator(folder_ / "cache" / "lockstep"), fs::directory_iterator{});
+  };
   EXPECT_EQ(count(), 1);
   EXPECT_EQ(open(), 8);
   EXPECT_EQ(count(), 1);

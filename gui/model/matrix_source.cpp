@@ -9,7 +9,8 @@
 namespace lockstep::gui {
 namespace {
 
-// One matrix that somebody shows or builds. Holds the document, so that its address is not used again while the slot lives.
+// One matrix that somebody shows or builds. Holds the document, so that its address is not used again while the slot
+// lives.
 struct Slot {
   std::mutex mutex;
   DocumentPtr document;
@@ -81,7 +82,8 @@ void TakeLags(MatrixData* data) {
 
 }  // namespace
 
-StateCounts CountStates(const MatrixData& data, int line_first, int line_last, int column_first, int column_last, const std::atomic<bool>* cancel) {
+StateCounts CountStates(const MatrixData& data, int line_first, int line_last, int column_first, int column_last,
+                        const std::atomic<bool>* cancel) {
   StateCounts counts{};
   const CellMatrix& cells = *data.cells;
   line_first = std::max(line_first, 0);
@@ -111,7 +113,8 @@ StateCounts CountStates(const MatrixData& data, int line_first, int line_last, i
 
 void MatrixSource::Want(DocumentPtr document, const Place& place) {
   auto rows_differ = [&] {
-    return place.matrix_mode != wanted_.matrix_mode || place.grouping != wanted_.grouping || place.filters.isEmpty() != wanted_.filters.isEmpty() ||
+    return place.matrix_mode != wanted_.matrix_mode || place.grouping != wanted_.grouping ||
+           place.filters.isEmpty() != wanted_.filters.isEmpty() ||
            (!place.filters.isEmpty() && place.filtered != wanted_.filtered) || place.pinned != wanted_.pinned ||
            (place.matrix_mode == MatrixMode::kCommunicator && place.matrix_comm != wanted_.matrix_comm);
   };
@@ -134,12 +137,14 @@ void MatrixSource::Want(DocumentPtr document, const Place& place) {
     {
       const std::scoped_lock lock(made->slot->mutex);
       if (made->slot->cells == nullptr) {
-        made->slot->cells = comm ? BuildCommMatrix(*document, place.matrix_comm, &cancel) : BuildJobMatrix(*document, &cancel);
+        made->slot->cells =
+            comm ? BuildCommMatrix(*document, place.matrix_comm, &cancel) : BuildJobMatrix(*document, &cancel);
       }
       made->cells = made->slot->cells;
     }
     if (made->cells == nullptr || cancel) return {};
-    made->order = BuildRowOrder(*document, *made->cells, place.grouping, place.filters.isEmpty() ? nullptr : &place.filtered, place.pinned);
+    made->order = BuildRowOrder(*document, *made->cells, place.grouping,
+                                place.filters.isEmpty() ? nullptr : &place.filtered, place.pinned);
     made->line_of_row = LineOfRow(made->order, made->cells->rows);
     if (cancel) return {};
     CountColumns(made.get());

@@ -20,13 +20,13 @@ struct MatrixData {
   DocumentPtr document;
   std::shared_ptr<const CellMatrix> cells;
   RowOrder order;
-  std::vector<int32_t> line_of_row;      // -1 filtered out
+  std::vector<int32_t> line_of_row;  // -1 filtered out
   // By column, over the rows of `order`: how many are done, in flight, at fault. The rest is not known or outside.
   struct Column {
     uint32_t done = 0, open = 0, fault = 0;
   };
   std::vector<Column> columns;
-  std::vector<int64_t> lag;              // by row of `cells`; -1 not known
+  std::vector<int64_t> lag;  // by row of `cells`; -1 not known
   int64_t most_lag = 0;
 
   int RankOfLine(int line) const { return cells->rank_of_row[order.rows[static_cast<size_t>(line)]]; }
@@ -34,7 +34,8 @@ struct MatrixData {
 using MatrixDataPtr = std::shared_ptr<const MatrixData>;
 
 using StateCounts = std::array<int64_t, static_cast<size_t>(ViewState::kCount)>;
-// Of the lines [line_first, line_last] and columns [column_first, column_last], cut to what there is. Null cancel: to the end.
+// Of the lines [line_first, line_last] and columns [column_first, column_last], cut to what there is. Null cancel: to
+// the end.
 StateCounts CountStates(const MatrixData& data, int line_first, int line_last, int column_first, int column_last,
                         const std::atomic<bool>* cancel = nullptr);
 
@@ -45,8 +46,8 @@ class MatrixSource : public QObject {
  public:
   explicit MatrixSource(QObject* parent = nullptr) : QObject(parent) {}
 
-  // Of the place: mode, communicator, grouping, filters, pinned ranks. Ready follows when the data differs from what is there,
-  // at once for null. The data shown before stays until then.
+  // Of the place: mode, communicator, grouping, filters, pinned ranks. Ready follows when the data differs from what is
+  // there, at once for null. The data shown before stays until then.
   void Want(DocumentPtr document, const Place& place);
   const MatrixDataPtr& data() const { return data_; }
   // What is there is what was wanted last.

@@ -1,5 +1,5 @@
-// Where the user is: what is selected, what part of each picture is shown, which ranks are filtered in. One for a window.
-// Views read and write it and never talk to each other; every change can be gone back on.
+// Where the user is: what is selected, what part of each picture is shown, which ranks are filtered in. One for a
+// window. Views read and write it and never talk to each other; every change can be gone back on.
 #ifndef LOCKSTEP_GUI_MODEL_NAVIGATOR_H_
 #define LOCKSTEP_GUI_MODEL_NAVIGATOR_H_
 
@@ -15,21 +15,21 @@
 
 namespace lockstep::gui {
 
-// Everything optional. Ranks are global ranks, `comm` an index into the document's communicators, times are job time: rank's
-// clock plus its offset, nanoseconds.
+// Everything optional. Ranks are global ranks, `comm` an index into the document's communicators, times are job time:
+// rank's clock plus its offset, nanoseconds.
 struct Selection {
   RankIntervals ranks;
   int32_t comm = -1;
-  int64_t seq_first = -1, seq_last = -1;   // of `comm`
-  int64_t time_begin = 0, time_end = -1;   // none where the end is before the begin
-  int32_t record_rank = -1;                // one operation: its rank,
-  int64_t record = -1;                     // and its place among that rank's operations, 0 the oldest
+  int64_t seq_first = -1, seq_last = -1;  // of `comm`
+  int64_t time_begin = 0, time_end = -1;  // none where the end is before the begin
+  int32_t record_rank = -1;               // one operation: its rank,
+  int64_t record = -1;                    // and its place among that rank's operations, 0 the oldest
   bool empty() const { return *this == Selection(); }
   bool operator==(const Selection&) const = default;
 };
 
-// Which part of a picture is shown, in the picture's own units (columns and rows of the matrix; nanoseconds and lanes of the
-// timeline). Nothing set (x1 <= x0): all of it.
+// Which part of a picture is shown, in the picture's own units (columns and rows of the matrix; nanoseconds and lanes
+// of the timeline). Nothing set (x1 <= x0): all of it.
 struct Viewport {
   double x0 = 0, x1 = 0, y0 = 0, y1 = 0;
   bool operator==(const Viewport&) const = default;
@@ -41,12 +41,12 @@ enum class RowGrouping : uint8_t { kRank, kHost, kStage, kCommunicator, kState }
 struct Place {
   Selection selection;
   MatrixMode matrix_mode = MatrixMode::kJob;
-  int32_t matrix_comm = -1;               // shown in communicator mode
+  int32_t matrix_comm = -1;  // shown in communicator mode
   RowGrouping grouping = RowGrouping::kRank;
   Viewport matrix, timeline;
-  QStringList filters;                    // queries that all must match (chips); as typed
-  RankIntervals filtered;                 // ranks that they leave; meaningless without filters
-  RankIntervals pinned;                   // stay at the top of pictures by rank
+  QStringList filters;     // queries that all must match (chips); as typed
+  RankIntervals filtered;  // ranks that they leave; meaningless without filters
+  RankIntervals pinned;    // stay at the top of pictures by rank
   bool operator==(const Place&) const = default;
 };
 
@@ -75,14 +75,14 @@ class Navigator : public QObject {
 
  Q_SIGNALS:
   void SelectionChanged();
-  void PlaceChanged();       // anything but the selection: mode, viewport, grouping, filters
+  void PlaceChanged();  // anything but the selection: mode, viewport, grouping, filters
   void HistoryChanged();
 
  private:
   void Show(Place place);
 
   Place place_;
-  std::vector<Place> back_, forward_;   // at most kMost each
+  std::vector<Place> back_, forward_;  // at most kMost each
   bool scrolling_ = false;
   static constexpr size_t kMost = 200;
 };

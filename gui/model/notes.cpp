@@ -18,19 +18,24 @@ namespace {
 constexpr int kVersion = 1;
 constexpr qint64 kMostBytes = 64 << 20;
 constexpr int kMostRuns = 100'000;
-constexpr double kExact = 9007199254740992.0;   // JSON numbers are doubles
+constexpr double kExact = 9007199254740992.0;  // JSON numbers are doubles
 
 // Times and numbers are kept as text: nanoseconds since 1970 do not fit a double.
-QString NumberText(int64_t value) { return QString::number(value); }
+QString NumberText(int64_t value) {
+  return QString::number(value);
+}
 
 int64_t Integer(const QJsonValue& value, int64_t otherwise) {
-  if (value.isDouble() && value.toDouble() >= -kExact && value.toDouble() <= kExact) return static_cast<int64_t>(value.toDouble());
+  if (value.isDouble() && value.toDouble() >= -kExact && value.toDouble() <= kExact)
+    return static_cast<int64_t>(value.toDouble());
   bool ok = false;
   const qlonglong number = value.toString().toLongLong(&ok);
   return ok ? number : otherwise;
 }
 
-int32_t Rank(int64_t value) { return value < 0 || value > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(value); }
+int32_t Rank(int64_t value) {
+  return value < 0 || value > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(value);
+}
 
 RankIntervals Ranks(const QJsonArray& array) {
   RankRuns runs;
@@ -69,10 +74,12 @@ Selection SelectionOfMark(const Document& document, const Mark& mark) {
   Selection out;
   out.ranks = mark.ranks;
   out.comm = CommByIdentity(document, mark.comm);
-  if (out.comm >= 0 && mark.seq_first >= 0 && mark.seq_last >= mark.seq_first) out.seq_first = mark.seq_first, out.seq_last = mark.seq_last;
+  if (out.comm >= 0 && mark.seq_first >= 0 && mark.seq_last >= mark.seq_first)
+    out.seq_first = mark.seq_first, out.seq_last = mark.seq_last;
   if (mark.time_end >= mark.time_begin) out.time_begin = mark.time_begin, out.time_end = mark.time_end;
   const int row = document.RowOf(mark.record_rank);
-  if (row >= 0 && mark.record >= 0 && mark.record < document.OpCount(row)) out.record_rank = mark.record_rank, out.record = mark.record;
+  if (row >= 0 && mark.record >= 0 && mark.record < document.OpCount(row))
+    out.record_rank = mark.record_rank, out.record = mark.record;
   return out;
 }
 
@@ -101,7 +108,8 @@ std::string NotesPath(const std::vector<std::string>& paths) {
 absl::StatusOr<Notes> ReadNotes(const std::string& path) {
   QFile file(QString::fromStdString(path));
   if (!file.exists()) return Notes();
-  if (!file.open(QIODevice::ReadOnly)) return absl::DataLossError(absl::StrCat(path, ": cannot be read: ", file.errorString().toStdString()));
+  if (!file.open(QIODevice::ReadOnly))
+    return absl::DataLossError(absl::StrCat(path, ": cannot be read: ", file.errorString().toStdString()));
   const QByteArray bytes = file.read(kMostBytes + 1);
   const auto damaged = [&](const std::string& what) {
     return absl::DataLossError(absl::StrCat(path, ": ", what, "; rename or delete it, marks are not written over it"));
@@ -109,10 +117,12 @@ absl::StatusOr<Notes> ReadNotes(const std::string& path) {
   if (bytes.size() > kMostBytes) return damaged("too large for notes");
   QJsonParseError error;
   const QJsonObject object = QJsonDocument::fromJson(bytes, &error).object();
-  if (error.error != QJsonParseError::NoError) return damaged(absl::StrCat("offset ", error.offset, ": ", error.errorString().toStdString()));
+  if (error.error != QJsonParseError::NoError)
+    return damaged(absl::StrCat("offset ", error.offset, ": ", error.errorString().toStdString()));
   if (object.value("format").toString() != "lockstep-notes") return damaged("not a file of notes");
   if (object.value("version").toInt() > kVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": written by a newer Lockstep; marks are not written over it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": written by a newer Lockstep; marks are not written over it"));
   }
   Notes notes;
   for (const QJsonValue& value : object.value("marks").toArray()) {
@@ -137,7 +147,9 @@ absl::StatusOr<Notes> ReadNotes(const std::string& path) {
 
 absl::Status WriteNotes(const std::string& path, const Notes& notes) {
   const QString name = QString::fromStdString(path);
-  const auto failed = [&](const QString& why) { return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", why.toStdString())); };
+  const auto failed = [&](const QString& why) {
+    return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", why.toStdString()));
+  };
   if (notes.marks.empty()) {
     if (QFile file(name); file.exists() && !file.remove()) return failed(file.errorString());
     return absl::OkStatus();

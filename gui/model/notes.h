@@ -15,9 +15,9 @@ namespace lockstep::gui {
 
 struct Mark {
   QString text;
-  QString made;              // when, ISO 8601, UTC
+  QString made;  // when, ISO 8601, UTC
   RankIntervals ranks;
-  QString comm;              // its identity, which stays when an index is made again; empty none
+  QString comm;  // its identity, which stays when an index is made again; empty none
   int64_t seq_first = -1, seq_last = -1;
   int64_t time_begin = 0, time_end = -1;
   int32_t record_rank = -1;
@@ -40,9 +40,9 @@ Mark MarkOfSelection(const Document& document, const Selection& selection, const
 QString CommIdentity(const Document& document, int32_t comm);
 int32_t CommByIdentity(const Document& document, const QString& identity);
 
-std::string NotesPath(const std::vector<std::string>& paths);   // empty: nothing was opened
-// No file: no notes. Errors: DataLoss (not a file of notes, damaged, too large), FailedPrecondition (a newer version): then it
-// must not be written over.
+std::string NotesPath(const std::vector<std::string>& paths);  // empty: nothing was opened
+// No file: no notes. Errors: DataLoss (not a file of notes, damaged, too large), FailedPrecondition (a newer version):
+// then it must not be written over.
 absl::StatusOr<Notes> ReadNotes(const std::string& path);
 // Whole or not at all. Without marks the file goes away.
 absl::Status WriteNotes(const std::string& path, const Notes& notes);

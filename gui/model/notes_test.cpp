@@ -54,8 +54,10 @@ TEST_F(NotesTest, HostileFilesAreRefusedOrCut) {
   }
   Write("{\"format\":\"lockstep-notes\",\"version\":2}");
   EXPECT_EQ(ReadNotes(Path()).status().code(), absl::StatusCode::kFailedPrecondition);
-  Write("{\"format\":\"lockstep-notes\",\"version\":1,\"marks\":[7,{\"ranks\":[5,1,-3,4,1e300,2,3,3],\"record\":\"x\",\"record_rank\":1e99}," +
-        QByteArray("{\"text\":\"") + QByteArray(100'000, 'a') + "\"}]}");
+  Write(
+      "{\"format\":\"lockstep-notes\",\"version\":1,\"marks\":[7,{\"ranks\":[5,1,-3,4,1e300,2,3,3],\"record\":\"x\","
+      "\"record_rank\":1e99}," +
+      QByteArray("{\"text\":\"") + QByteArray(100'000, 'a') + "\"}]}");
   auto notes = ReadNotes(Path());
   ASSERT_TRUE(notes.ok()) << notes.status();
   ASSERT_EQ(notes->marks.size(), 2u);

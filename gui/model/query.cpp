@@ -17,14 +17,19 @@ struct KeyName {
   const char* name;
   Key key;
 };
-constexpr KeyName kKeys[] = {{"rank", Key::kRank},   {"host", Key::kHost}, {"comm", Key::kComm},   {"op", Key::kOp},  {"state", Key::kState},
-                             {"seq", Key::kSeq},     {"stage", Key::kStage}, {"class", Key::kClass}, {"lag", Key::kLag}};
+constexpr KeyName kKeys[] = {{"rank", Key::kRank},   {"host", Key::kHost},   {"comm", Key::kComm},
+                             {"op", Key::kOp},       {"state", Key::kState}, {"seq", Key::kSeq},
+                             {"stage", Key::kStage}, {"class", Key::kClass}, {"lag", Key::kLag}};
 constexpr int kMostTerms = 64;
 constexpr int kMostText = 10'000;
 
-absl::Status Wrong(const QString& text) { return absl::InvalidArgumentError(text.toStdString()); }
+absl::Status Wrong(const QString& text) {
+  return absl::InvalidArgumentError(text.toStdString());
+}
 
-bool Numeric(Key key) { return key == Key::kRank || key == Key::kSeq || key == Key::kStage || key == Key::kLag; }
+bool Numeric(Key key) {
+  return key == Key::kRank || key == Key::kSeq || key == Key::kStage || key == Key::kLag;
+}
 
 // Words, kept together by quotes; the quotes are gone. `quoted` tells that a word began with one: it is no filter then.
 struct Word {
@@ -85,7 +90,10 @@ absl::StatusOr<QueryTerm> ParseFilter(const KeyName& key, const QString& compari
     bool ok = false;
     term.number = value.toLongLong(&ok);
     if (!ok) return Wrong(QString("%1%2%3: a number is wanted").arg(name, comparison, value));
-    term.compare = comparison == "<" ? Compare::kBelow : comparison == "<=" ? Compare::kAtMost : comparison == ">" ? Compare::kAbove : Compare::kAtLeast;
+    term.compare = comparison == "<"    ? Compare::kBelow
+                   : comparison == "<=" ? Compare::kAtMost
+                   : comparison == ">"  ? Compare::kAbove
+                                        : Compare::kAtLeast;
     return term;
   }
   if (Numeric(key.key)) {
@@ -96,7 +104,8 @@ absl::StatusOr<QueryTerm> ParseFilter(const KeyName& key, const QString& compari
   term.text = value;
   if (key.key == Key::kState || key.key == Key::kClass) {
     const auto words = key.key == Key::kState ? QueryStateWords() : QueryClassWords();
-    if (!words.contains(value.toLower())) return Wrong(QString("%1:%2: known are %3").arg(name, value, words.join(", ")));
+    if (!words.contains(value.toLower()))
+      return Wrong(QString("%1:%2: known are %3").arg(name, value, words.join(", ")));
     term.text = value.toLower();
   }
   return term;
@@ -111,10 +120,13 @@ QStringList QueryKeyWords() {
 }
 
 QStringList QueryStateWords() {
-  return {"completed", "overwritten", "issued", "enqueued", "started", "waiting", "nodata", "failed", "mismatch", "missing"};
+  return {"completed", "overwritten", "issued", "enqueued", "started",
+          "waiting",   "nodata",      "failed", "mismatch", "missing"};
 }
 
-QStringList QueryClassWords() { return {"healthy", "victim", "cause", "cycle", "nodata"}; }
+QStringList QueryClassWords() {
+  return {"healthy", "victim", "cause", "cycle", "nodata"};
+}
 
 absl::StatusOr<Query> ParseQuery(const QString& text) {
   if (text.size() > kMostText) return Wrong(QString("a query has at most %1 characters").arg(kMostText));
@@ -123,16 +135,19 @@ absl::StatusOr<Query> ParseQuery(const QString& text) {
     if (word.text.isEmpty()) continue;
     if (query.size() == kMostTerms) return Wrong(QString("a query has at most %1 words").arg(kMostTerms));
     QueryTerm term;
-    const auto sign = std::find_if(word.text.begin(), word.text.end(), [](QChar c) { return c == ':' || c == '<' || c == '>'; });
+    const auto sign =
+        std::find_if(word.text.begin(), word.text.end(), [](QChar c) { return c == ':' || c == '<' || c == '>'; });
     if (word.quoted || sign == word.text.end()) {
       term.text = word.text;
     } else {
       const qsizetype at = sign - word.text.begin();
       const QString name = word.text.left(at).toLower();
       const bool wide = *sign != ':' && at + 1 < word.text.size() && word.text[at + 1] == '=';
-      const auto key = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const KeyName& k) { return name == k.name; });
+      const auto key =
+          std::find_if(std::begin(kKeys), std::end(kKeys), [&](const KeyName& k) { return name == k.name; });
       if (key == std::end(kKeys)) {
-        return Wrong(QString("%1 is no filter: there are %2; quotes search for a word as it is").arg(word.text.left(at + 1), QueryKeyWords().join(", ")));
+        return Wrong(QString("%1 is no filter: there are %2; quotes search for a word as it is")
+                         .arg(word.text.left(at + 1), QueryKeyWords().join(", ")));
       }
       auto filter = ParseFilter(*key, word.text.mid(at, wide ? 2 : 1), word.text.mid(at + (wide ? 2 : 1)));
       if (!filter.ok()) return filter.status();

@@ -1,5 +1,5 @@
-// The scan behind the search box: terms become tables (by kind, by state, by communicator) once, a rank decides by itself
-// what it can, and only the operations of the ranks that are left are looked at, column by column.
+// The scan behind the search box: terms become tables (by kind, by state, by communicator) once, a rank decides by
+// itself what it can, and only the operations of the ranks that are left are looked at, column by column.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -21,11 +21,16 @@ constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
 bool Compares(const QueryTerm& term, int64_t value) {
   switch (term.compare) {
     case Compare::kMatches:
-      return value >= 0 && value <= std::numeric_limits<int32_t>::max() && term.numbers.Contains(static_cast<int32_t>(value));
-    case Compare::kBelow: return value < term.number;
-    case Compare::kAtMost: return value <= term.number;
-    case Compare::kAbove: return value > term.number;
-    case Compare::kAtLeast: return value >= term.number;
+      return value >= 0 && value <= std::numeric_limits<int32_t>::max() &&
+             term.numbers.Contains(static_cast<int32_t>(value));
+    case Compare::kBelow:
+      return value < term.number;
+    case Compare::kAtMost:
+      return value <= term.number;
+    case Compare::kAbove:
+      return value > term.number;
+    case Compare::kAtLeast:
+      return value >= term.number;
   }
   return false;
 }
@@ -34,14 +39,14 @@ bool Compares(const QueryTerm& term, int64_t value) {
 struct Prepared {
   const Document* document = nullptr;
   const Query* query = nullptr;
-  std::vector<std::vector<bool>> comm_matches;             // by term, by communicator; empty where the term asks for none
-  std::vector<std::array<bool, 256>> kind_matches;         // by term
-  std::vector<std::vector<bool>> row_marked;               // by term, by row: state: and class: words that name ranks
-  std::vector<bool> records;                               // by term: asks for operations
-  std::vector<std::array<bool, 256>> state_matches;        // by term: states of an operation that a state: word may mean
-  std::vector<int64_t> first_missing;                      // by communicator: lowest number that a member has not issued
-  std::vector<int64_t> highest;                            // by communicator: highest number that any member has issued
-  std::vector<std::vector<std::pair<RankIntervals, int64_t>>> mismatched;   // by communicator: ranks and number
+  std::vector<std::vector<bool>> comm_matches;       // by term, by communicator; empty where the term asks for none
+  std::vector<std::array<bool, 256>> kind_matches;   // by term
+  std::vector<std::vector<bool>> row_marked;         // by term, by row: state: and class: words that name ranks
+  std::vector<bool> records;                         // by term: asks for operations
+  std::vector<std::array<bool, 256>> state_matches;  // by term: states of an operation that a state: word may mean
+  std::vector<int64_t> first_missing;                // by communicator: lowest number that a member has not issued
+  std::vector<int64_t> highest;                      // by communicator: highest number that any member has issued
+  std::vector<std::vector<std::pair<RankIntervals, int64_t>>> mismatched;  // by communicator: ranks and number
   bool any_records = false;
 };
 
@@ -57,12 +62,15 @@ bool StateMatches(const QString& word, OpState s) {
   if (word == "failed") return s == OpState::kFailed;
   if (word == "started") return s == OpState::kStarted;
   if (word == "enqueued") return s == OpState::kEnqueued || s == OpState::kIncomplete;
-  if (word == "issued") return s == OpState::kUnknown || s == OpState::kEntered || s == OpState::kQueued || s == OpState::kCaptured;
+  if (word == "issued")
+    return s == OpState::kUnknown || s == OpState::kEntered || s == OpState::kQueued || s == OpState::kCaptured;
   if (word == "waiting") return s != OpState::kCompleted && s != OpState::kFailed;
   return word == "mismatch";
 }
 
-bool RecordState(const QString& word) { return word != "missing" && word != "nodata" && word != "overwritten"; }
+bool RecordState(const QString& word) {
+  return word != "missing" && word != "nodata" && word != "overwritten";
+}
 
 Prepared Prepare(const Document& d, const Query& query) {
   Prepared p;
@@ -85,7 +93,8 @@ Prepared Prepare(const Document& d, const Query& query) {
         for (const uint32_t text : {comm.name, comm.id}) {
           const std::string_view name = d.index().text(text);
           if (p.comm_matches[t][c]) break;
-          p.comm_matches[t][c] = QueryPatternMatches(term.text, QString::fromUtf8(name.data(), static_cast<qsizetype>(name.size())), !any);
+          p.comm_matches[t][c] =
+              QueryPatternMatches(term.text, QString::fromUtf8(name.data(), static_cast<qsizetype>(name.size())), !any);
         }
       }
     }
@@ -102,7 +111,8 @@ Prepared Prepare(const Document& d, const Query& query) {
     if (term.key == Key::kSeq) p.records[t] = true;
     if (term.key == Key::kState) {
       p.records[t] = RecordState(term.text);
-      for (size_t state = 0; state < 256; ++state) p.state_matches[t][state] = StateMatches(term.text, static_cast<OpState>(state));
+      for (size_t state = 0; state < 256; ++state)
+        p.state_matches[t][state] = StateMatches(term.text, static_cast<OpState>(state));
       progress = progress || term.text == "missing" || term.text == "waiting";
       p.row_marked[t].resize(rows);
       for (size_t row = 0; row < rows && term.text == "nodata"; ++row) {
@@ -114,15 +124,18 @@ Prepared Prepare(const Document& d, const Query& query) {
           if (mismatch.comm() < 0 || mismatch.comm() >= d.comm_count()) continue;
           for (const CallMismatch::Group& group : mismatch.groups()) {
             if (group.reference()) continue;
-            p.mismatched[static_cast<size_t>(mismatch.comm())].emplace_back(RankIntervals::Of(group.ranks()), mismatch.sequence());
+            p.mismatched[static_cast<size_t>(mismatch.comm())].emplace_back(RankIntervals::Of(group.ranks()),
+                                                                            mismatch.sequence());
           }
         }
       }
     }
     if (term.key == Key::kClass) {
       p.row_marked[t].resize(rows);
-      constexpr std::pair<const char*, WaitClass::Kind> kClasses[] = {{"healthy", WaitClass::HEALTHY}, {"victim", WaitClass::VICTIM},
-                                                                      {"cause", WaitClass::CAUSE},     {"cycle", WaitClass::IN_CYCLE},
+      constexpr std::pair<const char*, WaitClass::Kind> kClasses[] = {{"healthy", WaitClass::HEALTHY},
+                                                                      {"victim", WaitClass::VICTIM},
+                                                                      {"cause", WaitClass::CAUSE},
+                                                                      {"cycle", WaitClass::IN_CYCLE},
                                                                       {"nodata", WaitClass::NO_DATA}};
       for (const auto& [word, kind] : kClasses) {
         if (term.text != word) continue;
@@ -184,7 +197,8 @@ class Row {
       }
       bool matches = true;
       for (size_t o = 0; o < slow_.size() && matches; ++o) {
-        matches = Matches(slow_[o], (*p_.query)[slow_[o]], kinds[i], states[i], places[i], seqs[i]) != (*p_.query)[slow_[o]].excludes;
+        matches = Matches(slow_[o], (*p_.query)[slow_[o]], kinds[i], states[i], places[i], seqs[i]) !=
+                  (*p_.query)[slow_[o]].excludes;
       }
       if (matches) Hit(static_cast<int64_t>(i), result, room);
     }
@@ -195,12 +209,17 @@ class Row {
     auto yes = [](bool value) { return value ? Decided::kYes : Decided::kNo; };
     const RankFacts& facts = p_.document->FactsAt(row_);
     switch (term.key) {
-      case Key::kRank: return yes(Compares(term, rank_.rank));
-      case Key::kHost: return yes(QueryPatternMatches(term.text, p_.document->HostAt(row_), true));
+      case Key::kRank:
+        return yes(Compares(term, rank_.rank));
+      case Key::kHost:
+        return yes(QueryPatternMatches(term.text, p_.document->HostAt(row_), true));
       // What is not known is neither below nor above anything.
-      case Key::kStage: return yes(facts.stage() >= 0 && Compares(term, facts.stage()));
-      case Key::kLag: return yes(facts.lag() >= 0 && Compares(term, facts.lag()));
-      case Key::kClass: return yes(p_.row_marked[t][static_cast<size_t>(row_)]);
+      case Key::kStage:
+        return yes(facts.stage() >= 0 && Compares(term, facts.stage()));
+      case Key::kLag:
+        return yes(facts.lag() >= 0 && Compares(term, facts.lag()));
+      case Key::kClass:
+        return yes(p_.row_marked[t][static_cast<size_t>(row_)]);
       case Key::kState:
         if (term.text == "nodata") return yes(p_.row_marked[t][static_cast<size_t>(row_)]);
         if (term.text == "missing") {
@@ -222,12 +241,14 @@ class Row {
       case Key::kAny: {
         bool number = false;
         const int rank = term.text.toInt(&number);
-        if ((number && rank == rank_.rank) || QueryPatternMatches(term.text, p_.document->HostAt(row_), false)) return Decided::kYes;
+        if ((number && rank == rank_.rank) || QueryPatternMatches(term.text, p_.document->HostAt(row_), false))
+          return Decided::kYes;
         if (p_.any_records) return Decided::kByRecord;
         return yes(AnyComm(t));
       }
       case Key::kOp:
-      case Key::kSeq: return Decided::kByRecord;
+      case Key::kSeq:
+        return Decided::kByRecord;
     }
     return Decided::kNo;
   }
@@ -239,55 +260,74 @@ class Row {
     return false;
   }
 
-  const IndexMembership& Membership(size_t m) const { return p_.document->index().memberships()[rank_.first_membership + m]; }
+  const IndexMembership& Membership(size_t m) const {
+    return p_.document->index().memberships()[rank_.first_membership + m];
+  }
 
-  // Turns what can be into tables by kind and by place among the memberships; the rest is asked record by record. False:
-  // nothing can match.
+  // Turns what can be into tables by kind and by place among the memberships; the rest is asked record by record.
+  // False: nothing can match.
   bool Narrow() {
     kinds_.fill(true);
     states_.fill(true);
     const size_t n = rank_.memberships;
-    members_.assign(n + 1, true);   // the last: calls without a communicator
+    members_.assign(n + 1, true);  // the last: calls without a communicator
     std::vector<int64_t> low(n + 1, 0), high(n + 1, kHighest);
     for (const size_t t : open_) {
       const QueryTerm& term = (*p_.query)[t];
       if (term.key == Key::kOp) {
         use_kinds_ = true;
-        for (size_t kind = 0; kind < kinds_.size(); ++kind) kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
+        for (size_t kind = 0; kind < kinds_.size(); ++kind)
+          kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
       } else if (term.key == Key::kAny && !AnyComm(t)) {
         // Only the kind is left that may match.
         use_kinds_ = true;
-        for (size_t kind = 0; kind < kinds_.size(); ++kind) kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
+        for (size_t kind = 0; kind < kinds_.size(); ++kind)
+          kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
       } else if (term.key == Key::kState && term.text == "mismatch" && !term.excludes) {
         // Ranks and numbers are few: most members have none.
         use_members_ = true;
         for (size_t m = 0; m < n; ++m) {
           const auto& all = p_.mismatched[Membership(m).comm];
-          members_[m] = members_[m] && std::any_of(all.begin(), all.end(), [this](const auto& at) { return at.first.Contains(rank_.rank); });
+          members_[m] = members_[m] && std::any_of(all.begin(), all.end(),
+                                                   [this](const auto& at) { return at.first.Contains(rank_.rank); });
         }
         members_[n] = false;
         slow_.push_back(t);
       } else if (term.key == Key::kState && term.text == "waiting" && !term.excludes) {
         use_states_ = use_seqs_ = true;
-        for (size_t state = 0; state < states_.size(); ++state) states_[state] = states_[state] && p_.state_matches[t][state];
+        for (size_t state = 0; state < states_.size(); ++state)
+          states_[state] = states_[state] && p_.state_matches[t][state];
         for (size_t m = 0; m < n; ++m) low[m] = std::max(low[m], p_.first_missing[Membership(m).comm]);
-        slow_.push_back(t);   // of the few that are left: whether it is a collective
+        slow_.push_back(t);  // of the few that are left: whether it is a collective
       } else if (term.key == Key::kState && term.text != "waiting" && term.text != "mismatch") {
         use_states_ = true;
-        for (size_t state = 0; state < states_.size(); ++state) states_[state] = states_[state] && p_.state_matches[t][state] != term.excludes;
+        for (size_t state = 0; state < states_.size(); ++state)
+          states_[state] = states_[state] && p_.state_matches[t][state] != term.excludes;
       } else if (term.key == Key::kComm) {
         use_members_ = true;
-        for (size_t m = 0; m <= n; ++m) members_[m] = members_[m] && (m < n && p_.comm_matches[t][Membership(m).comm]) != term.excludes;
-      } else if (term.key == Key::kSeq && !term.excludes && (term.compare != Compare::kMatches || term.numbers.runs().size() == 1)) {
+        for (size_t m = 0; m <= n; ++m)
+          members_[m] = members_[m] && (m < n && p_.comm_matches[t][Membership(m).comm]) != term.excludes;
+      } else if (term.key == Key::kSeq && !term.excludes &&
+                 (term.compare != Compare::kMatches || term.numbers.runs().size() == 1)) {
         use_seqs_ = true;
         const int64_t number = term.number;
         int64_t a = 0, b = kHighest;
         switch (term.compare) {
-          case Compare::kMatches: a = term.numbers.runs()[0].first, b = term.numbers.runs()[0].second; break;
-          case Compare::kBelow: b = number == std::numeric_limits<int64_t>::min() ? number : number - 1; break;
-          case Compare::kAtMost: b = number; break;
-          case Compare::kAbove: a = number == kHighest ? number : number + 1; break;
-          case Compare::kAtLeast: a = number; break;
+          case Compare::kMatches:
+            a = term.numbers.runs()[0].first, b = term.numbers.runs()[0].second;
+            break;
+          case Compare::kBelow:
+            b = number == std::numeric_limits<int64_t>::min() ? number : number - 1;
+            break;
+          case Compare::kAtMost:
+            b = number;
+            break;
+          case Compare::kAbove:
+            a = number == kHighest ? number : number + 1;
+            break;
+          case Compare::kAtLeast:
+            a = number;
+            break;
         }
         for (size_t m = 0; m <= n; ++m) low[m] = std::max(low[m], a), high[m] = std::min(high[m], b);
       } else {
@@ -303,7 +343,8 @@ class Row {
           members_[m] = false;
         } else {
           const int64_t base = Membership(m).seq_base;
-          const int64_t a = std::max(low[m], base) - base, b = high[m] < base ? -1 : std::min<int64_t>(high[m] - base, kIndexNoSeq - 1);
+          const int64_t a = std::max(low[m], base) - base,
+                        b = high[m] < base ? -1 : std::min<int64_t>(high[m] - base, kIndexNoSeq - 1);
           if (a > b) {
             members_[m] = false;
           } else {
@@ -322,7 +363,8 @@ class Row {
     const bool member = place < rank_.memberships;
     const int64_t number = member && seq != kIndexNoSeq ? Membership(place).seq_base + seq : -1;
     if (term.key == Key::kSeq) return number >= 0 && Compares(term, number);
-    if (term.key == Key::kAny) return p_.kind_matches[t][kind] || (member && p_.comm_matches[t][Membership(place).comm]);
+    if (term.key == Key::kAny)
+      return p_.kind_matches[t][kind] || (member && p_.comm_matches[t][Membership(place).comm]);
     if (term.key != Key::kState) return false;
     if (!p_.state_matches[t][state]) return false;
     if (term.text != "waiting" && term.text != "mismatch") return true;
@@ -330,7 +372,8 @@ class Row {
     if (!member || number < 0 || !collective) return false;
     const size_t comm = Membership(place).comm;
     if (term.text == "waiting") return number >= p_.first_missing[comm];
-    return std::any_of(p_.mismatched[comm].begin(), p_.mismatched[comm].end(), [&](const auto& at) { return at.second == number && at.first.Contains(rank_.rank); });
+    return std::any_of(p_.mismatched[comm].begin(), p_.mismatched[comm].end(),
+                       [&](const auto& at) { return at.second == number && at.first.Contains(rank_.rank); });
   }
 
   void Hit(int64_t record, QueryResult* result, size_t room) const {
@@ -367,13 +410,14 @@ QueryResult RunQuery(const Document& document, const Query& query, const std::at
   const Prepared prepared = Prepare(document, query);
   const int rows = document.rank_count();
   // Not the pool: a scan may itself run there, and would wait for its own kind.
-  const int parts = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, document.index().operations() < 200'000 ? 1 : 8);
+  const int parts = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1,
+                               document.index().operations() < 200'000 ? 1 : 8);
   std::vector<QueryResult> found(static_cast<size_t>(parts));
   std::vector<std::thread> threads;
   for (int i = 0; i < parts; ++i) {
     auto scan = [&, i] {
-      ScanRows(prepared, static_cast<int>(int64_t{rows} * i / parts), static_cast<int>(int64_t{rows} * (i + 1) / parts), cancel,
-               &found[static_cast<size_t>(i)]);
+      ScanRows(prepared, static_cast<int>(int64_t{rows} * i / parts), static_cast<int>(int64_t{rows} * (i + 1) / parts),
+               cancel, &found[static_cast<size_t>(i)]);
     };
     if (i + 1 == parts) {
       scan();
@@ -382,7 +426,7 @@ QueryResult RunQuery(const Document& document, const Query& query, const std::at
     try {
       threads.emplace_back(scan);
     } catch (const std::system_error&) {
-      scan();   // no thread to be had
+      scan();  // no thread to be had
     }
   }
   for (std::thread& thread : threads) thread.join();
@@ -390,7 +434,8 @@ QueryResult RunQuery(const Document& document, const Query& query, const std::at
     result.ranks = result.ranks.Union(part.ranks);
     result.hit_count += part.hit_count;
     const size_t room = static_cast<size_t>(kMostHits) - result.hits.size();
-    result.hits.insert(result.hits.end(), part.hits.begin(), part.hits.begin() + static_cast<std::ptrdiff_t>(std::min(room, part.hits.size())));
+    result.hits.insert(result.hits.end(), part.hits.begin(),
+                       part.hits.begin() + static_cast<std::ptrdiff_t>(std::min(room, part.hits.size())));
   }
   for (int32_t comm = 0; comm < document.comm_count(); ++comm) {
     bool matches = false;

@@ -114,18 +114,22 @@ TEST_F(QueryRunTest, OperationsAsTheSlowWayFindsThem) {
   ASSERT_GT(Count(is(ring::CallKind::kAllReduce)), 0);
   EXPECT_EQ(Run("op:allreduce").hit_count, Count(is(ring::CallKind::kAllReduce)));
   EXPECT_EQ(Run("AllReduce").hit_count, Count(is(ring::CallKind::kAllReduce)));
-  EXPECT_EQ(Run("-op:allreduce seq>=0").hit_count, Count([](int, const IndexOp& op) { return op.kind != ring::CallKind::kAllReduce && op.seq >= 0; }));
+  EXPECT_EQ(Run("-op:allreduce seq>=0").hit_count,
+            Count([](int, const IndexOp& op) { return op.kind != ring::CallKind::kAllReduce && op.seq >= 0; }));
   EXPECT_EQ(Run("seq:2-3").hit_count, Count([](int, const IndexOp& op) { return op.seq >= 2 && op.seq <= 3; }));
   EXPECT_EQ(Run("seq:2,5").hit_count, Count([](int, const IndexOp& op) { return op.seq == 2 || op.seq == 5; }));
   EXPECT_EQ(Run("seq>3 -seq:5").hit_count, Count([](int, const IndexOp& op) { return op.seq > 3 && op.seq != 5; }));
   EXPECT_EQ(Run("seq<2 seq>2").hit_count, 0);
   EXPECT_EQ(Run("seq>=9223372036854775807").hit_count, 0);
   EXPECT_EQ(Run("seq<-9223372036854775808").hit_count, 0);
-  EXPECT_EQ(Run("state:completed rank:5").hit_count,
-            Count([this](int row, const IndexOp& op) { return document_->RankAt(row) == 5 && op.state == OpState::kCompleted; }));
+  EXPECT_EQ(Run("state:completed rank:5").hit_count, Count([this](int row, const IndexOp& op) {
+              return document_->RankAt(row) == 5 && op.state == OpState::kCompleted;
+            }));
   const int32_t comm = document_->AnomalyAt(0).comm;
-  EXPECT_EQ(Run("op:* comm:" + document_->CommName(comm)).hit_count, Count([&](int, const IndexOp& op) { return document_->CommOf(op) == comm; }));
-  EXPECT_EQ(Run("op:* -comm:" + document_->CommName(comm)).hit_count, Count([&](int, const IndexOp& op) { return document_->CommOf(op) != comm; }));
+  EXPECT_EQ(Run("op:* comm:" + document_->CommName(comm)).hit_count,
+            Count([&](int, const IndexOp& op) { return document_->CommOf(op) == comm; }));
+  EXPECT_EQ(Run("op:* -comm:" + document_->CommName(comm)).hit_count,
+            Count([&](int, const IndexOp& op) { return document_->CommOf(op) != comm; }));
   const QueryResult waiting = Run("state:waiting");
   EXPECT_TRUE(waiting.records);
   EXPECT_GT(waiting.hit_count, 0);

@@ -8,9 +8,9 @@
 
 namespace lockstep::gui {
 
-QStringList QueryKeyWords();     // rank, host, ..
-QStringList QueryStateWords();   // after state:
-QStringList QueryClassWords();   // after class:
+QStringList QueryKeyWords();    // rank, host, ..
+QStringList QueryStateWords();  // after state:
+QStringList QueryClassWords();  // after class:
 
 // * stands for any text, ? for one character. Not `whole`: the pattern may stand anywhere in the text.
 bool QueryPatternMatches(const QString& pattern, QStringView text, bool whole);

@@ -43,10 +43,13 @@ int64_t RankIntervals::size() const {
   return sum;
 }
 
-bool RankIntervals::Contains(int32_t rank) const { return Intersects(rank, rank); }
+bool RankIntervals::Contains(int32_t rank) const {
+  return Intersects(rank, rank);
+}
 
 bool RankIntervals::Intersects(int32_t first, int32_t last) const {
-  const auto it = std::lower_bound(runs_.begin(), runs_.end(), first, [](const auto& run, int32_t value) { return run.second < value; });
+  const auto it = std::lower_bound(runs_.begin(), runs_.end(), first,
+                                   [](const auto& run, int32_t value) { return run.second < value; });
   return it != runs_.end() && it->first <= last;
 }
 
@@ -90,7 +93,8 @@ RankIntervals RankIntervals::Intersection(const RankIntervals& other) const {
   RankIntervals out;
   size_t a = 0, b = 0;
   while (a < runs_.size() && b < other.runs_.size()) {
-    const int32_t first = std::max(runs_[a].first, other.runs_[b].first), last = std::min(runs_[a].second, other.runs_[b].second);
+    const int32_t first = std::max(runs_[a].first, other.runs_[b].first),
+                  last = std::min(runs_[a].second, other.runs_[b].second);
     if (first <= last) out.runs_.emplace_back(first, last);
     (runs_[a].second < other.runs_[b].second ? a : b)++;
   }
@@ -101,7 +105,8 @@ RankIntervals RankIntervals::Minus(const RankIntervals& other) const {
   RankIntervals out;
   for (const auto& [begin, end] : runs_) {
     int64_t first = begin;
-    for (auto it = std::lower_bound(other.runs_.begin(), other.runs_.end(), begin, [](const auto& run, int32_t v) { return run.second < v; });
+    for (auto it = std::lower_bound(other.runs_.begin(), other.runs_.end(), begin,
+                                    [](const auto&run, int32_t v) { return run.second < v; });
          it != other.runs_.end() && it->first <= end; ++it) {
       if (it->first > first) out.runs_.emplace_back(static_cast<int32_t>(first), it->first - 1);
       first = int64_t{it->second} + 1;

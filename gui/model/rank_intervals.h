@@ -17,11 +17,11 @@ class RankIntervals {
  public:
   RankIntervals() = default;
   static RankIntervals Of(int32_t first, int32_t last);
-  static RankIntervals Of(std::vector<int32_t> ranks);     // any order, duplicates allowed
-  static RankIntervals Of(const RankRuns& runs);           // hostile input: what is not ascending is put in order
+  static RankIntervals Of(std::vector<int32_t> ranks);  // any order, duplicates allowed
+  static RankIntervals Of(const RankRuns& runs);        // hostile input: what is not ascending is put in order
 
   bool empty() const { return runs_.empty(); }
-  int64_t size() const;                                     // ranks
+  int64_t size() const;  // ranks
   bool Contains(int32_t rank) const;
   bool Intersects(int32_t first, int32_t last) const;
   int32_t first() const { return runs_.empty() ? -1 : runs_.front().first; }
@@ -30,7 +30,7 @@ class RankIntervals {
   RankIntervals Union(const RankIntervals& other) const;
   RankIntervals Intersection(const RankIntervals& other) const;
   RankIntervals Minus(const RankIntervals& other) const;
-  std::vector<int32_t> Ranks(size_t limit) const;           // the first so many
+  std::vector<int32_t> Ranks(size_t limit) const;  // the first so many
   // "0-3, 6"; cut to about `columns` with the count of all.
   QString Text(int columns = 60) const;
   bool operator==(const RankIntervals&) const = default;

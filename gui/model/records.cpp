@@ -20,7 +20,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr size_t kKept = 8;   // ranks
+constexpr size_t kKept = 8;  // ranks
 
 // Where the rank's file is now: the incident may have moved since its index was made.
 std::string Find(const std::string& recorded, const std::vector<std::string>& opened) {
@@ -49,9 +49,11 @@ absl::StatusOr<std::shared_ptr<const Bundle>> Read(const Document& document, int
   absl::StatusOr<Bundle> bundle = LoadPaths({Find(facts.path(), document.paths())}, nullptr, all);
   if (!bundle.ok()) return bundle.status();
   std::erase_if(bundle->ranks, [&](const Rank& rank) { return rank.rank != facts.rank(); });
-  if (bundle->ranks.empty()) return absl::NotFoundError(absl::StrCat(facts.path(), " no longer holds rank ", facts.rank()));
+  if (bundle->ranks.empty())
+    return absl::NotFoundError(absl::StrCat(facts.path(), " no longer holds rank ", facts.rank()));
   if (static_cast<int64_t>(bundle->ranks[0].ops.size()) != document.OpCount(row)) {
-    return absl::FailedPreconditionError(absl::StrCat(facts.path(), " now holds ", bundle->ranks[0].ops.size(), " operations of rank ", facts.rank(), ", the index ",
+    return absl::FailedPreconditionError(absl::StrCat(facts.path(), " now holds ", bundle->ranks[0].ops.size(),
+                                                      " operations of rank ", facts.rank(), ", the index ",
                                                       document.OpCount(row), ": open the incident again"));
   }
   return std::make_shared<const Bundle>(std::move(*bundle));
@@ -65,15 +67,24 @@ QString Count(int64_t number) {
 
 const char* StateWords(OpState state) {
   switch (state) {
-    case OpState::kUnknown: return "issued; what the GPU did is not recorded";
-    case OpState::kEntered: return "the host is inside the call";
-    case OpState::kQueued: return "in a group that is still open";
-    case OpState::kEnqueued: return "on the stream, not started";
-    case OpState::kStarted: return "started, not completed";
-    case OpState::kIncomplete: return "not completed";
-    case OpState::kCompleted: return "completed";
-    case OpState::kFailed: return "failed";
-    case OpState::kCaptured: return "captured into a CUDA graph";
+    case OpState::kUnknown:
+      return "issued; what the GPU did is not recorded";
+    case OpState::kEntered:
+      return "the host is inside the call";
+    case OpState::kQueued:
+      return "in a group that is still open";
+    case OpState::kEnqueued:
+      return "on the stream, not started";
+    case OpState::kStarted:
+      return "started, not completed";
+    case OpState::kIncomplete:
+      return "not completed";
+    case OpState::kCompleted:
+      return "completed";
+    case OpState::kFailed:
+      return "failed";
+    case OpState::kCaptured:
+      return "captured into a CUDA graph";
   }
   return "unknown";
 }
@@ -83,14 +94,14 @@ const char* StateWords(OpState state) {
 // What the workers write into; the object itself may be gone by then.
 struct Shared {
   std::mutex mutex;
-  Records* owner = nullptr;   // guarded by mutex
+  Records* owner = nullptr;  // guarded by mutex
 };
 
 struct Records::Impl {
   std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   DocumentPtr document;
-  uint64_t generation = 0;    // of the document
-  std::list<std::pair<int32_t, std::shared_ptr<const Bundle>>> kept;   // latest first
+  uint64_t generation = 0;                                            // of the document
+  std::list<std::pair<int32_t, std::shared_ptr<const Bundle>>> kept;  // latest first
   std::set<int32_t> under_way;
   QThreadPool pool;
 };
@@ -138,17 +149,21 @@ std::shared_ptr<const Bundle> Records::Get(int32_t rank) {
   };
   if (row < 0) {
     const absl::Status none = absl::NotFoundError(absl::StrCat("there is no data of rank ", rank));
-    QMetaObject::invokeMethod(this, [finish, none] { finish(none); }, Qt::QueuedConnection);
+    QMetaObject::invokeMethod(
+        this, [finish, none] { finish(none); }, Qt::QueuedConnection);
     return nullptr;
   }
   impl_->pool.start([shared = impl_->shared, document = impl_->document, row, finish] {
-    absl::StatusOr<std::shared_ptr<const Bundle>> read = absl::ResourceExhaustedError("not enough memory to read this rank's file");
+    absl::StatusOr<std::shared_ptr<const Bundle>> read =
+        absl::ResourceExhaustedError("not enough memory to read this rank's file");
     try {
       read = Read(*document, row);
     } catch (const std::bad_alloc&) {
     }
     const std::lock_guard lock(shared->mutex);
-    if (shared->owner != nullptr) QMetaObject::invokeMethod(shared->owner, [finish, read] { finish(read); }, Qt::QueuedConnection);
+    if (shared->owner != nullptr)
+      QMetaObject::invokeMethod(
+          shared->owner, [finish, read] { finish(read); }, Qt::QueuedConnection);
   });
   return nullptr;
 }
@@ -158,22 +173,28 @@ std::vector<std::pair<QString, QString>> Records::Fields(const Bundle& bundle, c
   auto add = [&](const char* name, const QString& value) {
     if (!value.isEmpty()) out.emplace_back(QString::fromLatin1(name), value);
   };
-  auto text = [&](uint32_t index, const std::vector<std::string>& texts) { return index < texts.size() ? Plain(std::string_view(texts[index])) : QString(); };
+  auto text = [&](uint32_t index, const std::vector<std::string>& texts) {
+    return index < texts.size() ? Plain(std::string_view(texts[index])) : QString();
+  };
   const Rank* rank = bundle.ranks.empty() ? nullptr : &bundle.ranks[0];
   for (const Rank& r : bundle.ranks) {
     if (!r.ops.empty() && &op >= r.ops.data() && &op < r.ops.data() + r.ops.size()) rank = &r;
   }
   const bool p2p = ring::IsPointToPoint(op.kind);
   add("kind", Plain(std::string_view(OpName(bundle, op))));
-  const Membership* m = rank != nullptr && op.membership < rank->memberships.size() ? &rank->memberships[op.membership] : nullptr;
+  const Membership* m =
+      rank != nullptr && op.membership < rank->memberships.size() ? &rank->memberships[op.membership] : nullptr;
   const Communicator* comm = m != nullptr && m->comm < bundle.comms.size() ? &bundle.comms[m->comm] : nullptr;
   if (comm != nullptr) {
-    add("communicator", Plain(std::string_view(comm->name.empty() ? comm->id : comm->name)) + QString(" of %1").arg(comm->size));
+    add("communicator",
+        Plain(std::string_view(comm->name.empty() ? comm->id : comm->name)) + QString(" of %1").arg(comm->size));
     if (!comm->name.empty()) add("identity", Plain(std::string_view(comm->id)));
   }
   if (op.seq >= 0) add("number", "#" + Count(op.seq));
   if (op.count >= 0) {
-    add("count", Count(op.count) + (op.datatype == ring::kNoDatatype ? QString() : " x " + QString::fromStdString(DatatypeText(op.datatype))));
+    add("count",
+        Count(op.count) +
+            (op.datatype == ring::kNoDatatype ? QString() : " x " + QString::fromStdString(DatatypeText(op.datatype))));
   } else if (op.datatype != ring::kNoDatatype) {
     add("datatype", QString::fromStdString(DatatypeText(op.datatype)));
   }
@@ -183,7 +204,8 @@ std::vector<std::pair<QString, QString>> Records::Fields(const Bundle& bundle, c
   if (op.reduction != ring::kNoReduction) add("reduction", QString::fromStdString(ReductionText(op.reduction)));
   if (op.root_or_peer >= 0) {
     QString who = QString("member %1").arg(op.root_or_peer);
-    if (comm != nullptr && static_cast<size_t>(op.root_or_peer) < comm->members.size() && comm->members[static_cast<size_t>(op.root_or_peer)] >= 0) {
+    if (comm != nullptr && static_cast<size_t>(op.root_or_peer) < comm->members.size() &&
+        comm->members[static_cast<size_t>(op.root_or_peer)] >= 0) {
       who += QString(", rank %1").arg(comm->members[static_cast<size_t>(op.root_or_peer)]);
     }
     add(p2p ? "peer" : "root", who);
@@ -194,21 +216,31 @@ std::vector<std::pair<QString, QString>> Records::Fields(const Bundle& bundle, c
   if (op.caller != 0) add("caller", QString::fromStdString(absl::StrFormat("%08x+0x%x", op.caller_object, op.caller)));
   if (op.enter_ns != 0) {
     add("entered", QString::fromStdString(absl::StrFormat("%.6f s", static_cast<double>(op.enter_ns) / 1e9)));
-    add("in the call", op.return_ns == 0 ? QString("not returned, or not recorded") : op.return_ns >= op.enter_ns ? QString::fromStdString(DurationText(op.return_ns - op.enter_ns)) : QString());
+    add("in the call", op.return_ns == 0             ? QString("not returned, or not recorded")
+                       : op.return_ns >= op.enter_ns ? QString::fromStdString(DurationText(op.return_ns - op.enter_ns))
+                                                     : QString());
   }
-  if (op.started_ns > 0 && op.enter_ns > 0 && op.started_ns >= op.enter_ns) add("queued", QString::fromStdString(DurationText(op.started_ns - op.enter_ns)));
-  if (op.completed_ns > 0 && op.started_ns > 0 && op.completed_ns >= op.started_ns) add("on the GPU", QString::fromStdString(DurationText(op.completed_ns - op.started_ns)));
+  if (op.started_ns > 0 && op.enter_ns > 0 && op.started_ns >= op.enter_ns)
+    add("queued", QString::fromStdString(DurationText(op.started_ns - op.enter_ns)));
+  if (op.completed_ns > 0 && op.started_ns > 0 && op.completed_ns >= op.started_ns)
+    add("on the GPU", QString::fromStdString(DurationText(op.completed_ns - op.started_ns)));
   if (rank != nullptr && op.stream < rank->streams.size()) {
-    add("stream", QString("%1").arg(rank->streams[op.stream].index) + (op.ticket > 0 ? QString(", ticket %1").arg(Count(op.ticket)) : QString()));
+    add("stream", QString("%1").arg(rank->streams[op.stream].index) +
+                      (op.ticket > 0 ? QString(", ticket %1").arg(Count(op.ticket)) : QString()));
   }
   if (rank != nullptr && op.thread < rank->threads.size()) {
-    add("thread", Plain(std::string_view(rank->threads[op.thread].name)) + QString(" (%1), call %2").arg(rank->threads[op.thread].tid).arg(Count(op.index)));
+    add("thread", Plain(std::string_view(rank->threads[op.thread].name)) +
+                      QString(" (%1), call %2").arg(rank->threads[op.thread].tid).arg(Count(op.index)));
   }
   if (op.group != 0) add("group", QString::number(op.group));
-  if (op.in_batch || op.batch_end) add("batch", op.batch_end ? "the whole coalesced batch" : "member of a coalesced batch");
+  if (op.in_batch || op.batch_end)
+    add("batch", op.batch_end ? "the whole coalesced batch" : "member of a coalesced batch");
   if (op.replayed && rank != nullptr && ReplayOf(op) < rank->replays.size()) {
     const Replay& replay = rank->replays[ReplayOf(op)];
-    add("CUDA graph", QString("operation %1 of launch %2 of graph %3").arg(PlaceInGraph(op)).arg(Count(static_cast<int64_t>(replay.number))).arg(replay.graph));
+    add("CUDA graph", QString("operation %1 of launch %2 of graph %3")
+                          .arg(PlaceInGraph(op))
+                          .arg(Count(static_cast<int64_t>(replay.number)))
+                          .arg(replay.graph));
   }
   if (rank != nullptr && op.addresses < rank->addresses.size()) {
     const OpAddresses& a = rank->addresses[op.addresses];

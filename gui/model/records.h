@@ -1,5 +1,5 @@
-// One rank's operations whole, with what the index leaves out (counts, datatypes, call sites, groups), read from the rank's
-// file when somebody looks at them.
+// One rank's operations whole, with what the index leaves out (counts, datatypes, call sites, groups), read from the
+// rank's file when somebody looks at them.
 #ifndef LOCKSTEP_GUI_MODEL_RECORDS_H_
 #define LOCKSTEP_GUI_MODEL_RECORDS_H_
 
@@ -24,8 +24,8 @@ class Records : public QObject {
   ~Records() override;
 
   void SetDocument(DocumentPtr document);
-  // The bundle with this rank alone (and the communicators of its file), or null: then Ready or Unavailable follows. Its ops
-  // are in the index's order.
+  // The bundle with this rank alone (and the communicators of its file), or null: then Ready or Unavailable follows.
+  // Its ops are in the index's order.
   std::shared_ptr<const Bundle> Get(int32_t rank);
   // "kind", "AllReduce"; "count", "1,048,576 x bfloat16"; ..: what is known of one operation, in the order to show it.
   static std::vector<std::pair<QString, QString>> Fields(const Bundle& bundle, const Op& op);

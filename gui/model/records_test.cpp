@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <functional>
 
-#include "analyzer/testing/job.h"
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/testing/job.h"
 #include "analyzer/viewdata/index.h"
 
 namespace lockstep::gui {
@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 bool WaitUntil(const std::function<bool()>& what) {
   QElapsedTimer timer;
   timer.start();
-  while (!what() && timer.elapsed() < 60'000) QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
+  while (!what() && timer.elapsed() < 60'000)
+    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
   return what();
 }
 
@@ -32,7 +33,9 @@ TEST(RecordsTest, AllOfOneRankFromItsFile) {
   lockstep::testing::Job job(2, 2, 2, 6);
   const Bundle bundle = job.Run();
   for (size_t first = 0; first < 8; first += 4) {
-    ASSERT_TRUE(WriteLsd(bundle, {first, first + 1, first + 2, first + 3}, DumpHeader(), (folder / ("h" + std::to_string(first) + ".lsd")).string()).ok());
+    ASSERT_TRUE(WriteLsd(bundle, {first, first + 1, first + 2, first + 3}, DumpHeader(),
+                         (folder / ("h" + std::to_string(first) + ".lsd")).string())
+                    .ok());
   }
   const auto index = EnsureViewIndex({folder.string()}, nullptr);
   ASSERT_TRUE(index.ok()) << index.status();
@@ -49,7 +52,7 @@ TEST(RecordsTest, AllOfOneRankFromItsFile) {
   QObject::connect(&records, &Records::Ready, [&](qint32 rank) { ready.push_back(rank); });
   QObject::connect(&records, &Records::Unavailable, [&](qint32, const QString& text) { why = text; });
   EXPECT_EQ(records.Get(6), nullptr);
-  EXPECT_EQ(records.Get(6), nullptr);   // asked for once
+  EXPECT_EQ(records.Get(6), nullptr);  // asked for once
   ASSERT_TRUE(WaitUntil([&] { return !ready.empty() || !why.isEmpty(); })) << why.toStdString();
   ASSERT_EQ(ready, std::vector<int32_t>{6}) << why.toStdString();
   const std::shared_ptr<const Bundle> got = records.Get(6);

@@ -23,11 +23,16 @@ int32_t CommOfRank(const Document& document, int row) {
 
 const char* RowGroupingName(RowGrouping grouping) {
   switch (grouping) {
-    case RowGrouping::kRank: return "rank";
-    case RowGrouping::kHost: return "host";
-    case RowGrouping::kStage: return "pipeline stage";
-    case RowGrouping::kCommunicator: return "communicator";
-    case RowGrouping::kState: return "worst state";
+    case RowGrouping::kRank:
+      return "rank";
+    case RowGrouping::kHost:
+      return "host";
+    case RowGrouping::kStage:
+      return "pipeline stage";
+    case RowGrouping::kCommunicator:
+      return "communicator";
+    case RowGrouping::kState:
+      return "worst state";
   }
   return "rank";
 }
@@ -44,15 +49,15 @@ ViewState WorstOf(const CellMatrix& matrix, int row) {
   return worst < static_cast<uint8_t>(ViewState::kCount) ? static_cast<ViewState>(worst) : ViewState::kOutside;
 }
 
-RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGrouping grouping, const RankIntervals* filtered,
-                       const RankIntervals& pinned) {
+RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGrouping grouping,
+                       const RankIntervals* filtered, const RankIntervals& pinned) {
   RowOrder order;
   struct Key {
-    int64_t group;     // groups in this order
+    int64_t group;  // groups in this order
     uint32_t row;
   };
   std::vector<Key> keys;
-  std::vector<QString> names;                              // by group, where groups are numbered as they come
+  std::vector<QString> names;  // by group, where groups are numbered as they come
   std::vector<ViewState> worst(static_cast<size_t>(matrix.rows), ViewState::kOutside);
   absl::flat_hash_map<int64_t, int64_t> number;
   auto numbered = [&](int64_t what, const auto& name) {
@@ -68,15 +73,18 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
     const int place = document.RowOf(rank);
     int64_t group = 0;
     switch (pin ? RowGrouping::kRank : grouping) {
-      case RowGrouping::kRank: break;
+      case RowGrouping::kRank:
+        break;
       case RowGrouping::kHost: {
         const int64_t host = place < 0 ? -1 : int64_t{document.index().ranks()[static_cast<size_t>(place)].host};
         group = numbered(host, [&] { return place < 0 ? QString("host not known") : document.HostAt(place); });
         break;
       }
       case RowGrouping::kStage: {
-        const int32_t stage = place < 0 || place >= document.facts().ranks_size() ? -1 : document.FactsAt(place).stage();
-        group = numbered(stage, [&] { return stage < 0 ? QString("stage not known") : QString("stage %1").arg(stage); });
+        const int32_t stage =
+            place < 0 || place >= document.facts().ranks_size() ? -1 : document.FactsAt(place).stage();
+        group =
+            numbered(stage, [&] { return stage < 0 ? QString("stage not known") : QString("stage %1").arg(stage); });
         break;
       }
       case RowGrouping::kCommunicator: {
@@ -84,7 +92,9 @@ RowOrder BuildRowOrder(const Document& document, const CellMatrix& matrix, RowGr
         group = numbered(comm, [&] { return comm < 0 ? QString("no communicator") : document.CommName(comm); });
         break;
       }
-      case RowGrouping::kState: group = -static_cast<int64_t>(worst[static_cast<size_t>(row)]); break;
+      case RowGrouping::kState:
+        group = -static_cast<int64_t>(worst[static_cast<size_t>(row)]);
+        break;
     }
     keys.push_back({pin ? INT64_MIN : group, static_cast<uint32_t>(row)});
   }

@@ -11,9 +11,12 @@ constexpr int kDeepest = 2000;
 
 QString KindName(StackFrame::Kind kind) {
   switch (kind) {
-    case StackFrame::PYTHON: return "Python";
-    case StackFrame::KERNEL: return "kernel";
-    default: return "native";
+    case StackFrame::PYTHON:
+      return "Python";
+    case StackFrame::KERNEL:
+      return "kernel";
+    default:
+      return "native";
   }
 }
 
@@ -54,7 +57,8 @@ void StackModel::SetDocument(DocumentPtr document) {
       for (size_t k = 0; k < siblings.size(); ++k) {
         const int64_t ranks = ranks_[static_cast<size_t>(siblings[k])];
         row_[static_cast<size_t>(siblings[k])] = static_cast<int>(k);
-        odd_[static_cast<size_t>(siblings[k])] = siblings.size() > 1 && ranks * 4 <= of_parent && ranks == ranks_[static_cast<size_t>(siblings[0])] &&
+        odd_[static_cast<size_t>(siblings[k])] = siblings.size() > 1 && ranks * 4 <= of_parent &&
+                                                 ranks == ranks_[static_cast<size_t>(siblings[0])] &&
                                                  ranks < ranks_[static_cast<size_t>(siblings.back())];
       }
     }
@@ -63,7 +67,8 @@ void StackModel::SetDocument(DocumentPtr document) {
 }
 
 RankIntervals StackModel::RanksOf(int node) const {
-  return node < 0 || node >= node_count() ? RankIntervals() : RankIntervals::Of(document_->facts().stacks(node).ranks());
+  return node < 0 || node >= node_count() ? RankIntervals()
+                                          : RankIntervals::Of(document_->facts().stacks(node).ranks());
 }
 
 QString StackModel::FrameOf(int node) const {
@@ -71,7 +76,9 @@ QString StackModel::FrameOf(int node) const {
   return frame.isEmpty() ? "(no name)" : frame;
 }
 
-StackFrame::Kind StackModel::KindOf(int node) const { return document_->facts().stacks(node).kind(); }
+StackFrame::Kind StackModel::KindOf(int node) const {
+  return document_->facts().stacks(node).kind();
+}
 
 int StackModel::NodeOfRanks(const RankIntervals& ranks) const {
   int best = -1;
@@ -127,7 +134,10 @@ QString StackModel::Text() const {
     const int parent = ParentOf(node);
     const auto n = static_cast<size_t>(node);
     depth[n] = parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1;
-    lines << QString("%1%2%3  [%L4: %5]").arg(QString(depth[n], ' '), Odd(node) ? "* " : "", FrameOf(node)).arg(RanksIn(node)).arg(RanksOf(node).Text());
+    lines << QString("%1%2%3  [%L4: %5]")
+                 .arg(QString(depth[n], ' '), Odd(node) ? "* " : "", FrameOf(node))
+                 .arg(RanksIn(node))
+                 .arg(RanksOf(node).Text());
   }
   return lines.join('\n');
 }
@@ -153,7 +163,8 @@ std::vector<StackModel::Refusal> StackModel::Refusals() const {
     } else {
       for (const ThreadStack& thread : rank.evidence().threads()) {
         if (!thread.refused().empty()) {
-          why = QString("thread %1: %2").arg(QString::fromStdString(thread.name()), QString::fromStdString(thread.refused()));
+          why = QString("thread %1: %2")
+                    .arg(QString::fromStdString(thread.name()), QString::fromStdString(thread.refused()));
           break;
         }
       }
@@ -161,7 +172,8 @@ std::vector<StackModel::Refusal> StackModel::Refusals() const {
     if (!why.isEmpty()) ranks_of[why].push_back(rank.rank());
   }
   for (auto& [why, ranks] : ranks_of) out.push_back({why, RankIntervals::Of(std::move(ranks))});
-  std::stable_sort(out.begin(), out.end(), [](const Refusal& a, const Refusal& b) { return a.ranks.size() > b.ranks.size(); });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Refusal& a, const Refusal& b) { return a.ranks.size() > b.ranks.size(); });
   return out;
 }
 
@@ -185,7 +197,9 @@ int StackModel::rowCount(const QModelIndex& parent) const {
   return static_cast<int>(ChildrenOf(NodeOf(parent)).size());
 }
 
-int StackModel::columnCount(const QModelIndex&) const { return kColumns; }
+int StackModel::columnCount(const QModelIndex&) const {
+  return kColumns;
+}
 
 QVariant StackModel::data(const QModelIndex& index, int role) const {
   const int node = NodeOf(index);
@@ -193,12 +207,18 @@ QVariant StackModel::data(const QModelIndex& index, int role) const {
   const double share = total_ == 0 ? 0 : 100.0 * static_cast<double>(RanksIn(node)) / static_cast<double>(total_);
   if (role == Qt::DisplayRole) {
     switch (index.column()) {
-      case kFrame: return (Odd(node) ? QString::fromUtf8("\u25c6 ") : QString()) + FrameOf(node);
-      case kKind: return KindName(KindOf(node));
-      case kRanks: return QString("%L1").arg(RanksIn(node));
-      case kShare: return share > 0 && share < 0.1 ? QString("< 0.1 %") : QString("%1 %").arg(share, 0, 'f', share < 10 ? 1 : 0);
-      case kWhich: return RanksOf(node).Text(80);
-      default: return {};
+      case kFrame:
+        return (Odd(node) ? QString::fromUtf8("\u25c6 ") : QString()) + FrameOf(node);
+      case kKind:
+        return KindName(KindOf(node));
+      case kRanks:
+        return QString("%L1").arg(RanksIn(node));
+      case kShare:
+        return share > 0 && share < 0.1 ? QString("< 0.1 %") : QString("%1 %").arg(share, 0, 'f', share < 10 ? 1 : 0);
+      case kWhich:
+        return RanksOf(node).Text(80);
+      default:
+        return {};
     }
   }
   if (role == Qt::ToolTipRole) return NodeText(node);
@@ -212,12 +232,18 @@ QVariant StackModel::data(const QModelIndex& index, int role) const {
 QVariant StackModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
   switch (section) {
-    case kFrame: return "Frame";
-    case kKind: return "Kind";
-    case kRanks: return "Ranks";
-    case kShare: return "Share";
-    case kWhich: return "Which";
-    default: return {};
+    case kFrame:
+      return "Frame";
+    case kKind:
+      return "Kind";
+    case kRanks:
+      return "Ranks";
+    case kShare:
+      return "Share";
+    case kWhich:
+      return "Which";
+    default:
+      return {};
   }
 }
 

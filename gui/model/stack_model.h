@@ -14,8 +14,8 @@
 
 namespace lockstep::gui {
 
-// Over ViewFacts.stacks as they lie; an index's internal id is a node's place there. Siblings stand with the fewest ranks
-// first: the odd one out is seen before the crowd. Window's thread.
+// Over ViewFacts.stacks as they lie; an index's internal id is a node's place there. Siblings stand with the fewest
+// ranks first: the odd one out is seen before the crowd. Window's thread.
 class StackModel : public QAbstractItemModel {
   Q_OBJECT
 
@@ -28,8 +28,10 @@ class StackModel : public QAbstractItemModel {
   int node_count() const { return static_cast<int>(parents_.size()); }
   int NodeOf(const QModelIndex& index) const { return index.isValid() ? static_cast<int>(index.internalId()) : -1; }
   QModelIndex IndexOf(int node, int column = 0) const;
-  int ParentOf(int node) const { return parents_[static_cast<size_t>(node)]; }   // -1: a root
-  const std::vector<int>& ChildrenOf(int node) const { return children_[static_cast<size_t>(node + 1)]; }   // -1: the roots
+  int ParentOf(int node) const { return parents_[static_cast<size_t>(node)]; }  // -1: a root
+  const std::vector<int>& ChildrenOf(int node) const {
+    return children_[static_cast<size_t>(node + 1)];
+  }  // -1: the roots
   int64_t RanksIn(int node) const { return ranks_[static_cast<size_t>(node)]; }
   int64_t ranks_total() const { return total_; }
   RankIntervals RanksOf(int node) const;
@@ -41,7 +43,7 @@ class StackModel : public QAbstractItemModel {
   int NodeOfRanks(const RankIntervals& ranks) const;
   // Nodes whose frame contains the text (case does not matter), in the order of the tree from the top.
   std::vector<int> Find(const QString& text) const;
-  QString NodeText(int node) const;   // at most six lines
+  QString NodeText(int node) const;  // at most six lines
   // The whole tree as indented text.
   QString Text() const;
 
@@ -60,24 +62,25 @@ class StackModel : public QAbstractItemModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
-  std::vector<int> Order() const;     // all nodes, parents before children, as the tree shows them
+  std::vector<int> Order() const;  // all nodes, parents before children, as the tree shows them
 
   DocumentPtr document_;
   std::vector<int> parents_, row_;
   std::vector<int64_t> ranks_;
   std::vector<bool> odd_;
-  std::vector<std::vector<int>> children_;   // [0] the roots, then of each node
+  std::vector<std::vector<int>> children_;  // [0] the roots, then of each node
   int64_t total_ = 0;
 };
 
-// Where each node of the picture stands below `root` (-1: all), width by ranks over 0..width, one row a level. Nothing that
-// exists is narrower than `least`, where there is room for that; children lie within their parent and never overlap.
+// Where each node of the picture stands below `root` (-1: all), width by ranks over 0..width, one row a level. Nothing
+// that exists is narrower than `least`, where there is room for that; children lie within their parent and never
+// overlap.
 struct Icicle {
   struct Box {
     int node = -1, level = 0;
     double x = 0, width = 0;
   };
-  std::vector<Box> boxes;   // parents before children
+  std::vector<Box> boxes;  // parents before children
   int levels = 0;
 };
 Icicle LayOutIcicle(const StackModel& model, int root, double width, double least);

@@ -12,7 +12,7 @@ namespace lockstep::gui {
 // All texts of all rows in one piece, in lower case, to look for words in.
 struct TableModel::Haystack {
   std::string text;
-  std::vector<size_t> first;   // of each row, and the end
+  std::vector<size_t> first;  // of each row, and the end
 
   bool Has(uint32_t row, std::string_view word) const {
     return std::string_view(text).substr(first[row], first[row + 1] - first[row]).find(word) != std::string_view::npos;
@@ -20,7 +20,7 @@ struct TableModel::Haystack {
 };
 
 struct TableModel::Order {
-  std::vector<std::pair<bool, std::string>> words;   // true: excludes
+  std::vector<std::pair<bool, std::string>> words;  // true: excludes
   bool limited = false;
   RankIntervals among;
   int column = 0;
@@ -51,9 +51,12 @@ bool NaturalLess(const QString& a, const QString& b) {
 
 namespace {
 
-bool Stopped(const std::atomic<bool>& cancel) { return cancel.load(std::memory_order_relaxed); }
+bool Stopped(const std::atomic<bool>& cancel) {
+  return cancel.load(std::memory_order_relaxed);
+}
 
-void Sort(const TableRows& rows, int column, bool number, bool descending, const std::atomic<bool>& cancel, std::vector<uint32_t>* order) {
+void Sort(const TableRows& rows, int column, bool number, bool descending, const std::atomic<bool>& cancel,
+          std::vector<uint32_t>* order) {
   if (number) {
     struct Key {
       int64_t number;
@@ -75,7 +78,7 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
   }
   // Most rows of a large table say what others say: words are compared once for each that differs.
   QHash<QString, uint32_t> words;
-  std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());   // place of its word, row
+  std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());  // place of its word, row
   for (size_t i = 0; i < keys.size(); ++i) {
     if (i % 1024 == 0 && Stopped(cancel)) return;
     const QString text = rows.Text(static_cast<int>((*order)[i]), column);
@@ -93,10 +96,13 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
   std::vector<uint32_t> place(sorted.size());
   uint32_t at = 0;
   for (size_t i = 0; i < sorted.size(); ++i) {
-    if (i > 0 && (NaturalLess(*sorted[i - 1].first, *sorted[i].first) || NaturalLess(*sorted[i].first, *sorted[i - 1].first))) ++at;
+    if (i > 0 &&
+        (NaturalLess(*sorted[i - 1].first, *sorted[i].first) || NaturalLess(*sorted[i].first, *sorted[i - 1].first)))
+      ++at;
     place[sorted[i].second] = at;
   }
-  std::stable_sort(keys.begin(), keys.end(), [&](const auto& a, const auto& b) { return place[a.first] < place[b.first]; });
+  std::stable_sort(keys.begin(), keys.end(),
+                   [&](const auto& a, const auto& b) { return place[a.first] < place[b.first]; });
   for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].second;
 }
 
@@ -142,43 +148,48 @@ void TableModel::Work() {
   how.column = sort_column_;
   how.number = columns_[static_cast<size_t>(sort_column_)].number;
   how.descending = sort_order_ == Qt::DescendingOrder;
-  work_.Start(this, [this, make = make_, document = document_, rows = fresh_ ? nullptr : rows_, haystack = fresh_ ? nullptr : haystack_, how = std::move(how),
-             columns = columnCount()](const std::atomic<bool>& cancel) mutable -> LatestJob::Finish {
-    if (rows == nullptr) rows = make(document, cancel);
-    document.reset();
-    if (rows == nullptr || Stopped(cancel)) return {};
-    const uint32_t count = static_cast<uint32_t>(rows->count());
-    if (haystack == nullptr && !how.words.empty()) {
-      auto made = std::make_shared<Haystack>();
-      for (uint32_t row = 0; row < count; ++row) {
-        if (row % 256 == 0 && Stopped(cancel)) return {};
-        made->first.push_back(made->text.size());
-        for (int column = 0; column < columns; ++column) made->text += rows->Text(static_cast<int>(row), column).toLower().toStdString() + '\t';
-      }
-      made->first.push_back(made->text.size());
-      haystack = std::move(made);
-    }
-    std::vector<uint32_t> order;
-    order.reserve(count);
-    for (uint32_t row = 0; row < count; ++row) {
-      if (how.limited && !rows->Among(static_cast<int>(row), how.among)) continue;
-      if (std::all_of(how.words.begin(), how.words.end(), [&](const auto& word) { return haystack->Has(row, word.second) != word.first; }))
-        order.push_back(row);
-    }
-    if (Stopped(cancel)) return {};
-    Sort(*rows, how.column, how.number, how.descending, cancel, &order);
-    if (Stopped(cancel)) return {};
-    return [this, rows = std::move(rows), haystack = std::move(haystack), order = std::move(order)] {
-      Take(rows, haystack, order);
-      Q_EMIT Settled();
-    };
-  });
+  work_.Start(this,
+              [this, make = make_, document = document_, rows = fresh_ ? nullptr : rows_,
+               haystack = fresh_ ? nullptr : haystack_, how = std::move(how),
+               columns = columnCount()](const std::atomic<bool>& cancel) mutable -> LatestJob::Finish {
+                if (rows == nullptr) rows = make(document, cancel);
+                document.reset();
+                if (rows == nullptr || Stopped(cancel)) return {};
+                const uint32_t count = static_cast<uint32_t>(rows->count());
+                if (haystack == nullptr && !how.words.empty()) {
+                  auto made = std::make_shared<Haystack>();
+                  for (uint32_t row = 0; row < count; ++row) {
+                    if (row % 256 == 0 && Stopped(cancel)) return {};
+                    made->first.push_back(made->text.size());
+                    for (int column = 0; column < columns; ++column)
+                      made->text += rows->Text(static_cast<int>(row), column).toLower().toStdString() + '\t';
+                  }
+                  made->first.push_back(made->text.size());
+                  haystack = std::move(made);
+                }
+                std::vector<uint32_t> order;
+                order.reserve(count);
+                for (uint32_t row = 0; row < count; ++row) {
+                  if (how.limited && !rows->Among(static_cast<int>(row), how.among)) continue;
+                  if (std::all_of(how.words.begin(), how.words.end(),
+                                  [&](const auto& word) { return haystack->Has(row, word.second) != word.first; }))
+                    order.push_back(row);
+                }
+                if (Stopped(cancel)) return {};
+                Sort(*rows, how.column, how.number, how.descending, cancel, &order);
+                if (Stopped(cancel)) return {};
+                return [this, rows = std::move(rows), haystack = std::move(haystack), order = std::move(order)] {
+                  Take(rows, haystack, order);
+                  Q_EMIT Settled();
+                };
+              });
 }
 
-void TableModel::Take(std::shared_ptr<const TableRows> rows, std::shared_ptr<const Haystack> haystack, std::vector<uint32_t> order) {
+void TableModel::Take(std::shared_ptr<const TableRows> rows, std::shared_ptr<const Haystack> haystack,
+                      std::vector<uint32_t> order) {
   fresh_ = false;
   haystack_ = std::move(haystack);
-  std::vector<uint32_t> place;   // of each source row in the new order; whoever was filtered out makes it another table
+  std::vector<uint32_t> place;  // of each source row in the new order; whoever was filtered out makes it another table
   bool same = rows == rows_ && rows != nullptr && order.size() == order_.size();
   if (same) {
     place.assign(static_cast<size_t>(rows->count()), UINT32_MAX);
@@ -196,28 +207,40 @@ void TableModel::Take(std::shared_ptr<const TableRows> rows, std::shared_ptr<con
   const QModelIndexList before = persistentIndexList();
   QModelIndexList after;
   after.reserve(before.size());
-  for (const QModelIndex& index : before) after.append(createIndex(static_cast<int>(place[static_cast<size_t>(Source(index.row()))]), index.column()));
+  for (const QModelIndex& index : before)
+    after.append(createIndex(static_cast<int>(place[static_cast<size_t>(Source(index.row()))]), index.column()));
   order_ = std::move(order);
   changePersistentIndexList(before, after);
   Q_EMIT layoutChanged({}, VerticalSortHint);
 }
 
-int TableModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(order_.size()); }
+int TableModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(order_.size());
+}
 
-int TableModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(columns_.size()); }
+int TableModel::columnCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(columns_.size());
+}
 
 QVariant TableModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount() || index.column() >= columnCount()) return {};
   const int source = Source(index.row());
   const TableColumn& column = columns_[static_cast<size_t>(index.column())];
   switch (role) {
-    case Qt::DisplayRole: return rows_->Text(source, index.column());
-    case Qt::TextAlignmentRole: return QVariant::fromValue(Qt::AlignVCenter | (column.number ? Qt::AlignRight : Qt::AlignLeft));
-    case kMark: return index.column() == 0 ? static_cast<int>(rows_->Mark(source)) : 0;
-    case kSource: return source;
+    case Qt::DisplayRole:
+      return rows_->Text(source, index.column());
+    case Qt::TextAlignmentRole:
+      return QVariant::fromValue(Qt::AlignVCenter | (column.number ? Qt::AlignRight : Qt::AlignLeft));
+    case kMark:
+      return index.column() == 0 ? static_cast<int>(rows_->Mark(source)) : 0;
+    case kSource:
+      return source;
     case Qt::AccessibleDescriptionRole:
-      return index.column() == 0 && rows_->Mark(source) != ViewState::kOutside ? QString::fromLatin1(ViewStateName(rows_->Mark(source))) : QString();
-    default: return {};
+      return index.column() == 0 && rows_->Mark(source) != ViewState::kOutside
+                 ? QString::fromLatin1(ViewStateName(rows_->Mark(source)))
+                 : QString();
+    default:
+      return {};
   }
 }
 
@@ -226,7 +249,8 @@ QVariant TableModel::headerData(int section, Qt::Orientation orientation, int ro
   const TableColumn& column = columns_[static_cast<size_t>(section)];
   if (role == Qt::DisplayRole) return QString(column.title);
   if (role == Qt::ToolTipRole || role == Qt::AccessibleDescriptionRole) return QString(column.explains);
-  if (role == Qt::TextAlignmentRole) return QVariant::fromValue(Qt::AlignVCenter | (column.number ? Qt::AlignRight : Qt::AlignLeft));
+  if (role == Qt::TextAlignmentRole)
+    return QVariant::fromValue(Qt::AlignVCenter | (column.number ? Qt::AlignRight : Qt::AlignLeft));
   return {};
 }
 

@@ -20,9 +20,9 @@ namespace lockstep::gui {
 
 struct TableColumn {
   const char* title;
-  const char* explains;     // one line, for a tooltip
-  bool number = false;      // sorts by Number, stands at the right
-  int characters = 10;      // usual width
+  const char* explains;  // one line, for a tooltip
+  bool number = false;   // sorts by Number, stands at the right
+  int characters = 10;   // usual width
 };
 
 // What one table shows of one document. Immutable; any thread.
@@ -30,16 +30,17 @@ class TableRows {
  public:
   virtual ~TableRows() = default;
   virtual int count() const = 0;
-  virtual QString Text(int row, int column) const = 0;        // safe to show; empty: not known
-  virtual int64_t Number(int row, int column) const = 0;      // of number columns; INT64_MIN: not known, sorts last in both directions
+  virtual QString Text(int row, int column) const = 0;  // safe to show; empty: not known
+  virtual int64_t Number(
+      int row, int column) const = 0;  // of number columns; INT64_MIN: not known, sorts last in both directions
   // The mark before the first column's text; kOutside: none.
   virtual ViewState Mark(int row) const = 0;
   // Of rows with equal numbers the higher comes first, in both directions.
   virtual int Prior(int row) const { return (void)row, 0; }
   virtual Selection Select(std::span<const int> rows) const = 0;
   virtual bool Shows(int row, const Selection& selection) const = 0;
-  virtual bool Among(int row, const RankIntervals& ranks) const = 0;   // has to do with one of them
-  virtual QString note() const { return {}; }                 // what the table leaves out
+  virtual bool Among(int row, const RankIntervals& ranks) const = 0;  // has to do with one of them
+  virtual QString note() const { return {}; }                         // what the table leaves out
 };
 
 // Rows stand in the order of the last sort; `source` numbers are TableRows'. Lives on the window's thread.
@@ -55,12 +56,13 @@ class TableModel : public QAbstractTableModel {
   ~TableModel() override;
 
   void SetDocument(DocumentPtr document);
-  // Words that all must stand in a row, whatever the case; a minus before one excludes. With `limited` only rows of `among`.
+  // Words that all must stand in a row, whatever the case; a minus before one excludes. With `limited` only rows of
+  // `among`.
   void SetFilter(const QString& words, bool limited, const RankIntervals& among);
   void sort(int column, Qt::SortOrder order) override;
 
   const std::vector<TableColumn>& columns() const { return columns_; }
-  const TableRows* rows() const { return rows_.get(); }        // null: no document, or not ready yet
+  const TableRows* rows() const { return rows_.get(); }  // null: no document, or not ready yet
   int Source(int row) const { return static_cast<int>(order_[static_cast<size_t>(row)]); }
   int total() const { return rows_ == nullptr ? 0 : rows_->count(); }
   bool Idle() const { return !work_.busy(); }
@@ -71,19 +73,20 @@ class TableModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  Q_SIGNALS:
-  void Settled();   // what was ordered last is shown
+  void Settled();  // what was ordered last is shown
 
  private:
   struct Haystack;
   struct Order;
   void Work();
-  void Take(std::shared_ptr<const TableRows> rows, std::shared_ptr<const Haystack> haystack, std::vector<uint32_t> order);
+  void Take(std::shared_ptr<const TableRows> rows, std::shared_ptr<const Haystack> haystack,
+            std::vector<uint32_t> order);
 
   const std::vector<TableColumn> columns_;
   const Make make_;
   DocumentPtr document_;
-  std::shared_ptr<const TableRows> rows_;                      // of the document shown
-  bool fresh_ = false;                                         // rows_ are not of document_ yet
+  std::shared_ptr<const TableRows> rows_;  // of the document shown
+  bool fresh_ = false;                     // rows_ are not of document_ yet
   std::shared_ptr<const Haystack> haystack_;
   std::vector<uint32_t> order_;
   QString words_;

@@ -18,7 +18,9 @@ bool Settles(const TableModel& model) {
   return testing::Until([&] { return model.Idle(); });
 }
 
-QString Cell(const TableModel& model, int row, int column) { return model.index(row, column).data().toString(); }
+QString Cell(const TableModel& model, int row, int column) {
+  return model.index(row, column).data().toString();
+}
 
 int ColumnOf(const TableModel& model, const QString& title) {
   for (int c = 0; c < model.columnCount(); ++c) {
@@ -52,12 +54,14 @@ TEST(TableModelTest, NaturalOrder) {
 
 // All tables through everything that happens to a model.
 TEST(TableModelTest, ModelsAreSoundThroughAll) {
-  const std::vector<DocumentPtr> documents = {testing::Hang(), testing::Mismatch(), testing::Healthy(), testing::Made(Bundle()), testing::Hang(4, 2, 2)};
+  const std::vector<DocumentPtr> documents = {testing::Hang(), testing::Mismatch(), testing::Healthy(),
+                                              testing::Made(Bundle()), testing::Hang(4, 2, 2)};
   Bundle one = lockstep::testing::Job(1, 1, 1, 3).Run();
   for (TableKind kind : {CommTable(), RankTable(), MismatchTable(), InFlightTable()}) {
     TableModel model(kind.columns, kind.make);
     QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
-    for (DocumentPtr document : {documents[0], documents[3], documents[1], testing::Made(one), DocumentPtr(), documents[2], documents[4]}) {
+    for (DocumentPtr document :
+         {documents[0], documents[3], documents[1], testing::Made(one), DocumentPtr(), documents[2], documents[4]}) {
       model.SetDocument(document);
       ASSERT_TRUE(Settles(model));
       const int all = model.rowCount();
@@ -80,7 +84,8 @@ TEST(TableModelTest, ModelsAreSoundThroughAll) {
             EXPECT_EQ(model.Source(kept[row].row()), sources[static_cast<size_t>(row)]) << "who holds a row keeps it";
             if (row == 0 || kind.columns[static_cast<size_t>(column)].number) continue;
             const QString a = Cell(model, row - 1, column), b = Cell(model, row, column);
-            EXPECT_FALSE(!a.isEmpty() && !b.isEmpty() && (order == Qt::AscendingOrder ? NaturalLess(b, a) : NaturalLess(a, b)));
+            EXPECT_FALSE(!a.isEmpty() && !b.isEmpty() &&
+                         (order == Qt::AscendingOrder ? NaturalLess(b, a) : NaturalLess(a, b)));
           }
         }
       }
@@ -95,7 +100,8 @@ TEST(TableModelTest, ModelsAreSoundThroughAll) {
       EXPECT_EQ(model.rowCount(), all);
       for (int row = 0; row < all; ++row) {
         const int source[] = {model.Source(row)};
-        EXPECT_TRUE(model.rows()->Shows(source[0], model.rows()->Select(source)) || model.rows()->Select(source).empty());
+        EXPECT_TRUE(model.rows()->Shows(source[0], model.rows()->Select(source)) ||
+                    model.rows()->Select(source).empty());
       }
     }
   }
@@ -126,7 +132,8 @@ TEST(TableModelTest, CommunicatorsTellWhoIsMissing) {
     ASSERT_TRUE(Settles(model));
     int row = 0;
     while (model.Source(row) != cause.comm()) ++row;
-    for (int before = 0; before < row; ++before) EXPECT_NE(Cell(model, before, missing), Cell(model, row, missing)) << before;
+    for (int before = 0; before < row; ++before)
+      EXPECT_NE(Cell(model, before, missing), Cell(model, row, missing)) << before;
   }
 }
 
@@ -173,7 +180,8 @@ TEST(TableModelTest, MismatchesNameTheOddOnes) {
   ASSERT_TRUE(Settles(model));
   ASSERT_GE(model.rowCount(), 1);
   EXPECT_EQ(Cell(model, 0, ColumnOf(model, "Field")), "count");
-  EXPECT_TRUE(Cell(model, 0, ColumnOf(model, "Groups")).contains("2048")) << Cell(model, 0, ColumnOf(model, "Groups")).toStdString();
+  EXPECT_TRUE(Cell(model, 0, ColumnOf(model, "Groups")).contains("2048"))
+      << Cell(model, 0, ColumnOf(model, "Groups")).toStdString();
 }
 
 // Orders that come faster than they are carried out: the last one counts, and nothing is left behind.
@@ -189,7 +197,7 @@ TEST(TableModelTest, TheLastOrderCounts) {
     }
     model.SetFilter("", false, {});
     model.sort(0, Qt::DescendingOrder);
-    if (round % 2 == 0) continue;   // goes while work is under way
+    if (round % 2 == 0) continue;  // goes while work is under way
     ASSERT_TRUE(Settles(model));
     ASSERT_EQ(model.rowCount(), 16);
     EXPECT_EQ(Cell(model, 0, 0), "15");

@@ -11,7 +11,7 @@ namespace {
 
 // All bins together; at 24,576 ranks there are 2,048 of them.
 constexpr int64_t kBinBytes = 48 << 20;
-constexpr int kLane = 64;   // bins are taken this many at a time, so that the compiler makes vectors of them
+constexpr int kLane = 64;  // bins are taken this many at a time, so that the compiler makes vectors of them
 
 int64_t Add(int64_t a, int64_t b) {
   int64_t sum = 0;
@@ -25,7 +25,8 @@ void Worst(const uint8_t* __restrict from, uint8_t* __restrict into) {
 
 // Pixels of begin..end within `width`, at least one, or none where it lies outside.
 struct Scale {
-  Scale(double begin, double end, int width) : begin_(begin), end_(end), per_ns_(width / std::max(end - begin, 1e-9)), last_(width - 1) {}
+  Scale(double begin, double end, int width)
+      : begin_(begin), end_(end), per_ns_(width / std::max(end - begin, 1e-9)), last_(width - 1) {}
   bool Cover(double begin, double end, int* first, int* last) const {
     if (begin >= end_ || end < begin_ || (end == begin_ && begin < end)) return false;
     *first = std::clamp(static_cast<int>((begin - begin_) * per_ns_), 0, last_);
@@ -48,17 +49,28 @@ void Fill(uint8_t look, int first, int last, uint8_t* out) {
 
 const char* TimelineLookName(TimelineLook look) {
   switch (look) {
-    case TimelineLook::kNothing: return "nothing";
-    case TimelineLook::kUnmeasured: return "issued, GPU not measured";
-    case TimelineLook::kHost: return "host in the call";
-    case TimelineLook::kQueued: return "queued on its stream";
-    case TimelineLook::kRunning: return "running";
-    case TimelineLook::kQueuedOpen: return "still queued";
-    case TimelineLook::kInFlight: return "in flight, start not measured";
-    case TimelineLook::kRunningOpen: return "still running";
-    case TimelineLook::kHostOpen: return "host still in the call";
-    case TimelineLook::kFailed: return "failed";
-    case TimelineLook::kCount: break;
+    case TimelineLook::kNothing:
+      return "nothing";
+    case TimelineLook::kUnmeasured:
+      return "issued, GPU not measured";
+    case TimelineLook::kHost:
+      return "host in the call";
+    case TimelineLook::kQueued:
+      return "queued on its stream";
+    case TimelineLook::kRunning:
+      return "running";
+    case TimelineLook::kQueuedOpen:
+      return "still queued";
+    case TimelineLook::kInFlight:
+      return "in flight, start not measured";
+    case TimelineLook::kRunningOpen:
+      return "still running";
+    case TimelineLook::kHostOpen:
+      return "host still in the call";
+    case TimelineLook::kFailed:
+      return "failed";
+    case TimelineLook::kCount:
+      break;
   }
   return "unknown";
 }
@@ -71,7 +83,9 @@ int64_t Timeline::At(int row, int64_t ns) const {
 
 int Timeline::PiecesOf(int row, const IndexOp& op, TimelinePiece out[3]) const {
   int n = 0;
-  auto add = [&](int64_t begin, int64_t end, TimelineLook look, bool gpu) { out[n++] = {begin, std::max(begin, end), look, gpu}; };
+  auto add = [&](int64_t begin, int64_t end, TimelineLook look, bool gpu) {
+    out[n++] = {begin, std::max(begin, end), look, gpu};
+  };
   const int64_t taken = taken_[static_cast<size_t>(row)];
   const int64_t enter = op.enter_ns != 0 ? At(row, op.enter_ns) : -1;
   const int64_t returned = op.return_ns != 0 ? At(row, op.return_ns) : -1;
@@ -122,7 +136,8 @@ namespace {
 int64_t LastTaken(const Document& d, int64_t last) {
   for (int row = 0; row < d.rank_count(); ++row) {
     const IndexRank& rank = d.index().ranks()[static_cast<size_t>(row)];
-    if (rank.captured_ns != 0 && rank.ops != 0) last = std::max(last, Add(rank.captured_ns, d.FactsAt(row).clock_offset_ns()));
+    if (rank.captured_ns != 0 && rank.ops != 0)
+      last = std::max(last, Add(rank.captured_ns, d.FactsAt(row).clock_offset_ns()));
   }
   return last;
 }
@@ -134,7 +149,8 @@ int64_t TimelineSpanOf(const Document& document) {
   return first >= last || first == 0 ? 0 : Add(LastTaken(document, last), -std::max(first, -INT64_MAX));
 }
 
-std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std::atomic<bool>* cancel, std::atomic<int>* done) {
+std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std::atomic<bool>* cancel,
+                                                std::atomic<int>* done) {
   std::shared_ptr<Timeline> out(new Timeline);
   out->document_ = std::move(document);
   const Document& d = *out->document_;
@@ -156,7 +172,8 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
       for (const absl::Span<const uint32_t> column : {columns.enter, columns.start, columns.end}) {
         for (const uint32_t us : column) latest = us != kIndexNoTime && us > latest ? us : latest;
       }
-      last = std::max(last, Add(Add(rank.base_ns, int64_t{latest} * 1000), d.FactsAt(static_cast<int>(row)).clock_offset_ns()));
+      last = std::max(
+          last, Add(Add(rank.base_ns, int64_t{latest} * 1000), d.FactsAt(static_cast<int>(row)).clock_offset_ns()));
       if (cancelled()) return nullptr;
     }
   }
@@ -165,7 +182,9 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
   out->origin_ = std::max(first, -INT64_MAX);
   out->span_ = std::max<int64_t>(1, Add(last, -out->origin_));
 
-  out->bins_ = static_cast<int>(std::clamp<int64_t>(kBinBytes / std::max<int64_t>(1, static_cast<int64_t>(rows)), 256, 4096)) / kLane * kLane;
+  out->bins_ =
+      static_cast<int>(std::clamp<int64_t>(kBinBytes / std::max<int64_t>(1, static_cast<int64_t>(rows)), 256, 4096)) /
+      kLane * kLane;
   out->looks_.assign(rows * static_cast<size_t>(out->bins_), 0);
   out->first_block_.assign(rows + 1, 0);
   out->taken_.assign(rows, 0);
@@ -236,7 +255,8 @@ void Timeline::Coarse(const int32_t* rows, size_t count, double begin, double en
   const double bins_per_pixel = (end - begin) / width * per_ns, zero = begin * per_ns;
   int x = 0;
   if (bins_per_pixel < bins_ && std::abs(zero) < 4.0 * 4096 * 4096) {
-    // Fixed point: this is done for every pixel of the picture. A hair is added on both sides so that rounding loses nothing.
+    // Fixed point: this is done for every pixel of the picture. A hair is added on both sides so that rounding loses
+    // nothing.
     constexpr int kBits = 32;
     constexpr int64_t kHair = 1 << 12;
     if (zero < 0) x = std::min(width, static_cast<int>(std::max(0.0, -zero / bins_per_pixel - 1)));
@@ -244,7 +264,8 @@ void Timeline::Coarse(const int32_t* rows, size_t count, double begin, double en
     const auto start = static_cast<int64_t>(zero * (int64_t{1} << kBits));
     for (; x < width; ++x) {
       const int64_t at = start + step * x;
-      const int64_t a = std::max<int64_t>((at - kHair) >> kBits, first), b = std::min<int64_t>((at + step + kHair) >> kBits, last);
+      const int64_t a = std::max<int64_t>((at - kHair) >> kBits, first),
+                    b = std::min<int64_t>((at + step + kHair) >> kBits, last);
       if (a > last) break;
       uint8_t look = out[x];
       for (int64_t bin = a; bin <= b; ++bin) look = std::max(look, worst[bin]);
@@ -264,7 +285,8 @@ void Timeline::Coarse(const int32_t* rows, size_t count, double begin, double en
   }
 }
 
-bool Timeline::Exact(int row, LaneFilter filter, double begin, double end, int width, int64_t* budget, uint8_t* out) const {
+bool Timeline::Exact(int row, LaneFilter filter, double begin, double end, int width, int64_t* budget,
+                     uint8_t* out) const {
   const auto r = static_cast<size_t>(row);
   const IndexRank& rank = document_->index().ranks()[r];
   const Scale scale(begin, end, width);
@@ -273,7 +295,8 @@ bool Timeline::Exact(int row, LaneFilter filter, double begin, double end, int w
     const Block& block = blocks_[b];
     if (static_cast<double>(block.begin) >= end || static_cast<double>(block.end) < begin) continue;
     int x0 = 0, x1 = 0;
-    if (filter.part == LaneFilter::Part::kAll && scale.Cover(static_cast<double>(block.begin), static_cast<double>(block.end), &x0, &x1) && x0 == x1) {
+    if (filter.part == LaneFilter::Part::kAll &&
+        scale.Cover(static_cast<double>(block.begin), static_cast<double>(block.end), &x0, &x1) && x0 == x1) {
       Fill(static_cast<uint8_t>(block.worst), x0, x1, out);
       continue;
     }
@@ -294,8 +317,8 @@ bool Timeline::Exact(int row, LaneFilter filter, double begin, double end, int w
   return true;
 }
 
-std::vector<TimelineHit> Timeline::Pieces(int row, LaneFilter filter, double begin, double end, double shortest, size_t most,
-                                          int64_t* budget) const {
+std::vector<TimelineHit> Timeline::Pieces(int row, LaneFilter filter, double begin, double end, double shortest,
+                                          size_t most, int64_t* budget) const {
   std::vector<TimelineHit> out;
   const auto r = static_cast<size_t>(row);
   const IndexRank& rank = document_->index().ranks()[r];
@@ -312,7 +335,9 @@ std::vector<TimelineHit> Timeline::Pieces(int row, LaneFilter filter, double beg
       const int n = PiecesOf(row, op, pieces);
       for (int k = 0; k < n && out.size() < most; ++k) {
         const TimelinePiece& piece = pieces[k];
-        if (!filter.Shows(piece, op.stream) || static_cast<double>(piece.begin) >= end || static_cast<double>(piece.end) < begin) continue;
+        if (!filter.Shows(piece, op.stream) || static_cast<double>(piece.begin) >= end ||
+            static_cast<double>(piece.end) < begin)
+          continue;
         if (static_cast<double>(piece.end - piece.begin) < shortest) continue;
         out.push_back({row, static_cast<int64_t>(i), op.stream, piece});
       }
@@ -326,11 +351,13 @@ TimelineHit Timeline::HitAt(int row, LaneFilter filter, double at, double near) 
   TimelineHit best;
   double nearest = 0;
   for (const TimelineHit& hit : Pieces(row, filter, at - near, at + near + 1, 0, 100'000, &budget)) {
-    const double distance = std::max({0.0, static_cast<double>(hit.piece.begin) - at, at - static_cast<double>(hit.piece.end)});
+    const double distance =
+        std::max({0.0, static_cast<double>(hit.piece.begin) - at, at - static_cast<double>(hit.piece.end)});
     // What lies under the cursor goes before what is near, the worse before the better, the later before the earlier.
     const bool before = best.row < 0 || (distance == 0) > (nearest == 0) ||
-                        ((distance == 0) == (nearest == 0) && (hit.piece.look > best.piece.look ||
-                                                               (hit.piece.look == best.piece.look && hit.piece.begin >= best.piece.begin)));
+                        ((distance == 0) == (nearest == 0) &&
+                         (hit.piece.look > best.piece.look ||
+                          (hit.piece.look == best.piece.look && hit.piece.begin >= best.piece.begin)));
     if (!before) continue;
     best = hit;
     nearest = distance;
@@ -344,7 +371,9 @@ int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind
   const IndexRank& rank = index.ranks()[r];
   // The membership's place, then its number as the column has it: nothing else needs to be read.
   uint32_t place = 0;
-  while (place < rank.memberships && index.memberships()[rank.first_membership + place].comm != static_cast<uint32_t>(comm)) ++place;
+  while (place < rank.memberships &&
+         index.memberships()[rank.first_membership + place].comm != static_cast<uint32_t>(comm))
+    ++place;
   if (comm < 0 || place >= rank.memberships || place >= kIndexNoMembership) return -1;
   const int64_t number = seq - index.memberships()[rank.first_membership + place].seq_base;
   if (seq < 0 || number < 0 || number >= kIndexNoSeq) return -1;
@@ -355,7 +384,9 @@ int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind
     if (columns.membership[k] != place || columns.seq[k] != static_cast<uint32_t>(number)) continue;
     const auto found = static_cast<ring::CallKind>(columns.kind[k]);
     if (kind == ring::CallKind::kNone ? ring::IsPointToPoint(found) : found != kind) continue;
-    if (kind != ring::CallKind::kNone && columns.peer[k] != kIndexNoPeer && columns.peer[k] != static_cast<uint32_t>(peer) + 1) continue;
+    if (kind != ring::CallKind::kNone && columns.peer[k] != kIndexNoPeer &&
+        columns.peer[k] != static_cast<uint32_t>(peer) + 1)
+      continue;
     return i;
   }
   return -1;
@@ -366,7 +397,12 @@ QString DurationText(double ns) {
   if (abs == 0) return "0";
   auto number = [&](double value, const char* unit) {
     const double a = std::abs(value);
-    return QString("%1 %2").arg(value, 0, 'f', a >= 100 || a == std::floor(a) ? 0 : a >= 10 ? 1 : 2).arg(QString::fromUtf8(unit));
+    return QString("%1 %2")
+        .arg(value, 0, 'f',
+             a >= 100 || a == std::floor(a) ? 0
+             : a >= 10                      ? 1
+                                            : 2)
+        .arg(QString::fromUtf8(unit));
   };
   if (abs < 1e3) return number(ns, "ns");
   if (abs < 1e6) return number(ns / 1e3, "\u00b5s");
@@ -387,7 +423,10 @@ QString TickText(double at, double step, double end) {
     return QString("%1 h %2 min %3 s").arg(seconds / 3600).arg(seconds % 3600 / 60).arg(seconds % 60);
   }
   if (step >= 1e9 || at == 0) return DurationText(at);
-  const auto [unit, name] = end >= 1e9 ? std::pair(1e9, "s") : end >= 1e6 ? std::pair(1e6, "ms") : end >= 1e3 ? std::pair(1e3, "\u00b5s") : std::pair(1.0, "ns");
+  const auto [unit, name] = end >= 1e9   ? std::pair(1e9, "s")
+                            : end >= 1e6 ? std::pair(1e6, "ms")
+                            : end >= 1e3 ? std::pair(1e3, "\u00b5s")
+                                         : std::pair(1.0, "ns");
   const int decimals = std::clamp(static_cast<int>(std::ceil(std::log10(unit / step) - 1e-9)), 0, 9);
   return QString("%1 %2").arg(at / unit, 0, 'f', decimals).arg(QString::fromUtf8(name));
 }

@@ -11,7 +11,8 @@ RankIntervals PeersOf(const Document& document, const Selection& selection) {
   int32_t comm = selection.comm;
   if (comm < 0 && selection.record >= 0) {
     const int row = document.RowOf(selection.record_rank);
-    if (row >= 0 && selection.record < document.OpCount(row)) comm = document.CommOf(document.OpAt(row, selection.record));
+    if (row >= 0 && selection.record < document.OpCount(row))
+      comm = document.CommOf(document.OpAt(row, selection.record));
   }
   RankIntervals out = selection.ranks;
   if (comm < 0 || comm >= document.comm_count()) return out;
@@ -36,14 +37,17 @@ TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice
   absl::flat_hash_map<uint32_t, int> host_order;
   std::vector<int> by_rank;
   for (int row = 0; row < document.rank_count(); ++row) by_rank.push_back(row);
-  std::stable_sort(by_rank.begin(), by_rank.end(), [&](int a, int b) { return document.RankAt(a) < document.RankAt(b); });
+  std::stable_sort(by_rank.begin(), by_rank.end(),
+                   [&](int a, int b) { return document.RankAt(a) < document.RankAt(b); });
   struct Key {
     int group, host, row;
   };
   std::vector<Key> keys;
   std::vector<int> best_of_host;
   for (const int row : by_rank) {
-    const int host = host_order.emplace(document.index().ranks()[static_cast<size_t>(row)].host, static_cast<int>(host_order.size())).first->second;
+    const int host =
+        host_order.emplace(document.index().ranks()[static_cast<size_t>(row)].host, static_cast<int>(host_order.size()))
+            .first->second;
     if (filtered != nullptr && !filtered->Contains(document.RankAt(row))) continue;
     const int group = group_of(row);
     if (choice == LaneChoice::kSelectionOnly && chosen && group == 2) continue;
@@ -54,7 +58,8 @@ TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice
   if (detail == LaneDetail::kHosts) {
     for (Key& key : keys) key.group = best_of_host[static_cast<size_t>(key.host)];
   }
-  std::stable_sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) { return std::pair(a.group, a.host) < std::pair(b.group, b.host); });
+  std::stable_sort(keys.begin(), keys.end(),
+                   [](const Key& a, const Key& b) { return std::pair(a.group, a.host) < std::pair(b.group, b.host); });
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto place = static_cast<uint32_t>(out.rows.size());
     out.rows.push_back(keys[i].row);

@@ -9,22 +9,26 @@
 
 namespace lockstep::gui {
 
-enum class LaneDetail : uint8_t { kHosts, kRanks, kStreams };     // a lane a host; a rank; its calls and each of its streams
+enum class LaneDetail : uint8_t {
+  kHosts,
+  kRanks,
+  kStreams
+};  // a lane a host; a rank; its calls and each of its streams
 enum class LaneChoice : uint8_t { kAll, kSelectionFirst, kSelectionOnly };
 
 struct TimelineLane {
-  uint32_t first = 0, count = 0;   // into TimelineLanes.rows
+  uint32_t first = 0, count = 0;  // into TimelineLanes.rows
   LaneFilter filter;
-  bool begins_rank = true;         // first lane of its rank
-  bool begins_host = true;         // another host than the lane before
+  bool begins_rank = true;  // first lane of its rank
+  bool begins_host = true;  // another host than the lane before
 };
 
 struct TimelineLanes {
   std::vector<TimelineLane> lanes;
-  std::vector<int32_t> rows;       // rows of the document
-  int relevant = 0;                // so many lanes stand first because of what is selected; 0: order of hosts alone
+  std::vector<int32_t> rows;  // rows of the document
+  int relevant = 0;           // so many lanes stand first because of what is selected; 0: order of hosts alone
 
-  int RowOf(int lane) const { return rows[lanes[static_cast<size_t>(lane)].first]; }   // the first of a host
+  int RowOf(int lane) const { return rows[lanes[static_cast<size_t>(lane)].first]; }  // the first of a host
 };
 
 // Selected ranks, and the members of the selected communicator.

@@ -5,8 +5,9 @@
 
 namespace lockstep::gui {
 
-std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, const TimelineLanes& lanes, const RasterRequest& request,
-                                                  int64_t budget, bool coarse, const std::atomic<bool>* cancel) {
+std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, const TimelineLanes& lanes,
+                                                  const RasterRequest& request, int64_t budget, bool coarse,
+                                                  const std::atomic<bool>* cancel) {
   auto out = std::make_shared<TimelineRaster>();
   out->request = request;
   const int count = static_cast<int>(lanes.lanes.size());
@@ -37,7 +38,8 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
   double expected = 0;
   for (int i = first; i < last; ++i) {
     const TimelineLane& lane = lanes.lanes[static_cast<size_t>(i)];
-    for (uint32_t k = 0; k < lane.count; ++k) expected += static_cast<double>(timeline.document().OpCount(lanes.rows[lane.first + k])) * share + 1;
+    for (uint32_t k = 0; k < lane.count; ++k)
+      expected += static_cast<double>(timeline.document().OpCount(lanes.rows[lane.first + k])) * share + 1;
   }
   out->exact = expected < static_cast<double>(budget);
   for (int row = 0; row < out->rows && out->exact; ++row) {
@@ -47,8 +49,9 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
     for (int i = from; i < to && out->exact; ++i) {
       const TimelineLane& lane = lanes.lanes[static_cast<size_t>(i)];
       for (uint32_t k = 0; k < lane.count && out->exact; ++k) {
-        out->exact = timeline.Exact(lanes.rows[lane.first + k], lane.filter, request.x0, request.x1, request.width, &budget,
-                                    out->looks.data() + static_cast<size_t>(row) * static_cast<size_t>(request.width));
+        out->exact =
+            timeline.Exact(lanes.rows[lane.first + k], lane.filter, request.x0, request.x1, request.width, &budget,
+                           out->looks.data() + static_cast<size_t>(row) * static_cast<size_t>(request.width));
       }
     }
   }
@@ -67,7 +70,8 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
       }
       uint32_t rows = lane.count;
       int next = i + 1;
-      while (next < to && lanes.lanes[static_cast<size_t>(next)].first == lane.first + rows) rows += lanes.lanes[static_cast<size_t>(next++)].count;
+      while (next < to && lanes.lanes[static_cast<size_t>(next)].first == lane.first + rows)
+        rows += lanes.lanes[static_cast<size_t>(next++)].count;
       timeline.Coarse(lanes.rows.data() + lane.first, rows, request.x0, request.x1, request.width,
                       out->looks.data() + static_cast<size_t>(row) * static_cast<size_t>(request.width));
       i = next;

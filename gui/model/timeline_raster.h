@@ -20,19 +20,22 @@ struct RasterRequest {
 
 struct TimelineRaster {
   RasterRequest request;
-  bool exact = false;              // from the operations, not from bins
-  int first_lane = 0;              // with a row a lane: the lane of row 0
-  bool row_a_pixel = false;        // else a row a lane
+  bool exact = false;        // from the operations, not from bins
+  int first_lane = 0;        // with a row a lane: the lane of row 0
+  bool row_a_pixel = false;  // else a row a lane
   int rows = 0;
-  std::vector<uint8_t> looks;      // rows x width, TimelineLook
-  const uint8_t* Row(int row) const { return looks.data() + static_cast<size_t>(row) * static_cast<size_t>(request.width); }
+  std::vector<uint8_t> looks;  // rows x width, TimelineLook
+  const uint8_t* Row(int row) const {
+    return looks.data() + static_cast<size_t>(row) * static_cast<size_t>(request.width);
+  }
 };
 
-// From the operations where `budget` of them are enough; else, where the bins are as fine as pixels or `coarse` says that
-// they must do, from the bins; else null. Lanes that show a part of a rank stay empty in what is made from bins.
+// From the operations where `budget` of them are enough; else, where the bins are as fine as pixels or `coarse` says
+// that they must do, from the bins; else null. Lanes that show a part of a rank stay empty in what is made from bins.
 // Null too when *cancel turns true.
-std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, const TimelineLanes& lanes, const RasterRequest& request,
-                                                  int64_t budget, bool coarse, const std::atomic<bool>* cancel = nullptr);
+std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, const TimelineLanes& lanes,
+                                                  const RasterRequest& request, int64_t budget, bool coarse,
+                                                  const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace lockstep::gui
 

@@ -1,5 +1,5 @@
-#include "analyzer/util/time_units.h"
 #include "gui/model/timeline.h"
+#include "analyzer/util/time_units.h"
 
 #include <gtest/gtest.h>
 
@@ -44,12 +44,14 @@ Bundle RandomBundle(unsigned seed, int ranks, int ops) {
       now += 1000 * static_cast<int64_t>(random() % 9000);
       op.enter_ns = now;
       op.return_ns = now + 1000 * static_cast<int64_t>(random() % 2000);
-      static constexpr OpState kStates[] = {OpState::kCompleted, OpState::kCompleted, OpState::kCompleted, OpState::kCompleted,
-                                            OpState::kUnknown,   OpState::kStarted,   OpState::kEnqueued,  OpState::kFailed};
+      static constexpr OpState kStates[] = {OpState::kCompleted, OpState::kCompleted, OpState::kCompleted,
+                                            OpState::kCompleted, OpState::kUnknown,   OpState::kStarted,
+                                            OpState::kEnqueued,  OpState::kFailed};
       op.state = i + 3 < ops ? kStates[random() % 5] : kStates[random() % 8];
       if (op.state == OpState::kCompleted || op.state == OpState::kStarted) {
         op.started_ns = op.return_ns + 1000 * static_cast<int64_t>(random() % 5000);
-        if (op.state == OpState::kCompleted) op.completed_ns = op.started_ns + 1000 * static_cast<int64_t>(random() % 5000);
+        if (op.state == OpState::kCompleted)
+          op.completed_ns = op.started_ns + 1000 * static_cast<int64_t>(random() % 5000);
       }
       rank.ops.push_back(op);
     }
@@ -83,7 +85,8 @@ std::vector<uint8_t> Oracle(const Timeline& t, int row, LaneFilter filter, doubl
         const double a = begin + x / per, b = begin + (x + 1) / per;
         const auto p = static_cast<double>(pieces[k].begin), q = static_cast<double>(pieces[k].end);
         // The pixel of its begin, and every one that it reaches into.
-        if ((p >= a && p < b) || (p < b && q > a)) out[static_cast<size_t>(x)] = std::max(out[static_cast<size_t>(x)], static_cast<uint8_t>(pieces[k].look));
+        if ((p >= a && p < b) || (p < b && q > a))
+          out[static_cast<size_t>(x)] = std::max(out[static_cast<size_t>(x)], static_cast<uint8_t>(pieces[k].look));
       }
     }
   }
@@ -118,7 +121,8 @@ TEST(TimelineTest, PixelsAreWhatAllPiecesSay) {
     const int32_t rows[] = {row};
     if (filter.part == LaneFilter::Part::kAll) {
       t->Coarse(rows, 1, begin, end, width, coarse.data());
-      for (int x = 0; x < width; ++x) EXPECT_GE(coarse[static_cast<size_t>(x)], wanted[static_cast<size_t>(x)]) << "coarse loses nothing";
+      for (int x = 0; x < width; ++x)
+        EXPECT_GE(coarse[static_cast<size_t>(x)], wanted[static_cast<size_t>(x)]) << "coarse loses nothing";
     }
   }
 }
@@ -231,7 +235,8 @@ TEST(TimelineTest, LanesByHostRankAndStream) {
   EXPECT_EQ(d->RankAt(lanes.RowOf(2)), 0);
   EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kSelectionOnly, selection, nullptr).lanes.size(), 2u);
   selection.comm = 0;
-  EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kSelectionOnly, selection, nullptr).lanes.size(), 12u) << "peers too";
+  EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kSelectionOnly, selection, nullptr).lanes.size(), 12u)
+      << "peers too";
   const RankIntervals filtered = RankIntervals::Of(8, 10);
   EXPECT_EQ(OrderLanes(*d, LaneDetail::kRanks, LaneChoice::kAll, selection, &filtered).lanes.size(), 3u);
 }
@@ -256,7 +261,8 @@ TEST(TimelineTest, TicksAreRound) {
         if (!tick.label.isEmpty()) labels << tick.label;
       }
       EXPECT_GE(labels.size(), 2);
-      EXPECT_EQ(labels.removeDuplicates(), 0) << "deep in, neighbours still differ: " << labels.join(", ").toStdString();
+      EXPECT_EQ(labels.removeDuplicates(), 0)
+          << "deep in, neighbours still differ: " << labels.join(", ").toStdString();
     }
   }
   EXPECT_TRUE(TimelineTicks(5, 5, 100, 10).empty());

@@ -15,11 +15,16 @@ constexpr size_t kMostArrows = 2000;
 
 int Weight(WaitClass::Kind kind) {
   switch (kind) {
-    case WaitClass::CAUSE: return 0;
-    case WaitClass::IN_CYCLE: return 1;
-    case WaitClass::VICTIM: return 2;
-    case WaitClass::NO_DATA: return 3;
-    default: return 4;
+    case WaitClass::CAUSE:
+      return 0;
+    case WaitClass::IN_CYCLE:
+      return 1;
+    case WaitClass::VICTIM:
+      return 2;
+    case WaitClass::NO_DATA:
+      return 3;
+    default:
+      return 4;
   }
 }
 
@@ -34,7 +39,8 @@ std::vector<int> Distances(const ViewFacts& facts) {
   std::vector<std::vector<int>> waiters(static_cast<size_t>(n));
   std::vector<bool> waits(static_cast<size_t>(n), false);
   for (const WaitEdge& edge : facts.edges()) {
-    if (edge.from() >= static_cast<uint32_t>(n) || edge.to() >= static_cast<uint32_t>(n) || edge.from() == edge.to()) continue;
+    if (edge.from() >= static_cast<uint32_t>(n) || edge.to() >= static_cast<uint32_t>(n) || edge.from() == edge.to())
+      continue;
     waiters[edge.to()].push_back(static_cast<int>(edge.from()));
     waits[edge.from()] = true;
   }
@@ -91,7 +97,8 @@ WaitNode NodeOf(const ViewFacts& facts, std::vector<int> classes, const std::fun
   } else {
     node.title = RanksText(node.ranks);
     if (node.comm >= 0) {
-      node.title += QString(node.operation.isEmpty() ? " in %2" : " in %1 of %2").arg(node.operation, comm_name(node.comm));
+      node.title +=
+          QString(node.operation.isEmpty() ? " in %2" : " in %1 of %2").arg(node.operation, comm_name(node.comm));
     }
     node.state = states.size() == 1 && !states.begin()->empty() ? QString::fromStdString(*states.begin()) : QString();
     const QString many = QString("%L1 different waits").arg(classes.size());
@@ -143,8 +150,10 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
       // What the class says of itself may be of another of its streams than the one that waits here.
       const WaitClass& from = facts.classes(static_cast<int>(edge.from()));
       const bool same = from.comm() < 0 || edge.comm() < 0 || from.comm() == edge.comm();
-      QString what = same && graph.level == WaitGraph::Level::kClasses ? QString::fromStdString(from.operation()) : QString();
-      if (edge.sequence() >= 0 && graph.level == WaitGraph::Level::kClasses && !what.contains('#')) what += QString(" #%1").arg(edge.sequence());
+      QString what =
+          same && graph.level == WaitGraph::Level::kClasses ? QString::fromStdString(from.operation()) : QString();
+      if (edge.sequence() >= 0 && graph.level == WaitGraph::Level::kClasses && !what.contains('#'))
+        what += QString(" #%1").arg(edge.sequence());
       if (edge.comm() >= 0) what += (what.isEmpty() ? "" : " of ") + comm_name(edge.comm());
       if (!what.isEmpty()) arrow.why += (arrow.why.isEmpty() ? "" : ", ") + what.trimmed();
       graph.arrows.push_back(arrow);
@@ -164,7 +173,8 @@ QString WaitGraphText(const WaitGraph& graph) {
   QStringList lines;
   for (const int i : order) {
     const WaitNode& node = graph.nodes[static_cast<size_t>(i)];
-    QString line = QString("%1: %2 (ranks %3)").arg(kKinds[std::clamp(static_cast<int>(node.kind), 0, 4)], node.title, node.ranks.Text());
+    QString line = QString("%1: %2 (ranks %3)")
+                       .arg(kKinds[std::clamp(static_cast<int>(node.kind), 0, 4)], node.title, node.ranks.Text());
     if (!node.state.isEmpty()) line += ", " + node.state;
     lines << line;
     for (const WaitArrow& arrow : graph.arrows) {

@@ -9,25 +9,25 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kSweeps = 12;
-constexpr size_t kMostUnits = 4000;   // beyond, long arrows go straight
+constexpr size_t kMostUnits = 4000;  // beyond, long arrows go straight
 
 // What stands in a layer: nodes of one circle together, a single node, or the place where a long arrow passes.
 struct Unit {
-  std::vector<int> nodes;         // empty: an arrow passes
+  std::vector<int> nodes;  // empty: an arrow passes
   int layer = 0;
   double height = 0, width = 0;
-  double place = 0;               // order within the layer while sorting; centre at the end
-  std::vector<int> left, right;   // units of the neighbouring layers, once an arrow
+  double place = 0;              // order within the layer while sorting; centre at the end
+  std::vector<int> left, right;  // units of the neighbouring layers, once an arrow
 };
 
 struct Drawing {
   std::vector<Unit> units;
-  std::vector<std::vector<int>> layers;          // units, top to bottom
-  std::vector<std::vector<int>> passes;          // of each arrow: units from `from`'s layer down to `to`'s, both ends excluded
+  std::vector<std::vector<int>> layers;  // units, top to bottom
+  std::vector<std::vector<int>> passes;  // of each arrow: units from `from`'s layer down to `to`'s, both ends excluded
 };
 
-// Strongly connected parts (Tarjan, without recursion: chains can be long). Parts are numbered so that whoever is waited for
-// has the smaller number.
+// Strongly connected parts (Tarjan, without recursion: chains can be long). Parts are numbered so that whoever is
+// waited for has the smaller number.
 std::vector<int> Parts(size_t n, const std::vector<std::vector<int>>& next, int* count) {
   std::vector<int> part(n, -1), low(n, 0), number(n, -1), stack;
   std::vector<bool> open(n, false);
@@ -73,7 +73,8 @@ std::vector<int> Parts(size_t n, const std::vector<std::vector<int>>& next, int*
 }
 
 // A circle's nodes one after the other along its arrows, from the first in the graph's order.
-std::vector<int> Along(const std::vector<int>& members, const std::vector<std::vector<int>>& next, const std::vector<int>& part) {
+std::vector<int> Along(const std::vector<int>& members, const std::vector<std::vector<int>>& next,
+                       const std::vector<int>& part) {
   std::vector<int> order;
   std::vector<bool> seen(next.size(), false);
   for (const int start : members) {
@@ -83,7 +84,8 @@ std::vector<int> Along(const std::vector<int>& members, const std::vector<std::v
       order.push_back(v);
       int w = -1;
       for (const int candidate : next[static_cast<size_t>(v)]) {
-        if (part[static_cast<size_t>(candidate)] == part[static_cast<size_t>(v)] && !seen[static_cast<size_t>(candidate)]) {
+        if (part[static_cast<size_t>(candidate)] == part[static_cast<size_t>(v)] &&
+            !seen[static_cast<size_t>(candidate)]) {
           w = candidate;
           break;
         }
@@ -103,7 +105,8 @@ double Median(std::vector<double> places, double otherwise) {
 
 void Number(Drawing* drawing) {
   for (const std::vector<int>& layer : drawing->layers) {
-    for (size_t i = 0; i < layer.size(); ++i) drawing->units[static_cast<size_t>(layer[i])].place = static_cast<double>(i);
+    for (size_t i = 0; i < layer.size(); ++i)
+      drawing->units[static_cast<size_t>(layer[i])].place = static_cast<double>(i);
   }
 }
 
@@ -138,7 +141,8 @@ void Sort(Drawing* drawing) {
       for (const int u : layer) {
         const Unit& unit = drawing->units[static_cast<size_t>(u)];
         std::vector<double> places;
-        for (const int v : rightwards ? unit.left : unit.right) places.push_back(drawing->units[static_cast<size_t>(v)].place);
+        for (const int v : rightwards ? unit.left : unit.right)
+          places.push_back(drawing->units[static_cast<size_t>(v)].place);
         keyed.emplace_back(Median(std::move(places), unit.place), u);
       }
       std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -186,8 +190,10 @@ void Position(Drawing* drawing, double node_gap) {
   auto apart_of = [&](const std::vector<int>& layer) {
     std::vector<double> apart;
     for (size_t i = 0; i < layer.size(); ++i) {
-      const double gap = i == 0 ? 0 : node_gap + (drawing->units[static_cast<size_t>(layer[i - 1])].height +
-                                                  drawing->units[static_cast<size_t>(layer[i])].height) / 2;
+      const double gap = i == 0 ? 0
+                                : node_gap + (drawing->units[static_cast<size_t>(layer[i - 1])].height +
+                                              drawing->units[static_cast<size_t>(layer[i])].height) /
+                                                 2;
       apart.push_back(gap);
     }
     return apart;
@@ -218,8 +224,8 @@ void Position(Drawing* drawing, double node_gap) {
 }
 
 // Units, layers and the places where long arrows pass. `layer` of every node is given.
-Drawing Draw(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double node_gap, const std::vector<int>& layer, const std::vector<int>& part,
-             const std::vector<std::vector<int>>& next) {
+Drawing Draw(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double node_gap, const std::vector<int>& layer,
+             const std::vector<int>& part, const std::vector<std::vector<int>>& next) {
   Drawing drawing;
   const size_t n = graph.nodes.size();
   std::vector<int> unit_of(n, -1);
@@ -265,13 +271,15 @@ Drawing Draw(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double no
     join(unit_of[to]);
   }
   drawing.layers.resize(static_cast<size_t>(deepest + 1));
-  for (size_t u = 0; u < drawing.units.size(); ++u) drawing.layers[static_cast<size_t>(drawing.units[u].layer)].push_back(static_cast<int>(u));
+  for (size_t u = 0; u < drawing.units.size(); ++u)
+    drawing.layers[static_cast<size_t>(drawing.units[u].layer)].push_back(static_cast<int>(u));
   return drawing;
 }
 
 }  // namespace
 
-WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double layer_gap, double node_gap) {
+WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double layer_gap,
+                           double node_gap) {
   WaitLayout out;
   const size_t n = graph.nodes.size();
   std::vector<std::vector<int>> next(n);
@@ -295,7 +303,8 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
   }
   out.layer.resize(n);
   for (size_t i = 0; i < n; ++i) {
-    const bool apart = !joined[i] && graph.nodes[i].kind != WaitClass::CAUSE && graph.nodes[i].kind != WaitClass::IN_CYCLE;
+    const bool apart =
+        !joined[i] && graph.nodes[i].kind != WaitClass::CAUSE && graph.nodes[i].kind != WaitClass::IN_CYCLE;
     out.layer[i] = apart ? -1 : part_layer[static_cast<size_t>(part[i])];
   }
 
@@ -355,14 +364,17 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
     const auto from = static_cast<size_t>(graph.arrows[a].from), to = static_cast<size_t>(graph.arrows[a].to);
     if (out.layer[from] == out.layer[to]) continue;
     const std::vector<int>& passes = drawing.passes[a];
-    leaving[from].emplace_back(passes.empty() ? out.rect[to].center().y() : drawing.units[static_cast<size_t>(passes.front())].place, a);
-    coming[to].emplace_back(passes.empty() ? out.rect[from].center().y() : drawing.units[static_cast<size_t>(passes.back())].place, a);
+    leaving[from].emplace_back(
+        passes.empty() ? out.rect[to].center().y() : drawing.units[static_cast<size_t>(passes.front())].place, a);
+    coming[to].emplace_back(
+        passes.empty() ? out.rect[from].center().y() : drawing.units[static_cast<size_t>(passes.back())].place, a);
   }
   std::vector<double> start(arrows, 0), end(arrows, 0);
   auto spread = [&](std::vector<std::pair<double, size_t>>& ends, const QRectF& rect, std::vector<double>* at) {
     std::sort(ends.begin(), ends.end());
     for (size_t k = 0; k < ends.size(); ++k) {
-      (*at)[ends[k].second] = rect.top() + rect.height() * static_cast<double>(k + 1) / static_cast<double>(ends.size() + 1);
+      (*at)[ends[k].second] =
+          rect.top() + rect.height() * static_cast<double>(k + 1) / static_cast<double>(ends.size() + 1);
     }
   };
   for (size_t i = 0; i < n; ++i) {
@@ -380,7 +392,8 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
       const double fx = down ? f.right() : f.left(), tx = down ? t.right() : t.left();
       const double far = std::abs(t.center().y() - f.center().y());
       const double bow = std::min(layer_gap * 0.45, 18 + far * 0.12);
-      const double fy = f.center().y() + (down ? f.height() : -f.height()) * 0.2, ty = t.center().y() - (down ? t.height() : -t.height()) * 0.2;
+      const double fy = f.center().y() + (down ? f.height() : -f.height()) * 0.2,
+                   ty = t.center().y() - (down ? t.height() : -t.height()) * 0.2;
       const double middle = down ? std::max(fx, tx) + bow : std::min(fx, tx) - bow;
       path.points = {QPointF(fx, fy), QPointF(middle, (fy + ty) / 2), QPointF(tx, ty)};
       continue;
@@ -392,7 +405,8 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
       path.points.emplace_back(right_of[static_cast<size_t>(unit.layer)], unit.place);
       path.points.emplace_back(left_of[static_cast<size_t>(unit.layer)], unit.place);
     }
-    if (const double edge = right_of[static_cast<size_t>(out.layer[to])]; edge > t.right() + 1) path.points.emplace_back(edge, end[a]);
+    if (const double edge = right_of[static_cast<size_t>(out.layer[to])]; edge > t.right() + 1)
+      path.points.emplace_back(edge, end[a]);
     path.points.emplace_back(t.right(), end[a]);
   }
   return out;
@@ -404,11 +418,14 @@ int CrossingsOf(const WaitGraph& graph, const WaitLayout& layout) {
     for (size_t b = a + 1; b < graph.arrows.size(); ++b) {
       const WaitArrow &p = graph.arrows[a], &q = graph.arrows[b];
       if (layout.layer[static_cast<size_t>(p.from)] != layout.layer[static_cast<size_t>(q.from)] ||
-          layout.layer[static_cast<size_t>(p.to)] != layout.layer[static_cast<size_t>(q.to)] || layout.paths[a].bow || layout.paths[b].bow) {
+          layout.layer[static_cast<size_t>(p.to)] != layout.layer[static_cast<size_t>(q.to)] || layout.paths[a].bow ||
+          layout.paths[b].bow) {
         continue;
       }
-      const double from = layout.rect[static_cast<size_t>(p.from)].center().y() - layout.rect[static_cast<size_t>(q.from)].center().y();
-      const double to = layout.rect[static_cast<size_t>(p.to)].center().y() - layout.rect[static_cast<size_t>(q.to)].center().y();
+      const double from =
+          layout.rect[static_cast<size_t>(p.from)].center().y() - layout.rect[static_cast<size_t>(q.from)].center().y();
+      const double to =
+          layout.rect[static_cast<size_t>(p.to)].center().y() - layout.rect[static_cast<size_t>(q.to)].center().y();
       crossings += from * to < 0;
     }
   }

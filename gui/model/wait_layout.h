@@ -21,7 +21,7 @@ constexpr int kMostWaitNodes = 200;
 
 // One drawn node: one wait class, or several of them where a drawing of all would be too much.
 struct WaitNode {
-  std::vector<int> classes;        // into ViewFacts.classes, ascending
+  std::vector<int> classes;  // into ViewFacts.classes, ascending
   WaitClass::Kind kind = WaitClass::HEALTHY;
   RankIntervals ranks;
   QString title, state;
@@ -31,36 +31,38 @@ struct WaitNode {
 };
 
 struct WaitArrow {
-  int from = -1, to = -1;          // `from` waits for `to`
-  QString why;                     // "not issued, AllReduce #41 of dp"
+  int from = -1, to = -1;  // `from` waits for `to`
+  QString why;             // "not issued, AllReduce #41 of dp"
   bool in_cycle = false;
 };
 
 struct WaitGraph {
   enum class Level : uint8_t { kClasses, kCommunicators, kDistances };
   Level level = Level::kClasses;
-  std::vector<WaitNode> nodes;     // at most kMostWaitNodes
-  std::vector<WaitArrow> arrows;   // no two with the same ends, none from a node to itself
+  std::vector<WaitNode> nodes;    // at most kMostWaitNodes
+  std::vector<WaitArrow> arrows;  // no two with the same ends, none from a node to itself
 };
 
-// Hostile facts are taken as they are: what refers to nothing is left out. Over `most` classes, those of one kind in one
-// communicator are one node; if that is still too much, those of one kind and one distance from the causes. At most 2,000
-// arrows.
-WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int32_t)>& comm_name, int most = kMostWaitNodes);
+// Hostile facts are taken as they are: what refers to nothing is left out. Over `most` classes, those of one kind in
+// one communicator are one node; if that is still too much, those of one kind and one distance from the causes. At most
+// 2,000 arrows.
+WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int32_t)>& comm_name,
+                         int most = kMostWaitNodes);
 
 // The chain as lines of text, causes first.
 QString WaitGraphText(const WaitGraph& graph);
 
 struct WaitLayout {
-  // Layer 0 stands left: who waits for nobody. An arrow leads from a higher layer to a lower one; only the nodes of a circle
-  // share a layer. -1: nothing is known of whom it waits for and nobody waits for it; these stand in rows below the drawing.
+  // Layer 0 stands left: who waits for nobody. An arrow leads from a higher layer to a lower one; only the nodes of a
+  // circle share a layer. -1: nothing is known of whom it waits for and nobody waits for it; these stand in rows below
+  // the drawing.
   std::vector<int> layer;
-  std::vector<QRectF> rect;        // of each node; none overlap
+  std::vector<QRectF> rect;  // of each node; none overlap
   struct Path {
-    std::vector<QPointF> points;   // from the node that waits to the one it waits for, around nodes between
-    bool bow = false;              // within a layer: drawn bowing out to the middle point
+    std::vector<QPointF> points;  // from the node that waits to the one it waits for, around nodes between
+    bool bow = false;             // within a layer: drawn bowing out to the middle point
   };
-  std::vector<Path> paths;         // of each arrow
+  std::vector<Path> paths;  // of each arrow
   QSizeF size;
 };
 

@@ -7,7 +7,9 @@
 namespace lockstep::gui {
 namespace {
 
-QString Name(int32_t comm) { return QString("c%1").arg(comm); }
+QString Name(int32_t comm) {
+  return QString("c%1").arg(comm);
+}
 
 int AddClass(ViewFacts* facts, WaitClass::Kind kind, int first, int last, int comm, const char* label) {
   WaitClass* c = facts->add_classes();
@@ -75,7 +77,8 @@ void ExpectSound(const WaitGraph& graph, const WaitLayout& layout) {
       EXPECT_NEAR(layout.paths[a].points.front().x(), f.left(), 0.01);
       EXPECT_NEAR(layout.paths[a].points.back().x(), t.right(), 0.01);
       for (size_t k = 1; k < layout.paths[a].points.size(); ++k) {
-        EXPECT_LE(layout.paths[a].points[k].x(), layout.paths[a].points[k - 1].x() + 0.01) << "an arrow never turns back";
+        EXPECT_LE(layout.paths[a].points[k].x(), layout.paths[a].points[k - 1].x() + 0.01)
+            << "an arrow never turns back";
       }
     }
   }
@@ -126,7 +129,8 @@ TEST(WaitLayoutTest, CrossingsThatNeedNotBeAreNot) {
   std::vector<int> causes, victims;
   for (int i = 0; i < 6; ++i) causes.push_back(AddClass(&facts, WaitClass::CAUSE, i, i, -1, "cause"));
   for (int i = 0; i < 6; ++i) victims.push_back(AddClass(&facts, WaitClass::VICTIM, 10 + i, 10 + i, i, "victim"));
-  for (int i = 0; i < 6; ++i) AddEdge(&facts, victims[static_cast<size_t>(i)], causes[static_cast<size_t>((i * 5 + 2) % 6)], "");
+  for (int i = 0; i < 6; ++i)
+    AddEdge(&facts, victims[static_cast<size_t>(i)], causes[static_cast<size_t>((i * 5 + 2) % 6)], "");
   const WaitGraph graph = BuildWaitGraph(facts, Name);
   const WaitLayout layout = LayOutWaitGraph(graph, Sizes(graph), 80, 20);
   ExpectSound(graph, layout);
@@ -138,10 +142,13 @@ TEST(WaitLayoutTest, RandomGraphsAreSoundAndStable) {
   for (int round = 0; round < 60; ++round) {
     ViewFacts facts;
     const int n = 1 + static_cast<int>(random() % 40);
-    for (int i = 0; i < n; ++i) AddClass(&facts, static_cast<WaitClass::Kind>(random() % 5), i * 10, i * 10 + 9, static_cast<int>(random() % 5) - 1, "x");
+    for (int i = 0; i < n; ++i)
+      AddClass(&facts, static_cast<WaitClass::Kind>(random() % 5), i * 10, i * 10 + 9,
+               static_cast<int>(random() % 5) - 1, "x");
     const unsigned edges = random() % 60;
     for (unsigned e = 0; e < edges; ++e) {
-      AddEdge(&facts, static_cast<int>(random() % static_cast<unsigned>(n)), static_cast<int>(random() % static_cast<unsigned>(n)), "why");
+      AddEdge(&facts, static_cast<int>(random() % static_cast<unsigned>(n)),
+              static_cast<int>(random() % static_cast<unsigned>(n)), "why");
     }
     const WaitGraph graph = BuildWaitGraph(facts, Name);
     std::vector<QSizeF> sizes;

@@ -6,8 +6,9 @@ class QThreadPool;
 
 namespace lockstep::gui {
 
-// One for the process; for work that ends within seconds or looks at a flag. Not Qt's global pool: QPainter divides what it fills over that one and
-// waits (Qt 6.4, qdrawhelper.cpp), so that the window would stand still behind our own work.
+// One for the process; for work that ends within seconds or looks at a flag. Not Qt's global pool: QPainter divides
+// what it fills over that one and waits (Qt 6.4, qdrawhelper.cpp), so that the window would stand still behind our own
+// work.
 QThreadPool& WorkPool();
 
 }  // namespace lockstep::gui

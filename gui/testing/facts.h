@@ -8,10 +8,11 @@
 
 namespace lockstep::gui::testing {
 
-// What the test left out is filled in: ranks as the bundle's, no findings, no classes of ranks. Null, and a failure, where an
-// index with these facts would not be opened.
+// What the test left out is filled in: ranks as the bundle's, no findings, no classes of ranks. Null, and a failure,
+// where an index with these facts would not be opened.
 inline DocumentPtr OpenWith(const Bundle& bundle, ViewFacts facts) {
-  for (size_t i = static_cast<size_t>(facts.ranks_size()); i < bundle.ranks.size(); ++i) facts.add_ranks()->set_rank(bundle.ranks[i].rank);
+  for (size_t i = static_cast<size_t>(facts.ranks_size()); i < bundle.ranks.size(); ++i)
+    facts.add_ranks()->set_rank(bundle.ranks[i].rank);
   for (RankFacts& rank : *facts.mutable_ranks()) {
     if (rank.wait_class() >= facts.classes_size()) rank.set_wait_class(-1);
   }

@@ -46,7 +46,9 @@ inline DocumentPtr Hang(int tp = 2, int pp = 2, int dp = 2) {
   return Made(bundle);
 }
 
-inline DocumentPtr Healthy() { return Made(OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run())); }
+inline DocumentPtr Healthy() {
+  return Made(OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run()));
+}
 
 // Rank 3 reduces another count than its peers do.
 inline DocumentPtr Mismatch() {
@@ -70,10 +72,18 @@ bool Until(Condition condition, int milliseconds = 20'000) {
 // A dark desktop, as Fusion would show it.
 inline QPalette DarkPalette() {
   QPalette palette;
-  for (const auto& [role, color] : {std::pair{QPalette::Window, "#202326"}, {QPalette::Base, "#17191a"}, {QPalette::AlternateBase, "#1f2224"},
-                                    {QPalette::Button, "#2a2e31"}, {QPalette::WindowText, "#eceff1"}, {QPalette::Text, "#eceff1"},
-                                    {QPalette::ButtonText, "#eceff1"}, {QPalette::Highlight, "#1c5d8a"}, {QPalette::HighlightedText, "#ffffff"},
-                                    {QPalette::PlaceholderText, "#8b9196"}, {QPalette::ToolTipBase, "#2a2e31"}, {QPalette::ToolTipText, "#eceff1"}})
+  for (const auto& [role, color] : {std::pair{QPalette::Window, "#202326"},
+                                    {QPalette::Base, "#17191a"},
+                                    {QPalette::AlternateBase, "#1f2224"},
+                                    {QPalette::Button, "#2a2e31"},
+                                    {QPalette::WindowText, "#eceff1"},
+                                    {QPalette::Text, "#eceff1"},
+                                    {QPalette::ButtonText, "#eceff1"},
+                                    {QPalette::Highlight, "#1c5d8a"},
+                                    {QPalette::HighlightedText, "#ffffff"},
+                                    {QPalette::PlaceholderText, "#8b9196"},
+                                    {QPalette::ToolTipBase, "#2a2e31"},
+                                    {QPalette::ToolTipText, "#eceff1"}})
     palette.setColor(role, QColor(color));
   return palette;
 }
@@ -83,7 +93,8 @@ inline void Grab(QWidget* widget, const std::string& name) {
   QApplication::processEvents();
   const QPixmap pixmap = widget->grab();
   EXPECT_FALSE(pixmap.isNull());
-  if (const char* folder = getenv("LOCKSTEP_GRABS")) pixmap.save(QString("%1/%2.png").arg(folder, QString::fromStdString(name)));
+  if (const char* folder = getenv("LOCKSTEP_GRABS"))
+    pixmap.save(QString("%1/%2.png").arg(folder, QString::fromStdString(name)));
 }
 
 }  // namespace lockstep::gui::testing

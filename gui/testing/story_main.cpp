@@ -1,8 +1,8 @@
-// viewer_story PATH..: for each path the viewer's window, given nothing else, opens it, the key for the next anomaly is pressed,
-// and what is then selected and said is printed, one JSON object a line. Exit status 1 where something could not be opened.
-// viewer_story --live PROGRAMS ENDPOINT: the window follows a collector; each incident that it opens by itself is told so, until
-// standard input ends; one that grows is told again when it is whole. A line on standard input presses the button that takes an
-// incident.
+// viewer_story PATH..: for each path the viewer's window, given nothing else, opens it, the key for the next anomaly is
+// pressed, and what is then selected and said is printed, one JSON object a line. Exit status 1 where something could
+// not be opened. viewer_story --live PROGRAMS ENDPOINT: the window follows a collector; each incident that it opens by
+// itself is told so, until standard input ends; one that grows is told again when it is whole. A line on standard input
+// presses the button that takes an incident.
 #include <QApplication>
 #include <QElapsedTimer>
 #include <QJsonDocument>
@@ -29,25 +29,32 @@ namespace {
 bool Until(const std::function<bool()>& done) {
   QElapsedTimer timer;
   timer.start();
-  while (!done() && timer.elapsed() < 120'000) QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
+  while (!done() && timer.elapsed() < 120'000)
+    QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
   return done();
 }
 
 void Tell(lockstep::gui::MainWindow* window) {
   QTest::keySequence(window, QKeySequence("]"));
   Until([&] { return window->Idle(); });
-  QJsonObject said = QJsonDocument::fromJson(lockstep::gui::DescribeJson(*window->document(), window->navigator()->selection())).object();
+  QJsonObject said =
+      QJsonDocument::fromJson(lockstep::gui::DescribeJson(*window->document(), window->navigator()->selection()))
+          .object();
   const lockstep::gui::Document& document = *window->document();
-  said.insert("wait_for", WaitGraphText(lockstep::gui::BuildWaitGraph(document.facts(), [&](int32_t comm) { return document.CommName(comm); })));
+  said.insert("wait_for", WaitGraphText(lockstep::gui::BuildWaitGraph(
+                              document.facts(), [&](int32_t comm) { return document.CommName(comm); })));
   puts(QJsonDocument(said).toJson(QJsonDocument::Compact).constData());
   fflush(stdout);
 }
 
 int Follow(lockstep::gui::MainWindow* window, const QString& programs, const QString& endpoint) {
   lockstep::gui::LivePane* live = window->Follow(programs, endpoint);
-  QObject::connect(live, &lockstep::gui::LivePane::Message, live, [](const QString& text) { fprintf(stderr, "%s\n", qPrintable(text)); });
+  QObject::connect(live, &lockstep::gui::LivePane::Message, live,
+                   [](const QString& text) { fprintf(stderr, "%s\n", qPrintable(text)); });
   QObject::connect(window, &lockstep::gui::MainWindow::LoadEnded, window, [window](bool opened) {
-    if (opened) QTimer::singleShot(0, window, [window] { Until([&] { return window->Idle(); }) ? Tell(window) : QApplication::exit(1); });
+    if (opened)
+      QTimer::singleShot(0, window,
+                         [window] { Until([&] { return window->Idle(); }) ? Tell(window) : QApplication::exit(1); });
   });
   QSocketNotifier commands(0, QSocketNotifier::Read);
   QObject::connect(&commands, &QSocketNotifier::activated, live, [live] {

@@ -16,16 +16,18 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kNear = 8;          // pixels
-constexpr double kFewest = 4;        // points across the plot
-constexpr double kLeastStripe = 3;   // pixels of a host to be told apart
+constexpr double kNear = 8;         // pixels
+constexpr double kFewest = 4;       // points across the plot
+constexpr double kLeastStripe = 3;  // pixels of a host to be told apart
 
 }  // namespace
 
 BandwidthPane::BandwidthPane(Navigator* navigator, QWidget* parent) : QWidget(parent), navigator_(navigator) {
   setObjectName("Bandwidth plot");
   setAccessibleName("Bandwidth plot");
-  setAccessibleDescription("Left and right move between ranks, with control between outliers, Enter selects, page up and down change the series.");
+  setAccessibleDescription(
+      "Left and right move between ranks, with control between outliers, Enter selects, page up and down change the "
+      "series.");
   setFocusPolicy(Qt::StrongFocus);
   setMinimumSize(240, 140);
   connect(navigator, &Navigator::SelectionChanged, this, [this] { update(); });
@@ -51,10 +53,12 @@ QString BandwidthPane::NotMeasured() const {
   if (s != nullptr && s->points_size() > 0 && shares_.best_bytes_per_s > 0) return {};
   QStringList lines;
   if (s == nullptr) {
-    lines << (document_->verdict().not_measured().empty() ? "No kind and size of operation was seen often enough for its bandwidth to be told."
-                                                          : "There are no bandwidths to be shown:");
+    lines << (document_->verdict().not_measured().empty()
+                  ? "No kind and size of operation was seen often enough for its bandwidth to be told."
+                  : "There are no bandwidths to be shown:");
   } else if (s->clock().empty()) {
-    lines << "Not measured, because nothing tells when the GPU began and ended these operations: no marks, no profiler, no framework's times.";
+    lines << "Not measured, because nothing tells when the GPU began and ended these operations: no marks, no "
+             "profiler, no framework's times.";
   } else {
     lines << "Not measured: no operation has both times.";
   }
@@ -64,11 +68,14 @@ QString BandwidthPane::NotMeasured() const {
 
 QRect BandwidthPane::PlotOf(const QSize& size) const {
   const QFontMetricsF metrics(font());
-  const int left = static_cast<int>(metrics.horizontalAdvance("100 %")) + 14, below = static_cast<int>(metrics.height() * 2) + 12;
+  const int left = static_cast<int>(metrics.horizontalAdvance("100 %")) + 14,
+            below = static_cast<int>(metrics.height() * 2) + 12;
   return QRect(left, 10, std::max(1, size.width() - left - 12), std::max(1, size.height() - below - 10));
 }
 
-double BandwidthPane::XOf(double point, const QRect& plot) const { return plot.left() + (point + 0.5 - x0_) / std::max(x1_ - x0_, 1e-9) * plot.width(); }
+double BandwidthPane::XOf(double point, const QRect& plot) const {
+  return plot.left() + (point + 0.5 - x0_) / std::max(x1_ - x0_, 1e-9) * plot.width();
+}
 
 QPointF BandwidthPane::PointAt(int point) const {
   const QRect plot = PlotOf(size());
@@ -80,7 +87,8 @@ int BandwidthPane::NearestTo(const QPointF& at) const {
   const double per_pixel = (x1_ - x0_) / plot.width();
   const double middle = x0_ + (at.x() - plot.left()) * per_pixel - 0.5;
   const int first = std::max(0, static_cast<int>(std::floor(middle - kNear * per_pixel)));
-  const int last = std::min(static_cast<int>(shares_.points.size()) - 1, static_cast<int>(std::ceil(middle + kNear * per_pixel)));
+  const int last =
+      std::min(static_cast<int>(shares_.points.size()) - 1, static_cast<int>(std::ceil(middle + kNear * per_pixel)));
   int best = -1;
   double nearest = kNear * kNear;
   for (const bool outliers : {true, false}) {
@@ -109,10 +117,19 @@ QString BandwidthPane::PointText(int point) const {
   const BandwidthShare& share = shares_.points[static_cast<size_t>(point)];
   const int row = document_->RowOf(p.rank());
   QStringList lines;
-  lines << QString("rank %1").arg(p.rank()) + (row >= 0 ? QString(" on %1, GPU %2").arg(document_->HostAt(row)).arg(document_->index().ranks()[static_cast<size_t>(row)].gpu) : QString());
+  lines << QString("rank %1").arg(p.rank()) + (row >= 0
+                                                   ? QString(" on %1, GPU %2")
+                                                         .arg(document_->HostAt(row))
+                                                         .arg(document_->index().ranks()[static_cast<size_t>(row)].gpu)
+                                                   : QString());
   lines << QString::fromStdString(s->label());
-  lines << QString("median %1, %2 % of the best").arg(RateText(p.median_bytes_per_s())).arg(share.median * 100, 0, 'f', 0);
-  lines << QString("worst %1 at #%2 of %3").arg(RateText(p.worst_bytes_per_s())).arg(p.worst_sequence()).arg(document_->CommName(p.comm()));
+  lines << QString("median %1, %2 % of the best")
+               .arg(RateText(p.median_bytes_per_s()))
+               .arg(share.median * 100, 0, 'f', 0);
+  lines << QString("worst %1 at #%2 of %3")
+               .arg(RateText(p.worst_bytes_per_s()))
+               .arg(p.worst_sequence())
+               .arg(document_->CommName(p.comm()));
   lines << QString("%L1 operations").arg(p.operations());
   if (share.outlier) lines << "far below the others";
   return lines.join('\n');
@@ -188,7 +205,8 @@ void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const
   }
   const BandwidthSeries& s = *Series();
   const QRect plot = PlotOf(size);
-  const int first = std::clamp(static_cast<int>(x0_), 0, s.points_size()), last = std::clamp(static_cast<int>(std::ceil(x1_)), first, s.points_size());
+  const int first = std::clamp(static_cast<int>(x0_), 0, s.points_size()),
+            last = std::clamp(static_cast<int>(std::ceil(x1_)), first, s.points_size());
   // Hosts as stripes, their names where there is room.
   double free_from = plot.left();
   bool odd = false;
@@ -201,7 +219,8 @@ void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const
       if ((other < 0 ? UINT32_MAX : document_->index().ranks()[static_cast<size_t>(other)].host) != host) break;
       ++next;
     }
-    const double a = std::max<double>(XOf(i - 0.5, plot), plot.left()), b = std::min<double>(XOf(next - 0.5, plot), plot.right() + 1);
+    const double a = std::max<double>(XOf(i - 0.5, plot), plot.left()),
+                 b = std::min<double>(XOf(next - 0.5, plot), plot.right() + 1);
     odd = !odd;
     if (odd && b - a >= kLeastStripe) {
       QColor stripe = theme.grid;
@@ -225,7 +244,8 @@ void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const
     painter->setPen(theme.grid);
     painter->drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
     painter->setPen(theme.faint_text);
-    painter->drawText(QRectF(0, y - metrics.height() / 2, plot.left() - 6, metrics.height()), Qt::AlignRight | Qt::AlignVCenter, QString("%1 %").arg(percent));
+    painter->drawText(QRectF(0, y - metrics.height() / 2, plot.left() - 6, metrics.height()),
+                      Qt::AlignRight | Qt::AlignVCenter, QString("%1 %").arg(percent));
   }
   painter->setPen(QPen(theme.link, 1, Qt::DashLine));
   const double middle = plot.bottom() - shares_.median_share * plot.height();
@@ -305,13 +325,15 @@ void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const
   if (cursor_ >= first && cursor_ < last && !whole) {
     painter->setPen(QPen(theme.cursor, 1, hasFocus() ? Qt::SolidLine : Qt::DotLine));
     painter->setBrush(Qt::NoBrush);
-    painter->drawRect(QRectF(XOf(cursor_, plot) - 7, y_of(shares_.points[static_cast<size_t>(cursor_)].median) - 7, 14, 14));
+    painter->drawRect(
+        QRectF(XOf(cursor_, plot) - 7, y_of(shares_.points[static_cast<size_t>(cursor_)].median) - 7, 14, 14));
   }
   painter->restore();
   painter->setPen(theme.faint_text);
-  const QString note = QString("100 % = %1, measured by %2; dot: median of a rank, line: down to its worst").arg(RateText(shares_.best_bytes_per_s), QString::fromStdString(s.clock()));
-  painter->drawText(QRectF(plot.left(), size.height() - metrics.height() - 3, plot.width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
-                    metrics.elidedText(note, Qt::ElideRight, plot.width()));
+  const QString note = QString("100 % = %1, measured by %2; dot: median of a rank, line: down to its worst")
+                           .arg(RateText(shares_.best_bytes_per_s), QString::fromStdString(s.clock()));
+  painter->drawText(QRectF(plot.left(), size.height() - metrics.height() - 3, plot.width(), metrics.height()),
+                    Qt::AlignLeft | Qt::AlignVCenter, metrics.elidedText(note, Qt::ElideRight, plot.width()));
 }
 
 void BandwidthPane::paintEvent(QPaintEvent*) {
@@ -354,26 +376,43 @@ void BandwidthPane::keyPressEvent(QKeyEvent* event) {
         SetCursor(cursor_ < 0 ? static_cast<int>(x0_) : cursor_ + step);
       }
       break;
-    case Qt::Key_Home: SetCursor(0); break;
-    case Qt::Key_End: SetCursor(count - 1); break;
+    case Qt::Key_Home:
+      SetCursor(0);
+      break;
+    case Qt::Key_End:
+      SetCursor(count - 1);
+      break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
-    case Qt::Key_Space: Select(cursor_); break;
+    case Qt::Key_Space:
+      Select(cursor_);
+      break;
     case Qt::Key_W:
     case Qt::Key_Plus:
-    case Qt::Key_Equal: Zoom(1.25, 0.5); break;
+    case Qt::Key_Equal:
+      Zoom(1.25, 0.5);
+      break;
     case Qt::Key_S:
-    case Qt::Key_Minus: Zoom(0.8, 0.5); break;
-    case Qt::Key_A: Pan(-0.1); break;
-    case Qt::Key_D: Pan(0.1); break;
-    case Qt::Key_F: Fit(); break;
+    case Qt::Key_Minus:
+      Zoom(0.8, 0.5);
+      break;
+    case Qt::Key_A:
+      Pan(-0.1);
+      break;
+    case Qt::Key_D:
+      Pan(0.1);
+      break;
+    case Qt::Key_F:
+      Fit();
+      break;
     case Qt::Key_PageUp:
       if (on_series) on_series(-1);
       break;
     case Qt::Key_PageDown:
       if (on_series) on_series(1);
       break;
-    default: QWidget::keyPressEvent(event);
+    default:
+      QWidget::keyPressEvent(event);
   }
 }
 

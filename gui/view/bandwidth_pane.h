@@ -20,20 +20,20 @@ class BandwidthPane : public QWidget {
  public:
   BandwidthPane(Navigator* navigator, QWidget* parent);
 
-  std::function<void(int)> on_series;               // step to another series: -1, 1
+  std::function<void(int)> on_series;  // step to another series: -1, 1
 
-  void Show(DocumentPtr document, int series);      // -1: none
+  void Show(DocumentPtr document, int series);  // -1: none
   const BandwidthShares& shares() const { return shares_; }
-  QPointF PointAt(int point) const;                 // on the widget
-  int NearestTo(const QPointF& at) const;           // -1: none near; outliers before others
-  QString PointText(int point) const;               // at most six lines
+  QPointF PointAt(int point) const;        // on the widget
+  int NearestTo(const QPointF& at) const;  // -1: none near; outliers before others
+  QString PointText(int point) const;      // at most six lines
   int cursor() const { return cursor_; }
   void Zoom(double factor, double at_share);
   void Pan(double right);
   void Fit();
   void CentreOnSelection();
   void Draw(QPainter* painter, const QSize& size, bool whole) const;
-  QString NotMeasured() const;                      // why there is nothing to see; empty: there is
+  QString NotMeasured() const;  // why there is nothing to see; empty: there is
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -54,7 +54,7 @@ class BandwidthPane : public QWidget {
   DocumentPtr document_;
   int series_ = -1;
   BandwidthShares shares_;
-  double x0_ = 0, x1_ = 0;      // points shown
+  double x0_ = 0, x1_ = 0;  // points shown
   int cursor_ = -1;
 };
 

@@ -1,5 +1,5 @@
-// Bus bandwidth of each rank in one kind and size of operation, 0 to 100 % of the best that was seen. Ranks far below the
-// others are marked; a click selects the rank, its communicator and its slowest operation.
+// Bus bandwidth of each rank in one kind and size of operation, 0 to 100 % of the best that was seen. Ranks far below
+// the others are marked; a click selects the rank, its communicator and its slowest operation.
 #ifndef LOCKSTEP_GUI_VIEW_BANDWIDTH_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_BANDWIDTH_VIEW_H_
 
@@ -18,8 +18,8 @@ class BandwidthView : public View {
  public:
   explicit BandwidthView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
-  QString CopyText() const override;   // outliers of the series
-  QString Csv() const override;        // all points of the series
+  QString CopyText() const override;  // outliers of the series
+  QString Csv() const override;       // all points of the series
   bool Paint(QPainter* painter, const QSize& size) override;
   void Zoom(double factor) override;
   void Pan(double right, double down) override;

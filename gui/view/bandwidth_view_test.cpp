@@ -110,7 +110,8 @@ TEST(BandwidthViewTest, WhatWasNotMeasuredSaysWhy) {
   facts.add_bandwidths()->set_label("AllReduce 1 MiB on tp");
   facts.mutable_verdict()->add_not_measured("GPU times: marks were off (LOCKSTEP_MARKS=0)");
   view.SetDocument(Made(facts));
-  EXPECT_TRUE(view.pane()->NotMeasured().startsWith("Not measured, because")) << view.pane()->NotMeasured().toStdString();
+  EXPECT_TRUE(view.pane()->NotMeasured().startsWith("Not measured, because"))
+      << view.pane()->NotMeasured().toStdString();
   EXPECT_TRUE(view.pane()->NotMeasured().contains("marks were off"));
   view.grab();
   QTest::keyClick(view.pane(), Qt::Key_Right);

@@ -19,7 +19,8 @@ constexpr const char* kRecorded = "As recorded";
 QString Page(const Details& details, const Theme& theme) {
   QString out;
   for (const DetailSection& section : details.sections) {
-    out += QString("<p class=\"head\" style=\"margin:6px 0 2px 0\">%1</p><table cellspacing=\"0\" cellpadding=\"0\">").arg(section.title.toHtmlEscaped());
+    out += QString("<p class=\"head\" style=\"margin:6px 0 2px 0\">%1</p><table cellspacing=\"0\" cellpadding=\"0\">")
+               .arg(section.title.toHtmlEscaped());
     for (const DetailLine& line : section.lines) {
       QString text = line.text.toHtmlEscaped();
       if (line.mono) text = "<span class=\"mono\">" + text + "</span>";
@@ -27,9 +28,12 @@ QString Page(const Details& details, const Theme& theme) {
       if (line.mark != ViewState::kOutside) {
         const StateStyle& style = theme.Of(line.mark);
         text = QString("<span style=\"background-color:%1; color:%2\">&nbsp;%3&nbsp;</span> %4")
-                   .arg(style.fill.name(), style.ink.name(), style.glyph == ' ' ? QString("&nbsp;") : QString(style.glyph).toHtmlEscaped(), text);
+                   .arg(style.fill.name(), style.ink.name(),
+                        style.glyph == ' ' ? QString("&nbsp;") : QString(style.glyph).toHtmlEscaped(), text);
       }
-      out += QString("<tr><td class=\"label\" style=\"padding-right:10px; padding-bottom:2px\">%1</td><td style=\"padding-bottom:2px\">%2</td></tr>")
+      out += QString(
+                 "<tr><td class=\"label\" style=\"padding-right:10px; padding-bottom:2px\">%1</td><td "
+                 "style=\"padding-bottom:2px\">%2</td></tr>")
                  .arg(line.label.toHtmlEscaped(), text);
     }
     out += "</table>";
@@ -61,14 +65,16 @@ void DetailsView::Impl::Fill() {
     details = {};
     return Show(false);
   }
-  job.Start(view, [this, document = document, selection = view->navigator()->selection()](const std::atomic<bool>& cancel) -> LatestJob::Finish {
-    Details made = DetailsOf(document, selection, &cancel);
-    return [this, made = std::move(made)] {
-      details = made;
-      AskRecords();
-      Show(false);
-    };
-  });
+  job.Start(view,
+            [this, document = document,
+             selection = view->navigator()->selection()](const std::atomic<bool>& cancel) -> LatestJob::Finish {
+              Details made = DetailsOf(document, selection, &cancel);
+              return [this, made = std::move(made)] {
+                details = made;
+                AskRecords();
+                Show(false);
+              };
+            });
 }
 
 // Where the file is not read yet, an answer comes by signal.
@@ -85,10 +91,12 @@ void DetailsView::Impl::AskRecords() {
 
 // What stands in the rank's file alone, below what the index says of the operation.
 void DetailsView::Impl::SetRecorded(const std::vector<std::pair<QString, QString>>& fields) {
-  const auto old = std::find_if(details.sections.begin(), details.sections.end(), [](const DetailSection& section) { return section.title == kRecorded; });
+  const auto old = std::find_if(details.sections.begin(), details.sections.end(),
+                                [](const DetailSection& section) { return section.title == kRecorded; });
   if (old != details.sections.end()) details.sections.erase(old);
   DetailSection section{kRecorded, {}};
-  for (const auto& [label, text] : fields) section.lines.push_back({Plain(label, 60), Plain(text, 600), -1, ViewState::kOutside, false});
+  for (const auto& [label, text] : fields)
+    section.lines.push_back({Plain(label, 60), Plain(text, 600), -1, ViewState::kOutside, false});
   if (!details.sections.empty()) details.sections.insert(details.sections.begin() + 1, std::move(section));
 }
 
@@ -103,7 +111,8 @@ DetailsView::DetailsView(Navigator* navigator, Records* records, QWidget* parent
   setFocusProxy(impl_->page);
   connect(impl_->page, &LinkPane::Followed, this, [this](const QString& link) {
     const int at = link.startsWith("go:") ? link.mid(3).toInt() : -1;
-    if (at >= 0 && static_cast<size_t>(at) < impl_->details.links.size()) this->navigator()->Select(Selection(impl_->details.links[static_cast<size_t>(at)]));
+    if (at >= 0 && static_cast<size_t>(at) < impl_->details.links.size())
+      this->navigator()->Select(Selection(impl_->details.links[static_cast<size_t>(at)]));
   });
   connect(impl_->page, &LinkPane::Recoloured, this, [this] { impl_->Show(true); });
   if (records != nullptr) {
@@ -133,6 +142,8 @@ QString DetailsView::CopyText() const {
   return marked.isEmpty() || !impl_->page->FocusedLink().isEmpty() ? DetailsText(impl_->details) : marked;
 }
 
-bool DetailsView::Idle() const { return !impl_->job.busy(); }
+bool DetailsView::Idle() const {
+  return !impl_->job.busy();
+}
 
 }  // namespace lockstep::gui

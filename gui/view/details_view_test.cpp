@@ -48,7 +48,8 @@ TEST(DetailsViewTest, AnOperationItsPeersAndItsRank) {
   Selection selection = document->AnomalyAt(0);
   selection.ranks = RankIntervals::Of(7, 7);
   const QString text = shown.After(selection);
-  EXPECT_TRUE(text.startsWith(QString("ReduceScatter #%1 of dp_3 on rank 7").arg(selection.seq_first))) << text.toStdString();
+  EXPECT_TRUE(text.startsWith(QString("ReduceScatter #%1 of dp_3 on rank 7").arg(selection.seq_first)))
+      << text.toStdString();
   EXPECT_TRUE(text.contains("never enqueued"));
   EXPECT_TRUE(text.contains("waits for"));
   EXPECT_TRUE(text.contains("node100"));
@@ -129,15 +130,17 @@ TEST(DetailsViewTest, WhatTheFileAloneHoldsComesLater) {
   navigator.Select(selection);
   ASSERT_TRUE(testing::Until([&] { return view.Idle(); }));
   EXPECT_TRUE(page->toPlainText().contains("on rank 7"));
-  ASSERT_TRUE(testing::Until([&] { return page->toPlainText().contains("As recorded") && !page->toPlainText().contains("reading the rank's file"); }))
-      << page->toPlainText().toStdString();
+  ASSERT_TRUE(testing::Until([&] {
+    return page->toPlainText().contains("As recorded") && !page->toPlainText().contains("reading the rank's file");
+  })) << page->toPlainText().toStdString();
   view.setPalette(testing::DarkPalette());
   EXPECT_TRUE(page->toHtml().contains(DarkTheme().link.name()));
 }
 
 // Selections of any kind: nothing breaks, every link leads somewhere.
 TEST(DetailsViewTest, AnySelectionHasDetails) {
-  for (const DocumentPtr& document : {testing::Hang(), testing::Mismatch(), testing::Healthy(), testing::Made(Bundle())}) {
+  for (const DocumentPtr& document :
+       {testing::Hang(), testing::Mismatch(), testing::Healthy(), testing::Made(Bundle())}) {
     for (int32_t rank : {-5, -1, 0, 3, 77}) {
       for (int32_t comm : {-7, -1, 0, 2, 999}) {
         for (int64_t seq : {int64_t{-1}, int64_t{0}, int64_t{5}, int64_t{1} << 60}) {

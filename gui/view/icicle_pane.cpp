@@ -5,8 +5,8 @@
 #include <QHelpEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
-#include <QPainter>
 #include <QPaintEvent>
+#include <QPainter>
 #include <QToolTip>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr double kLeast = 22;   // pixels that even one rank among thousands has
+constexpr double kLeast = 22;  // pixels that even one rank among thousands has
 
 struct KindStyle {
   QColor fill, text;
@@ -24,12 +24,15 @@ struct KindStyle {
 
 KindStyle StyleOf(StackFrame::Kind kind, const Theme& theme) {
   switch (kind) {
-    case StackFrame::PYTHON: return theme.dark ? KindStyle{QColor("#1f4a66"), QColor("#e4f3fd"), Qt::NoBrush}
-                                               : KindStyle{QColor("#c4e2f5"), QColor("#0b2e45"), Qt::NoBrush};
-    case StackFrame::KERNEL: return theme.dark ? KindStyle{QColor("#5e4410"), QColor("#fff1d2"), Qt::BDiagPattern}
-                                               : KindStyle{QColor("#f6dca0"), QColor("#3d2b00"), Qt::BDiagPattern};
-    default: return theme.dark ? KindStyle{QColor("#363c40"), QColor("#eceff1"), Qt::NoBrush}
-                               : KindStyle{QColor("#e6e5df"), QColor("#1b1b1b"), Qt::NoBrush};
+    case StackFrame::PYTHON:
+      return theme.dark ? KindStyle{QColor("#1f4a66"), QColor("#e4f3fd"), Qt::NoBrush}
+                        : KindStyle{QColor("#c4e2f5"), QColor("#0b2e45"), Qt::NoBrush};
+    case StackFrame::KERNEL:
+      return theme.dark ? KindStyle{QColor("#5e4410"), QColor("#fff1d2"), Qt::BDiagPattern}
+                        : KindStyle{QColor("#f6dca0"), QColor("#3d2b00"), Qt::BDiagPattern};
+    default:
+      return theme.dark ? KindStyle{QColor("#363c40"), QColor("#eceff1"), Qt::NoBrush}
+                        : KindStyle{QColor("#e6e5df"), QColor("#1b1b1b"), Qt::NoBrush};
   }
 }
 
@@ -39,12 +42,19 @@ IciclePane::IciclePane(const StackModel* model, QWidget* parent) : QWidget(paren
   setFocusPolicy(Qt::StrongFocus);
   setObjectName("Stack picture");
   setAccessibleName("Stack picture");
-  setAccessibleDescription("Merged stacks, width by ranks. Arrow keys move, Enter selects the ranks, Backspace shows all again.");
+  setAccessibleDescription(
+      "Merged stacks, width by ranks. Arrow keys move, Enter selects the ranks, Backspace shows all again.");
 }
 
-int IciclePane::RowHeight() const { return static_cast<int>(QFontMetricsF(font()).height()) + 6; }
-int IciclePane::WantedHeight() const { return std::max(1, icicle_.levels) * RowHeight() + 2; }
-Icicle IciclePane::Layout(double width) const { return LayOutIcicle(*model_, root_, width, kLeast); }
+int IciclePane::RowHeight() const {
+  return static_cast<int>(QFontMetricsF(font()).height()) + 6;
+}
+int IciclePane::WantedHeight() const {
+  return std::max(1, icicle_.levels) * RowHeight() + 2;
+}
+Icicle IciclePane::Layout(double width) const {
+  return LayOutIcicle(*model_, root_, width, kLeast);
+}
 
 void IciclePane::Rebuild() {
   if (root_ >= model_->node_count()) root_ = -1;
@@ -93,7 +103,8 @@ int IciclePane::NodeAt(const QPointF& at) const {
   return -1;
 }
 
-void IciclePane::Draw(QPainter* painter, const Theme& theme, const Icicle& icicle, double row_height, const QRectF& clip) const {
+void IciclePane::Draw(QPainter* painter, const Theme& theme, const Icicle& icicle, double row_height,
+                      const QRectF& clip) const {
   const QFontMetricsF metrics(font());
   const bool any_lit = std::find(lit_.begin(), lit_.end(), true) != lit_.end();
   for (const Icicle::Box& box : icicle.boxes) {
@@ -127,7 +138,10 @@ void IciclePane::Draw(QPainter* painter, const Theme& theme, const Icicle& icicl
       painter->setPen(style.text);
       painter->drawText(QPointF(rect.left() + 5, rect.center().y() + metrics.ascent() / 2 - metrics.descent() / 2),
                         metrics.elidedText(text, Qt::ElideRight, box.width - 8 - (room ? of_count : 0)));
-      if (room) painter->drawText(QPointF(rect.right() - 4 - of_count, rect.center().y() + metrics.ascent() / 2 - metrics.descent() / 2), count);
+      if (room)
+        painter->drawText(
+            QPointF(rect.right() - 4 - of_count, rect.center().y() + metrics.ascent() / 2 - metrics.descent() / 2),
+            count);
     }
     painter->setBrush(Qt::NoBrush);
     if (odd) {
@@ -152,7 +166,9 @@ void IciclePane::paintEvent(QPaintEvent* event) {
   }
 }
 
-void IciclePane::resizeEvent(QResizeEvent*) { Rebuild(); }
+void IciclePane::resizeEvent(QResizeEvent*) {
+  Rebuild();
+}
 
 void IciclePane::mousePressEvent(QMouseEvent* event) {
   const int node = NodeAt(event->position());
@@ -178,7 +194,8 @@ void IciclePane::Step(int key) {
     if (const std::vector<int>& children = model_->ChildrenOf(current_); !children.empty()) to = children.back();
   } else {
     const std::vector<int>& siblings = model_->ChildrenOf(model_->ParentOf(current_));
-    const int at = static_cast<int>(std::find(siblings.begin(), siblings.end(), current_) - siblings.begin()) + (key == Qt::Key_Right ? 1 : -1);
+    const int at = static_cast<int>(std::find(siblings.begin(), siblings.end(), current_) - siblings.begin()) +
+                   (key == Qt::Key_Right ? 1 : -1);
     if (at >= 0 && at < static_cast<int>(siblings.size())) to = siblings[static_cast<size_t>(at)];
   }
   if (to >= 0 && on_current) on_current(to);
@@ -189,17 +206,22 @@ void IciclePane::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Left:
     case Qt::Key_Right:
     case Qt::Key_Up:
-    case Qt::Key_Down: Step(event->key()); break;
+    case Qt::Key_Down:
+      Step(event->key());
+      break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
     case Qt::Key_Space:
       if (current_ >= 0 && on_select) on_select(current_);
       break;
-    case Qt::Key_Backspace: SetRoot(-1); break;
+    case Qt::Key_Backspace:
+      SetRoot(-1);
+      break;
     case Qt::Key_Z:
       if (current_ >= 0) SetRoot(current_);
       break;
-    default: QWidget::keyPressEvent(event);
+    default:
+      QWidget::keyPressEvent(event);
   }
 }
 

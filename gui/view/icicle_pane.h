@@ -20,11 +20,11 @@ class IciclePane : public QWidget {
   // `model` outlives it.
   explicit IciclePane(const StackModel* model, QWidget* parent = nullptr);
 
-  std::function<void(int)> on_current, on_select;   // node in focus; node chosen
+  std::function<void(int)> on_current, on_select;  // node in focus; node chosen
 
-  void Rebuild();                          // model, root, width or font changed
+  void Rebuild();  // model, root, width or font changed
   int root() const { return root_; }
-  void SetRoot(int node);                  // -1: all
+  void SetRoot(int node);  // -1: all
   void SetCurrent(int node);
   void SetLit(std::vector<bool> lit);      // by node; empty: none stands out
   void SetFound(std::vector<bool> found);  // that match what is searched for

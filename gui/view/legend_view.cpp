@@ -19,23 +19,35 @@ namespace lockstep::gui {
 namespace {
 
 // The worst first. "Outside" is the picture's own ground: nothing to count.
-constexpr ViewState kShown[] = {ViewState::kMissing, ViewState::kMismatch, ViewState::kFailed,     ViewState::kNoData,    ViewState::kWaiting,
-                                ViewState::kStarted, ViewState::kEnqueued, ViewState::kIssued, ViewState::kOverwritten, ViewState::kCompleted};
+constexpr ViewState kShown[] = {ViewState::kMissing,     ViewState::kMismatch, ViewState::kFailed,   ViewState::kNoData,
+                                ViewState::kWaiting,     ViewState::kStarted,  ViewState::kEnqueued, ViewState::kIssued,
+                                ViewState::kOverwritten, ViewState::kCompleted};
 constexpr int kRows = static_cast<int>(std::size(kShown));
 
 const char* Meaning(ViewState state) {
   switch (state) {
-    case ViewState::kMissing: return "Peers called this collective, the rank did not: look here first.";
-    case ViewState::kMismatch: return "The rank called something else than its peers at this place.";
-    case ViewState::kFailed: return "The call returned an error.";
-    case ViewState::kNoData: return "Nothing is known of this rank: no proof of a fault.";
-    case ViewState::kWaiting: return "In flight, and held up by a member of the communicator.";
-    case ViewState::kStarted: return "The GPU is in it.";
-    case ViewState::kEnqueued: return "On the stream, not completed.";
-    case ViewState::kIssued: return "Handed over; what the GPU did with it is not recorded.";
-    case ViewState::kOverwritten: return "Issued; its record is gone or was not read.";
-    case ViewState::kCompleted: return "Done.";
-    default: return "";
+    case ViewState::kMissing:
+      return "Peers called this collective, the rank did not: look here first.";
+    case ViewState::kMismatch:
+      return "The rank called something else than its peers at this place.";
+    case ViewState::kFailed:
+      return "The call returned an error.";
+    case ViewState::kNoData:
+      return "Nothing is known of this rank: no proof of a fault.";
+    case ViewState::kWaiting:
+      return "In flight, and held up by a member of the communicator.";
+    case ViewState::kStarted:
+      return "The GPU is in it.";
+    case ViewState::kEnqueued:
+      return "On the stream, not completed.";
+    case ViewState::kIssued:
+      return "Handed over; what the GPU did with it is not recorded.";
+    case ViewState::kOverwritten:
+      return "Issued; its record is gone or was not read.";
+    case ViewState::kCompleted:
+      return "Done.";
+    default:
+      return "";
   }
 }
 
@@ -79,7 +91,9 @@ struct LegendView::Impl {
     count_job.Start(view, [this, data, shown](const std::atomic<bool>& cancel) -> LatestJob::Finish {
       const int pinned = data->order.pinned;
       const bool rows = shown.y1 > shown.y0, columns = shown.x1 > shown.x0;
-      auto cell = [](double at, int most) { return static_cast<int>(std::clamp(std::floor(at), 0.0, static_cast<double>(most))); };
+      auto cell = [](double at, int most) {
+        return static_cast<int>(std::clamp(std::floor(at), 0.0, static_cast<double>(most)));
+      };
       const int last_column = columns ? cell(shown.x1 - 1e-9, data->cells->columns) : data->cells->columns - 1;
       const int first_column = columns ? cell(shown.x0, data->cells->columns) : 0;
       const int first_line = rows ? cell(shown.y0, data->order.lines()) + pinned : pinned;
@@ -100,7 +114,8 @@ struct LegendView::Impl {
     std::array<ViewState, kRows> order;
     std::copy(std::begin(kShown), std::end(kShown), order.begin());
     if (counted && height < kRows * row_height() + 8) {
-      std::stable_partition(order.begin(), order.end(), [this](ViewState state) { return counts[static_cast<size_t>(state)] > 0; });
+      std::stable_partition(order.begin(), order.end(),
+                            [this](ViewState state) { return counts[static_cast<size_t>(state)] > 0; });
     }
     return order;
   }
@@ -115,7 +130,8 @@ struct LegendView::Impl {
     auto* menu = new QMenu(view);
     menu->setAccessibleName("Legend");
     menu->setAttribute(Qt::WA_DeleteOnClose);
-    QObject::connect(menu->addAction("Go to the next cell"), &QAction::triggered, view, [this, state] { view->SelectNext(state); });
+    QObject::connect(menu->addAction("Go to the next cell"), &QAction::triggered, view,
+                     [this, state] { view->SelectNext(state); });
     QAction* filter = menu->addAction("Only ranks that have such cells");
     filter->setCheckable(true);
     filter->setChecked(Filters(state));
@@ -148,10 +164,14 @@ struct LegendView::Impl {
         bold.setBold(true);
         painter->setFont(bold);
       }
-      painter->drawText(QRect(left, row.top(), std::max(size.width() - left - taken - 6, 0), height), Qt::AlignLeft | Qt::AlignVCenter,
-                        font.elidedText(QString::fromLatin1(ViewStateName(state)) + (live && Filters(state) ? " (filter)" : ""), Qt::ElideRight, std::max(size.width() - left - taken - 6, 0)));
+      painter->drawText(
+          QRect(left, row.top(), std::max(size.width() - left - taken - 6, 0), height),
+          Qt::AlignLeft | Qt::AlignVCenter,
+          font.elidedText(QString::fromLatin1(ViewStateName(state)) + (live && Filters(state) ? " (filter)" : ""),
+                          Qt::ElideRight, std::max(size.width() - left - taken - 6, 0)));
       painter->setFont(plain);
-      painter->drawText(QRect(size.width() - taken - 4, row.top(), taken, height), Qt::AlignRight | Qt::AlignVCenter, count);
+      painter->drawText(QRect(size.width() - taken - 4, row.top(), taken, height), Qt::AlignRight | Qt::AlignVCenter,
+                        count);
       if (live && view->hasFocus() && i == current) {
         painter->setBrush(Qt::NoBrush);
         painter->setPen(theme.link);
@@ -161,8 +181,11 @@ struct LegendView::Impl {
   }
 };
 
-LegendView::LegendView(Navigator* navigator, QWidget* parent) : View(navigator, "Legend", parent), impl_(std::make_unique<Impl>(this)) {
-  setAccessibleDescription("States of the matrix and how many cells in sight are in each; Enter selects the next cell of a state, Ctrl+Enter leaves only ranks that have some");
+LegendView::LegendView(Navigator* navigator, QWidget* parent)
+    : View(navigator, "Legend", parent), impl_(std::make_unique<Impl>(this)) {
+  setAccessibleDescription(
+      "States of the matrix and how many cells in sight are in each; Enter selects the next cell of a state, "
+      "Ctrl+Enter leaves only ranks that have some");
   setFocusPolicy(Qt::StrongFocus);
   setMouseTracking(true);
   connect(navigator, &Navigator::PlaceChanged, this, [this] {
@@ -179,11 +202,16 @@ void LegendView::SetDocument(DocumentPtr document) {
   impl_->source.Want(impl_->document, navigator()->place());
 }
 
-bool LegendView::Idle() const { return impl_->source.idle() && !impl_->count_job.busy(); }
-const StateCounts& LegendView::counts() const { return impl_->counts; }
+bool LegendView::Idle() const {
+  return impl_->source.idle() && !impl_->count_job.busy();
+}
+const StateCounts& LegendView::counts() const {
+  return impl_->counts;
+}
 
 QSize LegendView::sizeHint() const {
-  return {fontMetrics().horizontalAdvance("issued, GPU not recorded  50,331,648") + fontMetrics().height() + 40, impl_->row_height() * kRows + 8};
+  return {fontMetrics().horizontalAdvance("issued, GPU not recorded  50,331,648") + fontMetrics().height() + 40,
+          impl_->row_height() * kRows + 8};
 }
 
 QRect LegendView::RectOf(ViewState state) const {
@@ -216,7 +244,8 @@ bool LegendView::SelectNext(ViewState state) {
     const void* found = std::memchr(row + column, static_cast<int>(state), static_cast<size_t>(columns - column));
     if (found == nullptr) continue;
     const int at = static_cast<int>(static_cast<const uint8_t*>(found) - row);
-    navigator()->Select(SelectionOfCell(*data->document, cells, static_cast<int>(data->order.rows[static_cast<size_t>(here)]), at));
+    navigator()->Select(
+        SelectionOfCell(*data->document, cells, static_cast<int>(data->order.rows[static_cast<size_t>(here)]), at));
     return true;
   }
   return false;
@@ -224,14 +253,18 @@ bool LegendView::SelectNext(ViewState state) {
 
 QString LegendView::CopyText() const {
   QString text;
-  for (const ViewState state : kShown) text += QString("%1\t%2\n").arg(QString::fromLatin1(ViewStateName(state)), impl_->CountText(state));
+  for (const ViewState state : kShown)
+    text += QString("%1\t%2\n").arg(QString::fromLatin1(ViewStateName(state)), impl_->CountText(state));
   return impl_->counted ? text : QString();
 }
 
 QString LegendView::Csv() const {
   if (!impl_->counted) return {};
   QString text = "state,cells\n";
-  for (const ViewState state : kShown) text += QString("\"%1\",%2\n").arg(QString::fromLatin1(ViewStateName(state))).arg(impl_->counts[static_cast<size_t>(state)]);
+  for (const ViewState state : kShown)
+    text += QString("\"%1\",%2\n")
+                .arg(QString::fromLatin1(ViewStateName(state)))
+                .arg(impl_->counts[static_cast<size_t>(state)]);
   return text;
 }
 
@@ -261,7 +294,10 @@ bool LegendView::event(QEvent* event) {
     QToolTip::hideText();
   } else {
     QToolTip::showText(help->globalPos(),
-                       QString("%1: %2 cells in sight\n%3\nClick: the next one; Ctrl+click: only ranks that have some").arg(ViewStateName(impl_->StateOf(row)), impl_->CountText(impl_->StateOf(row)), Meaning(impl_->StateOf(row))), this);
+                       QString("%1: %2 cells in sight\n%3\nClick: the next one; Ctrl+click: only ranks that have some")
+                           .arg(ViewStateName(impl_->StateOf(row)), impl_->CountText(impl_->StateOf(row)),
+                                Meaning(impl_->StateOf(row))),
+                       this);
   }
   return true;
 }
@@ -269,17 +305,27 @@ bool LegendView::event(QEvent* event) {
 void LegendView::keyPressEvent(QKeyEvent* event) {
   Impl& d = *impl_;
   switch (event->key()) {
-    case Qt::Key_Up: d.current = std::max(d.current - 1, 0); break;
-    case Qt::Key_Down: d.current = std::min(d.current + 1, kRows - 1); break;
-    case Qt::Key_Home: d.current = 0; break;
-    case Qt::Key_End: d.current = kRows - 1; break;
+    case Qt::Key_Up:
+      d.current = std::max(d.current - 1, 0);
+      break;
+    case Qt::Key_Down:
+      d.current = std::min(d.current + 1, kRows - 1);
+      break;
+    case Qt::Key_Home:
+      d.current = 0;
+      break;
+    case Qt::Key_End:
+      d.current = kRows - 1;
+      break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
     case Qt::Key_Space:
-      (event->modifiers() & Qt::ControlModifier) != 0 ? d.ToggleFilter(d.StateOf(d.current)) : static_cast<void>(SelectNext(d.StateOf(d.current)));
+      (event->modifiers() & Qt::ControlModifier) != 0 ? d.ToggleFilter(d.StateOf(d.current))
+                                                      : static_cast<void>(SelectNext(d.StateOf(d.current)));
       break;
 
-    default: return View::keyPressEvent(event);
+    default:
+      return View::keyPressEvent(event);
   }
   update();
 }
@@ -301,7 +347,8 @@ void LegendView::mousePressEvent(QMouseEvent* event) {
   const int row = impl_->RowAt(event->pos());
   if (event->button() != Qt::LeftButton || row < 0) return View::mousePressEvent(event);
   impl_->current = row;
-  (event->modifiers() & Qt::ControlModifier) != 0 ? impl_->ToggleFilter(impl_->StateOf(row)) : static_cast<void>(SelectNext(impl_->StateOf(row)));
+  (event->modifiers() & Qt::ControlModifier) != 0 ? impl_->ToggleFilter(impl_->StateOf(row))
+                                                  : static_cast<void>(SelectNext(impl_->StateOf(row)));
   update();
 }
 
@@ -315,17 +362,28 @@ void LegendView::contextMenuEvent(QContextMenuEvent* event) {
 
 QString LegendView::FilterOf(ViewState state) {
   switch (state) {
-    case ViewState::kCompleted: return "state:completed";
-    case ViewState::kOverwritten: return "state:overwritten";
-    case ViewState::kIssued: return "state:issued";
-    case ViewState::kEnqueued: return "state:enqueued";
-    case ViewState::kStarted: return "state:started";
-    case ViewState::kWaiting: return "state:waiting";
-    case ViewState::kNoData: return "state:nodata";
-    case ViewState::kFailed: return "state:failed";
-    case ViewState::kMismatch: return "state:mismatch";
-    case ViewState::kMissing: return "state:missing";
-    default: return {};
+    case ViewState::kCompleted:
+      return "state:completed";
+    case ViewState::kOverwritten:
+      return "state:overwritten";
+    case ViewState::kIssued:
+      return "state:issued";
+    case ViewState::kEnqueued:
+      return "state:enqueued";
+    case ViewState::kStarted:
+      return "state:started";
+    case ViewState::kWaiting:
+      return "state:waiting";
+    case ViewState::kNoData:
+      return "state:nodata";
+    case ViewState::kFailed:
+      return "state:failed";
+    case ViewState::kMismatch:
+      return "state:mismatch";
+    case ViewState::kMissing:
+      return "state:missing";
+    default:
+      return {};
   }
 }
 

@@ -9,8 +9,9 @@
 
 namespace lockstep::gui {
 
-// A click, or Enter, on a state selects its next cell in the matrix, the one after the selected; after the last comes the first.
-// Ctrl+click, ctrl+Enter, or the menu of the right button, filters: only ranks that have such cells stay, until it is done again.
+// A click, or Enter, on a state selects its next cell in the matrix, the one after the selected; after the last comes
+// the first. Ctrl+click, ctrl+Enter, or the menu of the right button, filters: only ranks that have such cells stay,
+// until it is done again.
 class LegendView : public View {
   Q_OBJECT
 

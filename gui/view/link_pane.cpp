@@ -47,9 +47,11 @@ LinkPane::LinkPane(const QString& name, const QString& description, QWidget* par
 void LinkPane::Show(const QString& html, bool keep) {
   const Theme& theme = ThemeFor(palette());
   const QString mono = QFontDatabase::systemFont(QFontDatabase::FixedFont).family();
-  document()->setDefaultStyleSheet(QString("a { color: %1; text-decoration: none; } .label { color: %2; } .faint { color: %2; } .alarm { color: %3; } "
-                                           ".head { font-weight: 600; } .mono { font-family: '%4'; }")
-                                       .arg(theme.link.name(), theme.faint_text.name(), theme.alarm.name(), mono));
+  document()->setDefaultStyleSheet(
+      QString(
+          "a { color: %1; text-decoration: none; } .label { color: %2; } .faint { color: %2; } .alarm { color: %3; } "
+          ".head { font-weight: 600; } .mono { font-family: '%4'; }")
+          .arg(theme.link.name(), theme.faint_text.name(), theme.alarm.name(), mono));
   const int at = keep ? verticalScrollBar()->value() : 0;
   const QString link = keep ? FocusedLink() : QString();
   setHtml(html);
@@ -71,7 +73,9 @@ bool LinkPane::FocusLink(const QString& link) {
   return found;
 }
 
-QString LinkPane::FocusedLink() const { return textCursor().hasSelection() ? textCursor().charFormat().anchorHref() : QString(); }
+QString LinkPane::FocusedLink() const {
+  return textCursor().hasSelection() ? textCursor().charFormat().anchorHref() : QString();
+}
 
 QStringList LinkPane::Links() const {
   QStringList links;
@@ -82,9 +86,13 @@ QStringList LinkPane::Links() const {
   return links;
 }
 
-int LinkPane::ContentHeight() const { return static_cast<int>(std::ceil(document()->size().height())); }
+int LinkPane::ContentHeight() const {
+  return static_cast<int>(std::ceil(document()->size().height()));
+}
 
-QVariant LinkPane::loadResource(int, const QUrl&) { return {}; }
+QVariant LinkPane::loadResource(int, const QUrl&) {
+  return {};
+}
 
 void LinkPane::changeEvent(QEvent* event) {
   QTextBrowser::changeEvent(event);

@@ -16,8 +16,8 @@ class LinkPane : public QTextBrowser {
  public:
   LinkPane(const QString& name, const QString& description, QWidget* parent);
 
-  // `html` holds no text of a file that is not escaped. Classes: "label", "faint", "alarm", "head", "mono". `keep`: the place scrolled
-  // to and the link with the focus stay.
+  // `html` holds no text of a file that is not escaped. Classes: "label", "faint", "alarm", "head", "mono". `keep`: the
+  // place scrolled to and the link with the focus stay.
   void Show(const QString& html, bool keep);
   // Puts the focus on a link; false: there is none of that name.
   bool FocusLink(const QString& link);

@@ -86,7 +86,8 @@ struct LoadLog::Impl {
   QString title = "Load log";
 };
 
-LoadLog::LoadLog(Navigator* navigator, QWidget* parent) : View(navigator, "Load log", parent), impl_(std::make_unique<Impl>()) {
+LoadLog::LoadLog(Navigator* navigator, QWidget* parent)
+    : View(navigator, "Load log", parent), impl_(std::make_unique<Impl>()) {
   setAccessibleDescription("What could not be read, a line each");
   impl_->model = new LogModel(this);
   impl_->list = new QListView(this);
@@ -149,8 +150,12 @@ void LoadLog::Clear() {
   Retitle();
 }
 
-int LoadLog::line_count() const { return impl_->model->count(); }
-QString LoadLog::title() const { return impl_->title; }
+int LoadLog::line_count() const {
+  return impl_->model->count();
+}
+QString LoadLog::title() const {
+  return impl_->title;
+}
 
 void LoadLog::Retitle() {
   const int64_t lines = impl_->model->count() + impl_->model->left_out();

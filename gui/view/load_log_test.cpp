@@ -13,7 +13,8 @@ namespace {
 
 DocumentPtr Damaged() {
   Bundle bundle = testing::OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run());
-  bundle.problems.push_back({"/incident/rank-3.lsd", 4096, "checksum of a block is wrong: its records are left out", 3});
+  bundle.problems.push_back(
+      {"/incident/rank-3.lsd", 4096, "checksum of a block is wrong: its records are left out", 3});
   bundle.problems.push_back({"/incident/rank-4.lsd", -1, "<b>\x1b[31mbad\u202e", 4});
   return testing::Made(bundle);
 }

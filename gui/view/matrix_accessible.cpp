@@ -38,7 +38,8 @@ void InstallMatrixAccessible(MatrixView* view) {
   }();
   (void)installed;
   // One may have been made while it was still under construction, as of any widget.
-  if (QAccessibleInterface* early = QAccessible::queryAccessibleInterface(view)) QAccessible::deleteAccessibleInterface(QAccessible::uniqueId(early));
+  if (QAccessibleInterface* early = QAccessible::queryAccessibleInterface(view))
+    QAccessible::deleteAccessibleInterface(QAccessible::uniqueId(early));
 }
 
 }  // namespace lockstep::gui

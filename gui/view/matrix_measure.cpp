@@ -18,7 +18,9 @@ LineBox Cut(const MatrixData& data, LineBox box) {
   return box;
 }
 
-int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+int64_t Plus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
 
 // As a field of CSV.
 QString Quoted(QString text) {
@@ -37,7 +39,8 @@ bool TimesOfBox(const MatrixData& data, const LineBox& wanted, int most_lines, i
   const int lines = box.line_last - box.line_first + 1, looked_at = std::min(lines, most_lines);
   int64_t begin = std::numeric_limits<int64_t>::max(), end = std::numeric_limits<int64_t>::min();
   for (int i = 0; i < looked_at; ++i) {
-    const int line = box.line_first + (looked_at == 1 ? 0 : static_cast<int>(int64_t{i} * (lines - 1) / (looked_at - 1)));
+    const int line =
+        box.line_first + (looked_at == 1 ? 0 : static_cast<int>(int64_t{i} * (lines - 1) / (looked_at - 1)));
     const int row = static_cast<int>(data.order.rows[static_cast<size_t>(line)]);
     const int place = document.RowOf(data.cells->rank_of_row[static_cast<size_t>(row)]);
     if (place < 0 || place >= document.facts().ranks_size()) continue;
@@ -60,13 +63,17 @@ bool TimesOfBox(const MatrixData& data, const LineBox& wanted, int most_lines, i
 QString MeasureText(const MatrixData& data, const LineBox& wanted, const std::atomic<bool>& cancel) {
   const LineBox box = Cut(data, wanted);
   if (box.empty()) return {};
-  const StateCounts counts = CountStates(data, box.line_first, box.line_last, box.column_first, box.column_last, &cancel);
+  const StateCounts counts =
+      CountStates(data, box.line_first, box.line_last, box.column_first, box.column_last, &cancel);
   const int lines = box.line_last - box.line_first + 1, columns = box.column_last - box.column_first + 1;
   QStringList states;
   for (size_t s = counts.size(); s-- > 1 && states.size() < 4;) {
-    if (counts[s] > 0) states << QString("%1 %2").arg(Grouped(counts[s]), QString::fromLatin1(ViewStateName(static_cast<ViewState>(s))));
+    if (counts[s] > 0)
+      states << QString("%1 %2").arg(Grouped(counts[s]), QString::fromLatin1(ViewStateName(static_cast<ViewState>(s))));
   }
-  QString text = QString("%1 %2 x %3 %4").arg(Grouped(lines), lines == 1 ? "rank" : "ranks", Grouped(columns), columns == 1 ? "call" : "calls");
+  QString text =
+      QString("%1 %2 x %3 %4")
+          .arg(Grouped(lines), lines == 1 ? "rank" : "ranks", Grouped(columns), columns == 1 ? "call" : "calls");
   if (!states.isEmpty()) text += ": " + states.join(", ");
   int64_t begin = 0, end = 0;
   if (TimesOfBox(data, box, kMeasuredLines, &begin, &end)) {
@@ -80,7 +87,8 @@ Selection SelectionOfBox(const MatrixData& data, const LineBox& wanted) {
   Selection selection;
   if (box.empty()) return selection;
   if (box.line_first == box.line_last && box.column_first == box.column_last) {
-    return SelectionOfCell(*data.document, *data.cells, static_cast<int>(data.order.rows[static_cast<size_t>(box.line_first)]), box.column_first);
+    return SelectionOfCell(*data.document, *data.cells,
+                           static_cast<int>(data.order.rows[static_cast<size_t>(box.line_first)]), box.column_first);
   }
   std::vector<int32_t> ranks;
   for (int line = box.line_first; line <= box.line_last; ++line) {
@@ -107,21 +115,28 @@ QString CsvOfBox(const MatrixData& data, const LineBox& wanted) {
   const int64_t columns = box.column_last - box.column_first + 1;
   QString text = "rank,host";
   for (int column = box.column_first; column <= box.column_last; ++column) {
-    text += ',' + (cells.mode == MatrixMode::kCommunicator ? QString::number(cells.first_seq + column) : QString::number(column - (cells.columns - 1)));
+    text += ',' + (cells.mode == MatrixMode::kCommunicator ? QString::number(cells.first_seq + column)
+                                                           : QString::number(column - (cells.columns - 1)));
   }
   text += '\n';
   const int last = static_cast<int>(std::min<int64_t>(box.line_last, box.line_first + kMostCsvCells / columns - 1));
   QString names[static_cast<size_t>(ViewState::kCount)];
-  for (size_t s = 0; s < static_cast<size_t>(ViewState::kCount); ++s) names[s] = ',' + Quoted(QString::fromLatin1(ViewStateName(static_cast<ViewState>(s))));
+  for (size_t s = 0; s < static_cast<size_t>(ViewState::kCount); ++s)
+    names[s] = ',' + Quoted(QString::fromLatin1(ViewStateName(static_cast<ViewState>(s))));
   for (int line = box.line_first; line <= last; ++line) {
     const int row = static_cast<int>(data.order.rows[static_cast<size_t>(line)]);
     const int32_t rank = cells.rank_of_row[static_cast<size_t>(row)];
     const int place = data.document->RowOf(rank);
-    text += (rank < 0 ? QString() : QString::number(rank)) + ',' + (place < 0 ? QString() : Quoted(data.document->HostAt(place)));
-    for (int column = box.column_first; column <= box.column_last; ++column) text += names[static_cast<size_t>(cells.At(row, column))];
+    text += (rank < 0 ? QString() : QString::number(rank)) + ',' +
+            (place < 0 ? QString() : Quoted(data.document->HostAt(place)));
+    for (int column = box.column_first; column <= box.column_last; ++column)
+      text += names[static_cast<size_t>(cells.At(row, column))];
     text += '\n';
   }
-  if (last < box.line_last) text += QString("# %1 of %2 rows: zoom in for fewer columns\n").arg(last - box.line_first + 1).arg(box.line_last - box.line_first + 1);
+  if (last < box.line_last)
+    text += QString("# %1 of %2 rows: zoom in for fewer columns\n")
+                .arg(last - box.line_first + 1)
+                .arg(box.line_last - box.line_first + 1);
   return text;
 }
 

@@ -21,7 +21,9 @@ int RenderThreads(int pixels) {
 bool SameAxis(const ViewAxis& a, const ViewAxis& b) {
   return a.first() == b.first() && a.scale() == b.scale() && a.pixels() == b.pixels() && a.cells() == b.cells();
 }
-bool SameView(const ViewTransform& a, const ViewTransform& b) { return SameAxis(a.x, b.x) && SameAxis(a.y, b.y); }
+bool SameView(const ViewTransform& a, const ViewTransform& b) {
+  return SameAxis(a.x, b.x) && SameAxis(a.y, b.y);
+}
 
 absl::Span<const uint32_t> PinnedRows(const MatrixData& data) {
   return absl::MakeConstSpan(data.order.rows).subspan(0, static_cast<size_t>(data.order.pinned));
@@ -30,7 +32,8 @@ absl::Span<const uint32_t> BodyRows(const MatrixData& data) {
   return absl::MakeConstSpan(data.order.rows).subspan(static_cast<size_t>(data.order.pinned));
 }
 
-void Renew(const MatrixLayout& layout, const MatrixScene& scene, const Theme& theme, double ratio, MatrixImages* images) {
+void Renew(const MatrixLayout& layout, const MatrixScene& scene, const Theme& theme, double ratio,
+           MatrixImages* images) {
   const MatrixData& data = *scene.data;
   const bool all = images->data != scene.data.get() || images->dark != theme.dark || images->ratio != ratio;
   images->data = scene.data.get();
@@ -38,7 +41,8 @@ void Renew(const MatrixLayout& layout, const MatrixScene& scene, const Theme& th
   images->ratio = ratio;
   auto render = [&](absl::Span<const uint32_t> rows, const ViewTransform& transform) {
     const ViewTransform device = transform.Magnified(ratio);
-    QImage image = RenderMatrix(*data.cells, rows, device, theme, RenderThreads(static_cast<int>(device.x.pixels() * device.y.pixels())));
+    QImage image = RenderMatrix(*data.cells, rows, device, theme,
+                                RenderThreads(static_cast<int>(device.x.pixels() * device.y.pixels())));
     image.setDevicePixelRatio(ratio);
     return image;
   };
@@ -71,10 +75,12 @@ QString TitleText(const MatrixScene& scene) {
   if (cells.mode == MatrixMode::kCommunicator) {
     parts << data.document->CommName(cells.comm) << QString("%1 members").arg(Grouped(cells.rows));
     if (cells.columns > 0) {
-      parts << QString("sequence numbers %1 to %2").arg(Grouped(cells.first_seq), Grouped(cells.first_seq + cells.columns - 1));
+      parts << QString("sequence numbers %1 to %2")
+                   .arg(Grouped(cells.first_seq), Grouped(cells.first_seq + cells.columns - 1));
     }
   } else {
-    parts << "All ranks" << Grouped(cells.rows) << QString("last %1 calls of each").arg(Grouped(std::max(cells.columns - 1, 0)));
+    parts << "All ranks" << Grouped(cells.rows)
+          << QString("last %1 calls of each").arg(Grouped(std::max(cells.columns - 1, 0)));
   }
   if (data.order.lines() < cells.rows) parts << QString("%1 rows left by filters").arg(Grouped(data.order.lines()));
   if (scene.grouping != RowGrouping::kRank) parts << QString("by %1").arg(RowGroupingName(scene.grouping));
@@ -100,7 +106,8 @@ void PaintHistogram(QPainter* painter, const MatrixLayout& layout, const MatrixS
   const MatrixData& data = *scene.data;
   const double rows = std::max(data.order.lines(), 1), height = rect.height();
   const PixelCells pixels = CellsOfPixels(scene.body.x, rect.width());
-  const QColor done = theme.Of(ViewState::kCompleted).fill, open = theme.Of(ViewState::kWaiting).fill, fault = theme.Of(ViewState::kMissing).fill;
+  const QColor done = theme.Of(ViewState::kCompleted).fill, open = theme.Of(ViewState::kWaiting).fill,
+               fault = theme.Of(ViewState::kMissing).fill;
   for (int x = 0; x < rect.width(); ++x) {
     const int first = pixels.first[static_cast<size_t>(x)];
     if (first < 0) continue;
@@ -132,20 +139,23 @@ void PaintColumnAxis(QPainter* painter, const MatrixLayout& layout, const Matrix
   const CellMatrix& cells = *scene.data->cells;
   const ViewAxis& axis = scene.body.x;
   const bool job = cells.mode == MatrixMode::kJob;
-  const int64_t shift = job ? -(cells.columns - 1) : cells.first_seq;   // of column 0
+  const int64_t shift = job ? -(cells.columns - 1) : cells.first_seq;  // of column 0
   const QFontMetrics font = painter->fontMetrics();
   const double widest = font.horizontalAdvance(Grouped(shift + (job ? 0 : cells.columns))) + 18;
   const QRect caption = rect.adjusted(0, 0, 0, 0);
   int64_t last_pixel = INT64_MIN;
-  for (const Tick& tick : Ticks(axis.first() + static_cast<double>(shift), axis.last() + static_cast<double>(shift) - 0.001, axis.scale(), widest)) {
+  for (const Tick& tick : Ticks(axis.first() + static_cast<double>(shift),
+                                axis.last() + static_cast<double>(shift) - 0.001, axis.scale(), widest)) {
     const double x = rect.left() + axis.ToPixel(static_cast<double>(tick.value - shift) + 0.5);
     const QString label = job && tick.value == 0 ? QString("next") : tick.label;
     const int width = font.horizontalAdvance(label);
-    const double left = std::clamp(x - width / 2.0, static_cast<double>(rect.left()), std::max<double>(rect.right() - width, rect.left()));
+    const double left = std::clamp(x - width / 2.0, static_cast<double>(rect.left()),
+                                   std::max<double>(rect.right() - width, rect.left()));
     if (x < rect.left() || x > rect.right() || static_cast<int64_t>(left) < last_pixel) continue;
     painter->setPen(theme.faint_text);
     painter->drawLine(QPointF(x, rect.bottom() - 3), QPointF(x, rect.bottom()));
-    painter->drawText(QRectF(left, caption.top(), width + 2, rect.height() - 4), Qt::AlignLeft | Qt::AlignVCenter, label);
+    painter->drawText(QRectF(left, caption.top(), width + 2, rect.height() - 4), Qt::AlignLeft | Qt::AlignVCenter,
+                      label);
     last_pixel = static_cast<int64_t>(left) + width + 6;
   }
   painter->setPen(theme.faint_text);
@@ -155,8 +165,8 @@ void PaintColumnAxis(QPainter* painter, const MatrixLayout& layout, const Matrix
 }
 
 // Ranks and groups beside one part of the lines.
-void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& part, const ViewAxis& axis, int first_line, const MatrixScene& scene,
-                  const Theme& theme) {
+void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& part, const ViewAxis& axis,
+                  int first_line, const MatrixScene& scene, const Theme& theme) {
   if (layout.row_axis.isEmpty() || part.isEmpty()) return;
   const MatrixData& data = *scene.data;
   const QFontMetrics font = painter->fontMetrics();
@@ -178,9 +188,11 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
       painter->drawText(at, Qt::AlignRight | Qt::AlignVCenter, rank_text(first_line + i));
     }
   } else {
-    for (const Tick& tick : Ticks(axis.first(), std::min<double>(axis.last(), lines) - 0.5, axis.scale(), font.height() * 2.2)) {
+    for (const Tick& tick :
+         Ticks(axis.first(), std::min<double>(axis.last(), lines) - 0.5, axis.scale(), font.height() * 2.2)) {
       const double y = part.top() + axis.ToPixel(static_cast<double>(tick.value) + 0.5);
-      const double top = std::clamp(y - font.height() / 2.0, static_cast<double>(part.top()), std::max<double>(part.bottom() - font.height(), part.top()));
+      const double top = std::clamp(y - font.height() / 2.0, static_cast<double>(part.top()),
+                                    std::max<double>(part.bottom() - font.height(), part.top()));
       painter->drawText(QRectF(ranks.left(), top, ranks.width(), font.height()), Qt::AlignRight | Qt::AlignVCenter,
                         rank_text(first_line + static_cast<int>(tick.value)));
       painter->fillRect(QRectF(layout.row_axis.right() - 3, y, 4, 1), theme.faint_text);
@@ -200,7 +212,8 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
         painter->drawLine(QPointF(x, top + 1), QPointF(x, bottom - 2));
       }
       const bool fault = group.worst >= ViewState::kFailed;
-      const double y = std::clamp((top + bottom - font.height()) / 2, std::max(top, next), std::max<double>(part.bottom() - font.height(), next));
+      const double y = std::clamp((top + bottom - font.height()) / 2, std::max(top, next),
+                                  std::max<double>(part.bottom() - font.height(), next));
       if (y < next || y > bottom) continue;
       painter->setPen(fault ? theme.alarm : theme.faint_text);
       painter->drawText(QRectF(names.left(), y, names.width() - 4, font.height()), Qt::AlignRight | Qt::AlignVCenter,
@@ -214,15 +227,16 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
         const int place = data.document->RowOf(data.RankOfLine(first_line + i));
         if (place < 0 || data.order.pinned > first_line + i) continue;
         const QRectF at(names.left(), part.top() + axis.ToPixel(i), names.width() - 4, axis.scale());
-        painter->drawText(at, Qt::AlignRight | Qt::AlignVCenter, font.elidedText(data.document->HostAt(place), Qt::ElideMiddle, names.width() - 4));
+        painter->drawText(at, Qt::AlignRight | Qt::AlignVCenter,
+                          font.elidedText(data.document->HostAt(place), Qt::ElideMiddle, names.width() - 4));
       }
     }
   }
   painter->restore();
 }
 
-void PaintLag(QPainter* painter, const MatrixLayout& layout, const QRect& part, const ViewAxis& axis, int first_line, const MatrixScene& scene,
-              const Theme& theme) {
+void PaintLag(QPainter* painter, const MatrixLayout& layout, const QRect& part, const ViewAxis& axis, int first_line,
+              const MatrixScene& scene, const Theme& theme) {
   const MatrixData& data = *scene.data;
   if (layout.lag.isEmpty() || part.isEmpty()) return;
   const PixelCells pixels = CellsOfPixels(axis, part.height());
@@ -237,7 +251,8 @@ void PaintLag(QPainter* painter, const MatrixLayout& layout, const QRect& part, 
     }
     if (most <= 0 || data.most_lag <= 0) continue;
     const double length = std::max(2.0, width * static_cast<double>(most) / static_cast<double>(data.most_lag));
-    painter->fillRect(QRectF(layout.lag.right() - 1 - length, part.top() + y, length, 1), most == data.most_lag ? theme.cause : theme.victim);
+    painter->fillRect(QRectF(layout.lag.right() - 1 - length, part.top() + y, length, 1),
+                      most == data.most_lag ? theme.cause : theme.victim);
   }
 }
 
@@ -278,13 +293,15 @@ void PaintSelection(QPainter* painter, const MatrixLayout& layout, const MatrixS
     const QRectF rect = RectOfBox(layout, scene, box);
     if (rect.isEmpty()) continue;
     // Boxes that touch on the screen are one.
-    if (!shown.empty() && shown.back().left() == rect.left() && shown.back().right() == rect.right() && rect.top() <= shown.back().bottom() + 1.5) {
+    if (!shown.empty() && shown.back().left() == rect.left() && shown.back().right() == rect.right() &&
+        rect.top() <= shown.back().bottom() + 1.5) {
       shown.back().setBottom(std::max(shown.back().bottom(), rect.bottom()));
     } else {
       shown.push_back(rect);
     }
   }
-  for (const QRectF& rect : shown) Outline(painter, AtLeast(rect.adjusted(-1, -1, 0, 0), 8), theme.selection, theme.background, 1.5);
+  for (const QRectF& rect : shown)
+    Outline(painter, AtLeast(rect.adjusted(-1, -1, 0, 0), 8), theme.selection, theme.background, 1.5);
   painter->restore();
   // Marks outside of the cells, so that a selection of one pixel is found.
   painter->setRenderHint(QPainter::Antialiasing);
@@ -303,7 +320,8 @@ void PaintSelection(QPainter* painter, const MatrixLayout& layout, const MatrixS
   painter->setRenderHint(QPainter::Antialiasing, false);
 }
 
-void PaintMinimap(QPainter* painter, const MatrixLayout& layout, const MatrixScene& scene, const Theme& theme, const MatrixImages& images) {
+void PaintMinimap(QPainter* painter, const MatrixLayout& layout, const MatrixScene& scene, const Theme& theme,
+                  const MatrixImages& images) {
   const QRect& rect = layout.minimap;
   if (rect.isEmpty()) return;
   painter->drawImage(rect.topLeft(), images.minimap);
@@ -313,7 +331,8 @@ void PaintMinimap(QPainter* painter, const MatrixLayout& layout, const MatrixSce
   const ViewAxis &x = scene.body.x, &y = scene.body.y;
   if (x.cells() <= 0 || y.cells() <= 0 || (x.fits() && y.fits())) return;
   const double sx = rect.width() / x.cells(), sy = rect.height() / y.cells();
-  QRectF box(rect.left() + x.first() * sx, rect.top() + y.first() * sy, (x.last() - x.first()) * sx, (y.last() - y.first()) * sy);
+  QRectF box(rect.left() + x.first() * sx, rect.top() + y.first() * sy, (x.last() - x.first()) * sx,
+             (y.last() - y.first()) * sy);
   // A view of a few lines is still a box that one can see.
   if (box.height() < 4) box.adjust(0, (box.height() - 4) / 2, 0, (4 - box.height()) / 2);
   if (box.width() < 4) box.adjust((box.width() - 4) / 2, 0, (4 - box.width()) / 2, 0);
@@ -372,11 +391,14 @@ QRectF RectOfBox(const MatrixLayout& layout, const MatrixScene& scene, const Lin
   return QRectF(part.left() + x0, part.top() + y0, x1 - x0, y1 - y0);
 }
 
-void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layout, const MatrixScene& scene, const Theme& theme, MatrixImages* images) {
+void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layout, const MatrixScene& scene,
+                 const Theme& theme, MatrixImages* images) {
   painter->fillRect(QRect(QPoint(0, 0), size), theme.background);
   if (scene.data == nullptr || scene.data->order.lines() == 0 || scene.data->cells->columns == 0) {
     painter->setPen(theme.faint_text);
-    const QString why = !scene.empty_text.isEmpty() ? scene.empty_text : scene.data == nullptr ? QString("Nothing is open") : QString("Nothing to show here");
+    const QString why = !scene.empty_text.isEmpty() ? scene.empty_text
+                        : scene.data == nullptr     ? QString("Nothing is open")
+                                                    : QString("Nothing to show here");
     painter->drawText(QRect(QPoint(0, 0), size).adjusted(12, 12, -12, -12), Qt::AlignCenter | Qt::TextWordWrap, why);
     return;
   }
@@ -389,7 +411,9 @@ void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layou
   const int pinned = scene.data->order.pinned;
   if (!images->pinned.isNull()) {
     painter->drawImage(layout.pinned.topLeft(), images->pinned);
-    painter->fillRect(QRect(layout.row_axis.left(), layout.pinned.bottom() + 2, layout.body.right() - layout.row_axis.left() + 1, 1), theme.faint_text);
+    painter->fillRect(
+        QRect(layout.row_axis.left(), layout.pinned.bottom() + 2, layout.body.right() - layout.row_axis.left() + 1, 1),
+        theme.faint_text);
     PaintRowAxis(painter, layout, layout.pinned, scene.pinned.y, 0, scene, theme);
     PaintLag(painter, layout, layout.pinned, scene.pinned.y, 0, scene, theme);
   }
@@ -408,7 +432,8 @@ void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layou
     }
   }
   if (scene.cursor_line >= 0 && scene.cursor_column >= 0) {
-    const QRectF rect = RectOfBox(layout, scene, {scene.cursor_line, scene.cursor_line, scene.cursor_column, scene.cursor_column});
+    const QRectF rect =
+        RectOfBox(layout, scene, {scene.cursor_line, scene.cursor_line, scene.cursor_column, scene.cursor_column});
     if (!rect.isEmpty()) {
       Outline(painter, AtLeast(rect.adjusted(-2, -2, 1, 1), 11), theme.cursor, theme.background, scene.focused ? 2 : 1);
     }

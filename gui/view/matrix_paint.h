@@ -19,9 +19,9 @@ namespace lockstep::gui {
 // Where the parts stand. Empty rectangles: no room for the part.
 struct MatrixLayout {
   QRect title, histogram, column_axis, row_axis, lag;
-  QRect pinned, body;          // the cells: pinned lines, and those that scroll
+  QRect pinned, body;  // the cells: pinned lines, and those that scroll
   QRect minimap;
-  int rank_width = 0;          // of row_axis, at its right: ranks; groups and hosts stand left of it
+  int rank_width = 0;  // of row_axis, at its right: ranks; groups and hosts stand left of it
 
   QRect Cells() const { return QRect(pinned.isEmpty() ? body.topLeft() : pinned.topLeft(), body.bottomRight()); }
 };
@@ -35,15 +35,15 @@ struct LineBox {
 };
 
 struct MatrixScene {
-  MatrixDataPtr data;                     // null: nothing is open
-  ViewTransform body, pinned;             // in logical pixels; body's line 0 is the first that is not pinned
+  MatrixDataPtr data;          // null: nothing is open
+  ViewTransform body, pinned;  // in logical pixels; body's line 0 is the first that is not pinned
   RowGrouping grouping = RowGrouping::kRank;
-  std::vector<LineBox> selected;          // ascending by line
-  std::optional<LineBox> area;            // being measured
+  std::vector<LineBox> selected;  // ascending by line
+  std::optional<LineBox> area;    // being measured
   QString area_text;
   int cursor_line = -1, cursor_column = -1;
   bool focused = false, building = false;
-  QString empty_text;                     // instead of the cells
+  QString empty_text;  // instead of the cells
 };
 
 // What is dear to draw, kept between frames. An image is made anew when what it shows differs.
@@ -55,9 +55,10 @@ struct MatrixImages {
   double ratio = 0;
 };
 
-void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layout, const MatrixScene& scene, const Theme& theme, MatrixImages* images);
-// Where a box of cells stands; at least one pixel, cut to the part of the layout that holds it. Boxes of pinned and of scrolled
-// lines do not mix. Empty: out of sight.
+void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layout, const MatrixScene& scene,
+                 const Theme& theme, MatrixImages* images);
+// Where a box of cells stands; at least one pixel, cut to the part of the layout that holds it. Boxes of pinned and of
+// scrolled lines do not mix. Empty: out of sight.
 QRectF RectOfBox(const MatrixLayout& layout, const MatrixScene& scene, const LineBox& box);
 
 }  // namespace lockstep::gui

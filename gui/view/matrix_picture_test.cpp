@@ -1,4 +1,5 @@
-// Pictures of whole scenes, compared with the ones in gui/view/goldens. LOCKSTEP_WRITE_GOLDENS=1 writes them anew: look at them.
+// Pictures of whole scenes, compared with the ones in gui/view/goldens. LOCKSTEP_WRITE_GOLDENS=1 writes them anew: look
+// at them.
 #include <gtest/gtest.h>
 
 #include <QApplication>
@@ -18,8 +19,8 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kMostOff = 16;            // of 255, in any channel
-constexpr double kMostDiffering = 0.005;   // of the pixels
+constexpr int kMostOff = 16;              // of 255, in any channel
+constexpr double kMostDiffering = 0.005;  // of the pixels
 
 bool SettlePicture(const View& view) {
   QElapsedTimer timer;
@@ -57,7 +58,8 @@ class MatrixPictureTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!QFontDatabase::families().contains("DejaVu Sans")) GTEST_SKIP() << "the font DejaVu Sans is not installed";
-    if (QGuiApplication::primaryScreen() == nullptr || qApp->devicePixelRatio() != 1) GTEST_SKIP() << "pictures are of one pixel a point";
+    if (QGuiApplication::primaryScreen() == nullptr || qApp->devicePixelRatio() != 1)
+      GTEST_SKIP() << "pictures are of one pixel a point";
     view_.resize(720, 400);
   }
   void Show(DocumentPtr document) {
@@ -81,18 +83,21 @@ class MatrixPictureTest : public ::testing::Test {
       for (int y = 0; y < got.height(); ++y) {
         for (int x = 0; x < got.width(); ++x) {
           const QRgb a = got.pixel(x, y), b = golden.pixel(x, y);
-          const bool far = std::abs(qRed(a) - qRed(b)) > kMostOff || std::abs(qGreen(a) - qGreen(b)) > kMostOff || std::abs(qBlue(a) - qBlue(b)) > kMostOff;
+          const bool far = std::abs(qRed(a) - qRed(b)) > kMostOff || std::abs(qGreen(a) - qGreen(b)) > kMostOff ||
+                           std::abs(qBlue(a) - qBlue(b)) > kMostOff;
           off += far ? 1 : 0;
           differs.setPixel(x, y, far ? qRgb(255, 0, 0) : qRgb(qGray(a), qGray(a), qGray(a)));
         }
       }
     }
-    const bool same = golden.size() == got.size() && static_cast<double>(off) <= kMostDiffering * got.width() * got.height();
+    const bool same =
+        golden.size() == got.size() && static_cast<double>(off) <= kMostDiffering * got.width() * got.height();
     if (same) return;
     const QString actual = QDir::temp().filePath("lockstep-" + name);
     got.save(actual + "-actual.png");
     differs.save(actual + "-differs.png");
-    FAIL() << name.toStdString() << ": " << off << " pixels differ, see " << actual.toStdString() << "-actual.png and -differs.png";
+    FAIL() << name.toStdString() << ": " << off << " pixels differ, see " << actual.toStdString()
+           << "-actual.png and -differs.png";
   }
   Navigator navigator_;
   MatrixView view_{&navigator_};
@@ -138,7 +143,9 @@ TEST_F(MatrixPictureTest, ARankWithoutData) {
   Compare(&view_, "matrix_no_data");
 }
 
-TEST_F(MatrixPictureTest, NothingIsOpen) { Compare(&view_, "matrix_empty"); }
+TEST_F(MatrixPictureTest, NothingIsOpen) {
+  Compare(&view_, "matrix_empty");
+}
 
 TEST_F(MatrixPictureTest, Legend) {
   LegendView legend(&navigator_);

@@ -37,8 +37,8 @@ void MaxInto(uint8_t* __restrict out, const uint8_t* __restrict in, size_t n) {
 }
 
 // Four rows at once: the sums of the memory read is what this costs, so the result is read and written once for four.
-void MaxInto4(uint8_t* __restrict out, const uint8_t* __restrict a, const uint8_t* __restrict b, const uint8_t* __restrict c,
-              const uint8_t* __restrict d, size_t n) {
+void MaxInto4(uint8_t* __restrict out, const uint8_t* __restrict a, const uint8_t* __restrict b,
+              const uint8_t* __restrict c, const uint8_t* __restrict d, size_t n) {
   for (size_t i = 0; i < n; ++i) {
     const uint8_t ab = a[i] > b[i] ? a[i] : b[i], cd = c[i] > d[i] ? c[i] : d[i];
     const uint8_t all = ab > cd ? ab : cd;
@@ -137,7 +137,7 @@ class Columns {
 
 // Colours by state, 8 x 8 for its hatch.
 struct Colours {
-  std::array<QRgb, 8 * (kEmptyPixel + 1) * 8> at;   // [y & 7][state][x & 7]
+  std::array<QRgb, 8 * (kEmptyPixel + 1) * 8> at;  // [y & 7][state][x & 7]
 
   explicit Colours(const Theme& theme) {
     auto set = [&](int y, size_t state, int x, const QColor& colour) {
@@ -148,8 +148,9 @@ struct Colours {
         for (size_t s = 0; s < static_cast<size_t>(ViewState::kCount); ++s) {
           const StateStyle& style = theme.states[s];
           const bool line = style.hatch == Qt::BDiagPattern ? ((x + y) & 7) < 2
-                            : style.hatch == Qt::NoBrush    ? false
-                                                            : ((x & 3) == 0 && (y & 7) == 1) || ((x & 3) == 2 && (y & 7) == 5);
+                            : style.hatch == Qt::NoBrush
+                                ? false
+                                : ((x & 3) == 0 && (y & 7) == 1) || ((x & 3) == 2 && (y & 7) == 5);
           set(y, s, x, line ? style.ink : style.fill);
         }
         set(y, kGridPixel, x, theme.background);
@@ -160,7 +161,9 @@ struct Colours {
 };
 
 // The hatch stays on its cells while they move.
-int Phase(double offset) { return static_cast<int>(static_cast<int64_t>(std::floor(std::fmod(offset, 8.0)) + 8) & 7); }
+int Phase(double offset) {
+  return static_cast<int>(static_cast<int64_t>(std::floor(std::fmod(offset, 8.0)) + 8) & 7);
+}
 
 // The sign of each state in its ink, transparent around; null: none.
 std::array<QImage, static_cast<size_t>(ViewState::kCount)> Glyphs(const Theme& theme, double width, double height) {
@@ -185,12 +188,14 @@ std::array<QImage, static_cast<size_t>(ViewState::kCount)> Glyphs(const Theme& t
   return out;
 }
 
-void DrawGlyphs(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform, const Theme& theme, QImage* image) {
+void DrawGlyphs(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
+                const Theme& theme, QImage* image) {
   if (transform.x.scale() < kGlyphsFrom || transform.y.scale() < kGlyphsFrom) return;
   const auto glyphs = Glyphs(theme, transform.x.scale(), transform.y.scale());
   QPainter painter(image);
   const int first_line = std::max(0, static_cast<int>(std::floor(transform.y.first())));
-  const int last_line = std::min(static_cast<int>(rows.size()) - 1, static_cast<int>(transform.y.ToCell(image->height())));
+  const int last_line =
+      std::min(static_cast<int>(rows.size()) - 1, static_cast<int>(transform.y.ToCell(image->height())));
   const int first_column = std::max(0, static_cast<int>(std::floor(transform.x.first())));
   const int last_column = std::min(matrix.columns - 1, static_cast<int>(transform.x.ToCell(image->width())));
   for (int line = first_line; line <= last_line; ++line) {
@@ -203,8 +208,8 @@ void DrawGlyphs(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const
       if (state >= glyphs.size() || glyphs[state].isNull()) continue;
       const QImage& glyph = glyphs[state];
       const double centre = (transform.x.ToPixel(column) + transform.x.ToPixel(column + 1) - 1) / 2;
-      painter.drawImage(static_cast<int>(std::lround(centre - glyph.width() / 2.0)), static_cast<int>(std::lround(middle - glyph.height() / 2.0)),
-                        glyph);
+      painter.drawImage(static_cast<int>(std::lround(centre - glyph.width() / 2.0)),
+                        static_cast<int>(std::lround(middle - glyph.height() / 2.0)), glyph);
     }
   }
 }
@@ -216,7 +221,7 @@ PixelCells CellsOfPixels(const ViewAxis& axis, int pixels) {
   out.first.assign(static_cast<size_t>(std::max(pixels, 0)), -1);
   out.end = out.first;
   const int64_t cells = static_cast<int64_t>(axis.cells());
-  constexpr double kHair = 1e-6;   // of a cell: what rounding may lose
+  constexpr double kHair = 1e-6;  // of a cell: what rounding may lose
   for (int i = 0; i < pixels; ++i) {
     int64_t first = 0, end = 0;
     if (axis.scale() >= 1) {
@@ -225,7 +230,8 @@ PixelCells CellsOfPixels(const ViewAxis& axis, int pixels) {
     } else {
       first = static_cast<int64_t>(std::floor(axis.ToCell(i) + kHair));
       const double next = axis.ToCell(i + 1);
-      end = i + 1 == pixels ? static_cast<int64_t>(std::ceil(next - kHair)) : static_cast<int64_t>(std::floor(next + kHair));
+      end = i + 1 == pixels ? static_cast<int64_t>(std::ceil(next - kHair))
+                            : static_cast<int64_t>(std::floor(next + kHair));
       end = std::max(end, first + 1);
     }
     if (first < 0 || first >= cells) continue;
@@ -235,7 +241,8 @@ PixelCells CellsOfPixels(const ViewAxis& axis, int pixels) {
   return out;
 }
 
-PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform, int threads) {
+PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
+                        int threads) {
   PixelStates out;
   out.width = std::clamp(static_cast<int>(std::ceil(transform.x.pixels())), 0, 32768);
   out.height = std::clamp(static_cast<int>(std::ceil(transform.y.pixels())), 0, 32768);
@@ -259,7 +266,8 @@ PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> row
         std::memset(line, kEmptyPixel, width);
         continue;
       }
-      const bool edge = grid && (y + 1 == out.height ? transform.y.CellAt(y + 1.5) : down.first[static_cast<size_t>(y) + 1]) != begin;
+      const bool edge =
+          grid && (y + 1 == out.height ? transform.y.CellAt(y + 1.5) : down.first[static_cast<size_t>(y) + 1]) != begin;
       if (edge) {
         for (size_t x = 0; x < width; ++x) line[x] = across.first[x] < 0 ? kEmptyPixel : kGridPixel;
         continue;
@@ -271,12 +279,14 @@ PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> row
       sources.clear();
       for (int32_t l = begin; l < end; ++l) {
         const uint32_t row = rows[static_cast<size_t>(l)];
-        if (row < static_cast<uint32_t>(matrix.rows)) sources.push_back(matrix.Row(static_cast<int>(row)) + columns.begin());
+        if (row < static_cast<uint32_t>(matrix.rows))
+          sources.push_back(matrix.Row(static_cast<int>(row)) + columns.begin());
       }
       uint8_t* states = scratch.states.data();
       std::memset(states, 0, count);
       size_t s = 0;
-      for (; s + 4 <= sources.size(); s += 4) MaxInto4(states, sources[s], sources[s + 1], sources[s + 2], sources[s + 3], count);
+      for (; s + 4 <= sources.size(); s += 4)
+        MaxInto4(states, sources[s], sources[s + 1], sources[s + 2], sources[s + 3], count);
       for (; s < sources.size(); ++s) MaxInto(states, sources[s], count);
       columns.Line(&scratch, line);
       drawn_first = begin;
@@ -292,7 +302,9 @@ void GrowFaults(const ViewTransform& transform, PixelStates* states) {
   const int width = states->width, height = states->height;
   if ((!across && !down) || width < 3 || height < 3) return;
   const size_t w = static_cast<size_t>(width);
-  auto fault = [](uint8_t s) -> uint8_t { return static_cast<uint8_t>(s - static_cast<uint8_t>(ViewState::kFailed)) <= 2 ? s : 0; };
+  auto fault = [](uint8_t s) -> uint8_t {
+    return static_cast<uint8_t>(s - static_cast<uint8_t>(ViewState::kFailed)) <= 2 ? s : 0;
+  };
   // Lines with a fault, spread sideways.
   std::vector<uint8_t> spread(states->pixels.size()), faults(w);
   std::vector<char> has(static_cast<size_t>(height), 0);
@@ -316,7 +328,8 @@ void GrowFaults(const ViewTransform& transform, PixelStates* states) {
   std::vector<uint8_t> worst(w);
   for (int y = 0; y < height; ++y) {
     int from[5], n = 0;
-    for (const int other : {y, down ? y - 1 : -1, down ? y + 1 : -1, down && y == 2 ? 0 : -1, down && y == height - 3 ? height - 1 : -1}) {
+    for (const int other : {y, down ? y - 1 : -1, down ? y + 1 : -1, down && y == 2 ? 0 : -1,
+                            down && y == height - 3 ? height - 1 : -1}) {
       if (other >= 0 && other < height && has[static_cast<size_t>(other)] != 0) from[n++] = other;
     }
     if (n == 0) continue;
@@ -327,14 +340,16 @@ void GrowFaults(const ViewTransform& transform, PixelStates* states) {
   }
 }
 
-QImage RenderMatrix(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform, const Theme& theme, int threads) {
+QImage RenderMatrix(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
+                    const Theme& theme, int threads) {
   PixelStates states = WorstStates(matrix, rows, transform, threads);
   if (states.width == 0 || states.height == 0) return {};
   GrowFaults(transform, &states);
   QImage image(states.width, states.height, QImage::Format_RGB32);
   if (image.isNull()) return image;
   const Colours colours(theme);
-  const int px = Phase(transform.x.first() * transform.x.scale()), py = Phase(transform.y.first() * transform.y.scale());
+  const int px = Phase(transform.x.first() * transform.x.scale()),
+            py = Phase(transform.y.first() * transform.y.scale());
   uchar* bits = image.bits();
   const qsizetype stride = image.bytesPerLine();
   Split(states.height, threads, [&](int first, int last) {

@@ -16,32 +16,39 @@ namespace lockstep::gui {
 
 // What a pixel shows: a ViewState, or one of these.
 constexpr uint8_t kGridPixel = 11, kEmptyPixel = 12;
-// A cell smaller than this on an axis shares a pixel with others or is easily overlooked: a fault grows to that many pixels.
+// A cell smaller than this on an axis shares a pixel with others or is easily overlooked: a fault grows to that many
+// pixels.
 constexpr double kLeastFaultPixels = 3;
-constexpr double kGridFrom = 8, kGlyphsFrom = 10;   // pixels of a cell
-constexpr bool IsFault(uint8_t pixel) { return pixel >= static_cast<uint8_t>(ViewState::kFailed) && pixel <= static_cast<uint8_t>(ViewState::kMissing); }
+constexpr double kGridFrom = 8, kGlyphsFrom = 10;  // pixels of a cell
+constexpr bool IsFault(uint8_t pixel) {
+  return pixel >= static_cast<uint8_t>(ViewState::kFailed) && pixel <= static_cast<uint8_t>(ViewState::kMissing);
+}
 
-// First and one past the last cell of each pixel of an axis, ascending; every cell between the first and the last pixel's is in
-// at least one. Both -1 where there is nothing.
+// First and one past the last cell of each pixel of an axis, ascending; every cell between the first and the last
+// pixel's is in at least one. Both -1 where there is nothing.
 struct PixelCells {
   std::vector<int32_t> first, end;
 };
 PixelCells CellsOfPixels(const ViewAxis& axis, int pixels);
 
-// width x height bytes, line by line: of all cells of a pixel the worst state. `rows`: the matrix's row of each line of the
-// transform's y axis. Faults are not grown. Uses up to `threads` threads.
+// width x height bytes, line by line: of all cells of a pixel the worst state. `rows`: the matrix's row of each line of
+// the transform's y axis. Faults are not grown. Uses up to `threads` threads.
 struct PixelStates {
   int width = 0, height = 0;
   std::vector<uint8_t> pixels;
-  uint8_t At(int x, int y) const { return pixels[static_cast<size_t>(y) * static_cast<size_t>(width) + static_cast<size_t>(x)]; }
+  uint8_t At(int x, int y) const {
+    return pixels[static_cast<size_t>(y) * static_cast<size_t>(width) + static_cast<size_t>(x)];
+  }
 };
-PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform, int threads = 1);
-// Faults spread over what is no fault until each covers kLeastFaultPixels, also at an edge of the picture; never over another.
+PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
+                        int threads = 1);
+// Faults spread over what is no fault until each covers kLeastFaultPixels, also at an edge of the picture; never over
+// another.
 void GrowFaults(const ViewTransform& transform, PixelStates* states);
 
 // The transform counts the image's own pixels: for a screen of more pixels than points give it Magnified.
-QImage RenderMatrix(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform, const Theme& theme,
-                    int threads = 1);
+QImage RenderMatrix(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
+                    const Theme& theme, int threads = 1);
 // A sample of a state as the matrix draws it, for legends.
 QImage RenderSample(ViewState state, const Theme& theme, QSize size, double ratio);
 

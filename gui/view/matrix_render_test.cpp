@@ -8,7 +8,8 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr uint8_t kMissing = static_cast<uint8_t>(ViewState::kMissing), kCompleted = static_cast<uint8_t>(ViewState::kCompleted);
+constexpr uint8_t kMissing = static_cast<uint8_t>(ViewState::kMissing),
+                  kCompleted = static_cast<uint8_t>(ViewState::kCompleted);
 
 CellMatrix Filled(int rows, int columns, uint8_t state) {
   CellMatrix matrix;
@@ -22,7 +23,8 @@ CellMatrix Random(int rows, int columns, std::mt19937* random) {
   CellMatrix matrix = Filled(rows, columns, 0);
   // Faults are rare, as in life, so that growing them is tried beside each other and alone.
   for (uint8_t& cell : matrix.cells) {
-    cell = static_cast<uint8_t>((*random)() % 40 == 0 ? (*random)() % static_cast<unsigned>(ViewState::kCount) : (*random)() % 8);
+    cell = static_cast<uint8_t>((*random)() % 40 == 0 ? (*random)() % static_cast<unsigned>(ViewState::kCount)
+                                                      : (*random)() % 8);
   }
   return matrix;
 }

@@ -26,7 +26,7 @@ namespace {
 
 constexpr double kWheelStep = 120, kZoomStep = 1.25;
 constexpr int64_t kMostPinned = 64;
-constexpr double kReadable = 20;   // pixels of a column that somebody is led to
+constexpr double kReadable = 20;  // pixels of a column that somebody is led to
 
 }  // namespace
 
@@ -40,12 +40,12 @@ struct MatrixView::Impl {
   MatrixScene scene;
   MatrixImages images;
   std::optional<Cell> cursor;
-  std::optional<Cell> anchor;              // of the area being measured
+  std::optional<Cell> anchor;  // of the area being measured
   LatestJob count_job;
-  bool reveal = false;                     // what is selected is to come in sight
-  bool approach = false;                   // and near enough to be read
-  bool selecting = false;                  // the selection is this view's own
-  bool centred = false;                    // the key before was F
+  bool reveal = false;     // what is selected is to come in sight
+  bool approach = false;   // and near enough to be read
+  bool selecting = false;  // the selection is this view's own
+  bool centred = false;    // the key before was F
   enum class Drag : uint8_t { kNone, kPress, kArea, kPan, kMinimap } drag = Drag::kNone;
   QPoint pressed, last;
   bool whole_rows = false, whole_columns = false;
@@ -115,7 +115,8 @@ struct MatrixView::Impl {
     const ViewTransform& t = top ? scene.pinned : scene.body;
     auto inside = [](int value, int size) { return std::clamp(value, 0, std::max(size - 1, 0)) + 0.5; };
     // Where every line is pinned none is left to scroll.
-    return {std::min(t.y.ClampedCellAt(inside(at.y() - part.top(), part.height())) + (top ? 0 : pinned()), std::max(lines() - 1, 0)),
+    return {std::min(t.y.ClampedCellAt(inside(at.y() - part.top(), part.height())) + (top ? 0 : pinned()),
+                     std::max(lines() - 1, 0)),
             t.x.ClampedCellAt(inside(at.x() - part.left(), part.width()))};
   }
 
@@ -127,7 +128,8 @@ struct MatrixView::Impl {
     if (cell.line < pinned() || (t.x.scale() >= kLeastFaultPixels && t.y.scale() >= kLeastFaultPixels)) return cell;
     auto range = [](const ViewAxis& axis, double pixel, int size) {
       if (axis.scale() >= kLeastFaultPixels) return std::pair(axis.ClampedCellAt(pixel), axis.ClampedCellAt(pixel));
-      return std::pair(axis.ClampedCellAt(std::max(pixel - 1.5, 0.0)), axis.ClampedCellAt(std::min<double>(pixel + 1.5, size - 1)));
+      return std::pair(axis.ClampedCellAt(std::max(pixel - 1.5, 0.0)),
+                       axis.ClampedCellAt(std::min<double>(pixel + 1.5, size - 1)));
     };
     const auto [c0, c1] = range(t.x, at.x() - layout.body.left() + 0.5, layout.body.width());
     const auto [l0, l1] = range(t.y, at.y() - layout.body.top() + 0.5, layout.body.height());
@@ -135,7 +137,8 @@ struct MatrixView::Impl {
     auto state = [&](Cell c) { return data()->cells->At(RowOf(c.line), c.column); };
     for (int line = l0 + pinned(); line <= l1 + pinned() && line < lines(); ++line) {
       for (int column = c0; column <= c1; ++column) {
-        if (IsFault(static_cast<uint8_t>(state({line, column}))) && state({line, column}) > state(best)) best = {line, column};
+        if (IsFault(static_cast<uint8_t>(state({line, column}))) && state({line, column}) > state(best))
+          best = {line, column};
       }
     }
     return best;
@@ -155,7 +158,8 @@ struct MatrixView::Impl {
       if (first < 0) first = 0, end = last;
       boxes.push_back({line, line, first, end});
     }
-    std::sort(boxes.begin(), boxes.end(), [](const LineBox& a, const LineBox& b) { return a.line_first < b.line_first; });
+    std::sort(boxes.begin(), boxes.end(),
+              [](const LineBox& a, const LineBox& b) { return a.line_first < b.line_first; });
     for (const LineBox& box : boxes) {
       LineBox* before = scene.selected.empty() ? nullptr : &scene.selected.back();
       if (before != nullptr && before->line_last + 1 == box.line_first && before->column_first == box.column_first &&
@@ -191,14 +195,16 @@ struct MatrixView::Impl {
     reveal = false;
     const std::optional<LineBox> box = SelectedBox();
     if (!box.has_value()) return;
-    cursor = Cell{box->line_first, box->column_last == columns() - 1 && box->column_first == 0 ? columns() - 1 : box->column_first};
+    cursor = Cell{box->line_first,
+                  box->column_last == columns() - 1 && box->column_first == 0 ? columns() - 1 : box->column_first};
     ViewTransform t = scene.body;
     if (std::exchange(approach, false) && t.x.scale() < kReadable / 2 && box->column_first == box->column_last) {
       const double span = t.x.pixels() / kReadable;
       t.x.Show(box->column_first - 0.7 * span, box->column_first + 0.3 * span);
     }
     t.y.Reveal(box->line_first - pinned(), box->line_last + 1 - pinned(), 3);
-    if (box->column_first > 0 || box->column_last < columns() - 1) t.x.Reveal(box->column_first, box->column_last + 1, 3);
+    if (box->column_first > 0 || box->column_last < columns() - 1)
+      t.x.Reveal(box->column_first, box->column_last + 1, 3);
     if (t.viewport() != scene.body.viewport()) {
       scene.body = t;
       scene.pinned.x = t.x;
@@ -243,7 +249,8 @@ struct MatrixView::Impl {
   }
 
   void SetArea(Cell from, Cell to) {
-    LineBox box{std::min(from.line, to.line), std::max(from.line, to.line), std::min(from.column, to.column), std::max(from.column, to.column)};
+    LineBox box{std::min(from.line, to.line), std::max(from.line, to.line), std::min(from.column, to.column),
+                std::max(from.column, to.column)};
     if (whole_rows) box.column_first = 0, box.column_last = columns() - 1;
     if (whole_columns) box.line_first = pinned(), box.line_last = lines() - 1;
     // Pinned and scrolled lines are two pictures.
@@ -275,7 +282,8 @@ struct MatrixView::Impl {
   void ShowBox(const LineBox& box, double around_columns, double around_lines) {
     ViewTransform t = scene.body;
     t.x.Show(box.column_first - around_columns, box.column_last + 1 + around_columns);
-    if (box.line_first >= pinned()) t.y.Show(box.line_first - pinned() - around_lines, box.line_last + 1 - pinned() + around_lines);
+    if (box.line_first >= pinned())
+      t.y.Show(box.line_first - pinned() - around_lines, box.line_last + 1 - pinned() + around_lines);
     Show(t);
   }
 
@@ -324,8 +332,10 @@ struct MatrixView::Impl {
   QString TipAt(const QPoint& at) const;
 };
 
-MatrixView::MatrixView(Navigator* navigator, QWidget* parent) : View(navigator, "Matrix", parent), impl_(std::make_unique<Impl>(this)) {
-  setAccessibleDescription("What every rank did in every collective; the worst state of each pixel is drawn. Arrow keys move the cursor");
+MatrixView::MatrixView(Navigator* navigator, QWidget* parent)
+    : View(navigator, "Matrix", parent), impl_(std::make_unique<Impl>(this)) {
+  setAccessibleDescription(
+      "What every rank did in every collective; the worst state of each pixel is drawn. Arrow keys move the cursor");
   InstallMatrixAccessible(this);
   setFocusPolicy(Qt::StrongFocus);
   setMouseTracking(true);
@@ -341,7 +351,8 @@ MatrixView::MatrixView(Navigator* navigator, QWidget* parent) : View(navigator, 
     // The cursor stays on its rank where the columns mean the same.
     int row = -1;
     const MatrixDataPtr next = d.source.data();
-    if (d.cursor.has_value() && d.data() != nullptr && next != nullptr && next->cells == d.data()->cells) row = d.RowOf(d.cursor->line);
+    if (d.cursor.has_value() && d.data() != nullptr && next != nullptr && next->cells == d.data()->cells)
+      row = d.RowOf(d.cursor->line);
     d.scene.data = next;
     d.scene.building = false;
     const int32_t line = row < 0 ? -1 : next->line_of_row[static_cast<size_t>(row)];
@@ -365,13 +376,27 @@ void MatrixView::SetDocument(DocumentPtr document) {
   impl_->reveal = !navigator()->selection().empty();
 }
 
-const MatrixData* MatrixView::data() const { return impl_->data(); }
-const ViewTransform& MatrixView::transform() const { return impl_->scene.body; }
-std::optional<MatrixView::Cell> MatrixView::cursor() const { return impl_->cursor; }
-std::optional<MatrixView::Cell> MatrixView::CellAt(const QPoint& at) const { return impl_->CellAt(at); }
-const std::optional<LineBox>& MatrixView::area() const { return impl_->scene.area; }
-QString MatrixView::AreaText() const { return impl_->scene.area_text; }
-bool MatrixView::Idle() const { return impl_->source.idle() && !impl_->count_job.busy() && !impl_->stale(); }
+const MatrixData* MatrixView::data() const {
+  return impl_->data();
+}
+const ViewTransform& MatrixView::transform() const {
+  return impl_->scene.body;
+}
+std::optional<MatrixView::Cell> MatrixView::cursor() const {
+  return impl_->cursor;
+}
+std::optional<MatrixView::Cell> MatrixView::CellAt(const QPoint& at) const {
+  return impl_->CellAt(at);
+}
+const std::optional<LineBox>& MatrixView::area() const {
+  return impl_->scene.area;
+}
+QString MatrixView::AreaText() const {
+  return impl_->scene.area_text;
+}
+bool MatrixView::Idle() const {
+  return impl_->source.idle() && !impl_->count_job.busy() && !impl_->stale();
+}
 
 QPoint MatrixView::CentreOf(Cell cell) const {
   return RectOfBox(impl_->layout, impl_->scene, {cell.line, cell.line, cell.column, cell.column}).center().toPoint();
@@ -424,7 +449,8 @@ void MatrixView::Fit() {
 void MatrixView::CentreOnSelection() {
   Impl& d = *impl_;
   std::optional<LineBox> box = d.SelectedBox();
-  if (!box.has_value() && d.cursor.has_value()) box = LineBox{d.cursor->line, d.cursor->line, d.cursor->column, d.cursor->column};
+  if (!box.has_value() && d.cursor.has_value())
+    box = LineBox{d.cursor->line, d.cursor->line, d.cursor->column, d.cursor->column};
   if (!box.has_value()) return Fit();
   ViewTransform t = d.scene.body;
   t.x.Centre((box->column_first + box->column_last + 1) / 2.0);
@@ -457,7 +483,8 @@ void MatrixView::TogglePin() {
   if (ranks.empty()) return;
   Place next = navigator()->place();
   const RankIntervals added = ranks.Minus(next.pinned);
-  next.pinned = added.empty() ? next.pinned.Minus(ranks) : next.pinned.Union(RankIntervals::Of(ranks.Ranks(kMostPinned)));
+  next.pinned =
+      added.empty() ? next.pinned.Minus(ranks) : next.pinned.Union(RankIntervals::Of(ranks.Ranks(kMostPinned)));
   next.pinned = RankIntervals::Of(next.pinned.Ranks(kMostPinned));
   navigator()->Go(std::move(next));
 }
@@ -514,17 +541,21 @@ void MatrixView::paintEvent(QPaintEvent*) {
   } else if (d.lines() == 0 && d.data()->cells->rows > 0) {
     d.scene.empty_text = "No rank is left by the filters. Esc clears them.";
   } else {
-    d.scene.empty_text = d.data()->cells->mode == MatrixMode::kCommunicator ? "No collective of this communicator is recorded. C shows all ranks."
-                                                                            : "No operation is recorded.";
+    d.scene.empty_text = d.data()->cells->mode == MatrixMode::kCommunicator
+                             ? "No collective of this communicator is recorded. C shows all ranks."
+                             : "No operation is recorded.";
   }
   PaintMatrix(&painter, size(), d.layout, d.scene, ThemeFor(palette()), &d.images);
 }
 
-void MatrixView::resizeEvent(QResizeEvent*) { impl_->LayOut(); }
+void MatrixView::resizeEvent(QResizeEvent*) {
+  impl_->LayOut();
+}
 
 void MatrixView::changeEvent(QEvent* event) {
   View::changeEvent(event);
-  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange || event->type() == QEvent::StyleChange) {
+  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange ||
+      event->type() == QEvent::StyleChange) {
     impl_->images = {};
     impl_->LayOut();
     update();
@@ -549,14 +580,17 @@ void MatrixView::focusOutEvent(QFocusEvent* event) {
 
 void MatrixView::keyPressEvent(QKeyEvent* event) {
   Impl& d = *impl_;
-  const bool shift = event->modifiers().testFlag(Qt::ShiftModifier), ctrl = event->modifiers().testFlag(Qt::ControlModifier);
+  const bool shift = event->modifiers().testFlag(Qt::ShiftModifier),
+             ctrl = event->modifiers().testFlag(Qt::ControlModifier);
   const bool centred = std::exchange(d.centred, false);
   if (event->modifiers().testFlag(Qt::AltModifier)) return View::keyPressEvent(event);
   auto move = [&](int down, int right) {
     if (d.lines() == 0 || d.columns() == 0) return;
     if (!d.cursor.has_value()) d.cursor = d.NearestCell(d.layout.body.center());
     const Cell from = *d.cursor;
-    auto moved = [](int at, int by, int count) { return static_cast<int>(std::clamp<int64_t>(int64_t{at} + by, 0, count - 1)); };
+    auto moved = [](int at, int by, int count) {
+      return static_cast<int>(std::clamp<int64_t>(int64_t{at} + by, 0, count - 1));
+    };
     if (shift && !d.anchor.has_value()) d.anchor = from;
     MoveCursor({moved(from.line, down, d.lines()), moved(from.column, right, d.columns())});
     if (shift) {
@@ -569,14 +603,22 @@ void MatrixView::keyPressEvent(QKeyEvent* event) {
   const int step = ctrl ? 10 : 1;
   const int screen = std::max(1, static_cast<int>(d.layout.body.height() / std::max(d.scene.body.y.scale(), 1e-6)) - 1);
   switch (event->key()) {
-    case Qt::Key_Up: return move(-step, 0);
-    case Qt::Key_Down: return move(step, 0);
-    case Qt::Key_Left: return move(0, -step);
-    case Qt::Key_Right: return move(0, step);
-    case Qt::Key_PageUp: return move(-screen, 0);
-    case Qt::Key_PageDown: return move(screen, 0);
-    case Qt::Key_Home: return ctrl ? move(-d.lines(), 0) : move(0, -d.columns());
-    case Qt::Key_End: return ctrl ? move(d.lines(), 0) : move(0, d.columns());
+    case Qt::Key_Up:
+      return move(-step, 0);
+    case Qt::Key_Down:
+      return move(step, 0);
+    case Qt::Key_Left:
+      return move(0, -step);
+    case Qt::Key_Right:
+      return move(0, step);
+    case Qt::Key_PageUp:
+      return move(-screen, 0);
+    case Qt::Key_PageDown:
+      return move(screen, 0);
+    case Qt::Key_Home:
+      return ctrl ? move(-d.lines(), 0) : move(0, -d.columns());
+    case Qt::Key_End:
+      return ctrl ? move(d.lines(), 0) : move(0, d.columns());
     case Qt::Key_Return:
     case Qt::Key_Enter:
     case Qt::Key_Space:
@@ -594,7 +636,8 @@ void MatrixView::keyPressEvent(QKeyEvent* event) {
       }
       if (!navigator()->selection().empty()) return d.Select({});
       return View::keyPressEvent(event);
-    default: break;
+    default:
+      break;
   }
   if (ctrl) {
     if (event->key() == Qt::Key_Plus || event->key() == Qt::Key_Equal) return Zoom(kZoomStep);
@@ -602,23 +645,32 @@ void MatrixView::keyPressEvent(QKeyEvent* event) {
     return View::keyPressEvent(event);
   }
   switch (event->key()) {
-    case Qt::Key_W: return shift ? ZoomRows(kZoomStep) : Zoom(kZoomStep);
-    case Qt::Key_S: return shift ? ZoomRows(1 / kZoomStep) : Zoom(1 / kZoomStep);
-    case Qt::Key_A: return shift ? Pan(0, -0.2) : Pan(-0.2, 0);
-    case Qt::Key_D: return shift ? Pan(0, 0.2) : Pan(0.2, 0);
+    case Qt::Key_W:
+      return shift ? ZoomRows(kZoomStep) : Zoom(kZoomStep);
+    case Qt::Key_S:
+      return shift ? ZoomRows(1 / kZoomStep) : Zoom(1 / kZoomStep);
+    case Qt::Key_A:
+      return shift ? Pan(0, -0.2) : Pan(-0.2, 0);
+    case Qt::Key_D:
+      return shift ? Pan(0, 0.2) : Pan(0.2, 0);
     case Qt::Key_F:
       d.centred = !centred;
       return centred ? Fit() : CentreOnSelection();
-    case Qt::Key_Z: return ZoomToSelection();
-    case Qt::Key_G: return NextGrouping(shift ? -1 : 1);
-    case Qt::Key_P: return TogglePin();
-    case Qt::Key_C: return ToggleMode();
+    case Qt::Key_Z:
+      return ZoomToSelection();
+    case Qt::Key_G:
+      return NextGrouping(shift ? -1 : 1);
+    case Qt::Key_P:
+      return TogglePin();
+    case Qt::Key_C:
+      return ToggleMode();
     case Qt::Key_Comma:
     case Qt::Key_Period:
       move(0, event->key() == Qt::Key_Period ? 1 : -1);
       if (d.cursor.has_value()) d.SelectCell(*d.cursor);
       return;
-    default: return View::keyPressEvent(event);
+    default:
+      return View::keyPressEvent(event);
   }
 }
 
@@ -650,7 +702,8 @@ void MatrixView::mousePressEvent(QMouseEvent* event) {
   d.pressed = d.last = event->pos();
   d.anchor.reset();
   if (d.lines() == 0 || d.columns() == 0) return;
-  const bool pan = event->button() == Qt::MiddleButton || (event->button() == Qt::LeftButton && event->modifiers().testFlag(Qt::ShiftModifier));
+  const bool pan = event->button() == Qt::MiddleButton ||
+                   (event->button() == Qt::LeftButton && event->modifiers().testFlag(Qt::ShiftModifier));
   if (pan) {
     d.drag = Impl::Drag::kPan;
     setCursor(Qt::ClosedHandCursor);
@@ -673,7 +726,9 @@ void MatrixView::mouseMoveEvent(QMouseEvent* event) {
       QString text;
       if (cell.has_value()) {
         const Cell worst = d.WorstNear(at, *cell);
-        text = CellLines(*d.data()->document, *d.data()->cells, d.RowOf(worst.line), worst.column).mid(0, 3).join(QString::fromUtf8("  \u00b7  "));
+        text = CellLines(*d.data()->document, *d.data()->cells, d.RowOf(worst.line), worst.column)
+                   .mid(0, 3)
+                   .join(QString::fromUtf8("  \u00b7  "));
       }
       QStatusTipEvent tip(text);
       QCoreApplication::sendEvent(this, &tip);
@@ -683,7 +738,9 @@ void MatrixView::mouseMoveEvent(QMouseEvent* event) {
       if ((at - d.pressed).manhattanLength() < QApplication::startDragDistance()) break;
       d.drag = Impl::Drag::kArea;
       [[fallthrough]];
-    case Impl::Drag::kArea: d.SetArea(d.NearestCell(d.pressed), d.NearestCell(at)); break;
+    case Impl::Drag::kArea:
+      d.SetArea(d.NearestCell(d.pressed), d.NearestCell(at));
+      break;
     case Impl::Drag::kPan: {
       ViewTransform t = d.scene.body;
       t.x.Pan(d.last.x() - at.x());
@@ -727,7 +784,8 @@ void MatrixView::mouseReleaseEvent(QMouseEvent* event) {
 void MatrixView::mouseDoubleClickEvent(QMouseEvent* event) {
   Impl& d = *impl_;
   if (event->button() != Qt::LeftButton) return;
-  if (const std::optional<Cell> cell = d.CellAt(event->pos()); cell.has_value()) d.ShowColumn(d.WorstNear(event->pos(), *cell));
+  if (const std::optional<Cell> cell = d.CellAt(event->pos()); cell.has_value())
+    d.ShowColumn(d.WorstNear(event->pos(), *cell));
 }
 
 QString MatrixView::Impl::TipAt(const QPoint& at) const {
@@ -743,13 +801,15 @@ QString MatrixView::Impl::TipAt(const QPoint& at) const {
     const QString what = data()->cells->mode == MatrixMode::kCommunicator
                              ? QString("sequence number %1").arg(Grouped(data()->cells->first_seq + near.column))
                              : QString("%1 calls before the stall").arg(columns() - 1 - near.column);
-    return QString("%1\n%2 of %3 done\n%4 in flight\n%5 at fault").arg(what, Grouped(column.done), rows, Grouped(column.open), Grouped(column.fault));
+    return QString("%1\n%2 of %3 done\n%4 in flight\n%5 at fault")
+        .arg(what, Grouped(column.done), rows, Grouped(column.open), Grouped(column.fault));
   }
   if (layout.lag.contains(at) || layout.row_axis.contains(at)) {
     const int row = RowOf(near.line);
     const int64_t lag = data()->lag[static_cast<size_t>(row)];
     QStringList lines_of = CellLines(*data()->document, *data()->cells, row, columns() - 1).mid(0, 1);
-    lines_of << (lag < 0 ? QString("how far behind is not known") : QString("%1 collectives behind the furthest member").arg(Grouped(lag)));
+    lines_of << (lag < 0 ? QString("how far behind is not known")
+                         : QString("%1 collectives behind the furthest member").arg(Grouped(lag)));
     return lines_of.join('\n');
   }
   return {};
@@ -774,11 +834,13 @@ void MatrixView::contextMenuEvent(QContextMenuEvent* event) {
   QMenu menu(this);
   menu.setAccessibleName("Matrix menu");
   const Place& place = navigator()->place();
-  menu.addAction(place.matrix_mode == MatrixMode::kJob ? "Show the communicator\tC" : "Show all ranks\tC", this, [this] { ToggleMode(); });
+  menu.addAction(place.matrix_mode == MatrixMode::kJob ? "Show the communicator\tC" : "Show all ranks\tC", this,
+                 [this] { ToggleMode(); });
   QMenu* groups = menu.addMenu("Group rows by");
   for (int i = 0; i < 5; ++i) {
-    QAction* action = groups->addAction(RowGroupingName(static_cast<RowGrouping>(i)), this,
-                                        [this, i] { NextGrouping(i - static_cast<int>(navigator()->place().grouping)); });
+    QAction* action = groups->addAction(RowGroupingName(static_cast<RowGrouping>(i)), this, [this, i] {
+      NextGrouping(i - static_cast<int>(navigator()->place().grouping));
+    });
     action->setCheckable(true);
     action->setChecked(static_cast<int>(place.grouping) == i);
   }
@@ -803,7 +865,9 @@ QString MatrixView::CopyText() const {
   };
   if (d.scene.area.has_value()) return table(*d.scene.area);
   if (d.scene.selected.empty()) {
-    return d.cursor.has_value() && d.cursor->line < d.lines() ? CellLines(document, cells, d.RowOf(d.cursor->line), d.cursor->column).join('\n') : QString();
+    return d.cursor.has_value() && d.cursor->line < d.lines()
+               ? CellLines(document, cells, d.RowOf(d.cursor->line), d.cursor->column).join('\n')
+               : QString();
   }
   const LineBox& first = d.scene.selected.front();
   if (d.scene.selected.size() == 1 && first.line_first == first.line_last && first.column_first == first.column_last) {
@@ -815,7 +879,8 @@ QString MatrixView::CopyText() const {
 QString MatrixView::Csv() const {
   const Impl& d = *impl_;
   if (d.data() == nullptr || d.lines() == 0 || d.columns() == 0) return {};
-  return CsvOfBox(*d.data(), {0, d.lines() - 1, d.scene.body.x.ClampedCellAt(0), d.scene.body.x.ClampedCellAt(d.layout.body.width() - 1)});
+  return CsvOfBox(*d.data(), {0, d.lines() - 1, d.scene.body.x.ClampedCellAt(0),
+                              d.scene.body.x.ClampedCellAt(d.layout.body.width() - 1)});
 }
 
 }  // namespace lockstep::gui

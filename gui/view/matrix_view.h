@@ -13,16 +13,17 @@
 
 namespace lockstep::gui {
 
-// Rows are ranks in the place's grouping, columns collectives of a communicator or the last calls of each rank. Beside it: row
-// and column axes, how far each rank is behind, how many have completed each column, and a minimap. What it shows is
-// Place.matrix_mode, matrix_comm, matrix, grouping, filters and pinned. While another matrix is built the old one stays.
+// Rows are ranks in the place's grouping, columns collectives of a communicator or the last calls of each rank. Beside
+// it: row and column axes, how far each rank is behind, how many have completed each column, and a minimap. What it
+// shows is Place.matrix_mode, matrix_comm, matrix, grouping, filters and pinned. While another matrix is built the old
+// one stays.
 //   wheel: ranks, with shift columns; with ctrl zooms columns at the pointer, with ctrl+shift ranks
 //   W S zoom columns, with shift ranks; A D pan columns, with shift ranks; middle or shift drag pans both
-//   arrows move the cursor, with shift they measure an area, with ctrl by ten; PgUp PgDn a screen; Home End the ends of the row,
-//   with ctrl of the ranks; , . previous and next call of the rank; Enter selects, ctrl+Enter shows the collective's column
-//   left drag measures an area (on an axis: whole rows or columns), Z zooms to it or to the selection, Esc lets it go
-//   F centres the selection, F again shows everything; double click shows the collective's column
-//   G groups rows another way, P pins the selected ranks, C turns between all ranks and one communicator
+//   arrows move the cursor, with shift they measure an area, with ctrl by ten; PgUp PgDn a screen; Home End the ends of
+//   the row, with ctrl of the ranks; , . previous and next call of the rank; Enter selects, ctrl+Enter shows the
+//   collective's column left drag measures an area (on an axis: whole rows or columns), Z zooms to it or to the
+//   selection, Esc lets it go F centres the selection, F again shows everything; double click shows the collective's
+//   column G groups rows another way, P pins the selected ranks, C turns between all ranks and one communicator
 class MatrixView : public View {
   Q_OBJECT
 

@@ -1,5 +1,5 @@
-#include "gui/model/query.h"
 #include "gui/view/matrix_view.h"
+#include "gui/model/query.h"
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,8 @@ class MatrixViewTest : public ::testing::Test {
     ASSERT_TRUE(Settle(view_));
   }
   void Wheel(const QPoint& at, int steps, Qt::KeyboardModifiers modifiers = Qt::NoModifier) {
-    QWheelEvent event(at, view_.mapToGlobal(at), QPoint(), QPoint(0, 120 * steps), Qt::NoButton, modifiers, Qt::NoScrollPhase, false);
+    QWheelEvent event(at, view_.mapToGlobal(at), QPoint(), QPoint(0, 120 * steps), Qt::NoButton, modifiers,
+                      Qt::NoScrollPhase, false);
     QApplication::sendEvent(&view_, &event);
   }
   MatrixView::Cell CellOf(const Selection& selection) const {
@@ -65,7 +66,8 @@ class MatrixViewTest : public ::testing::Test {
     return {view_.data()->line_of_row[static_cast<size_t>(range.rows.at(0))], range.column_first};
   }
   ViewState StateAt(MatrixView::Cell cell) const {
-    return view_.data()->cells->At(static_cast<int>(view_.data()->order.rows[static_cast<size_t>(cell.line)]), cell.column);
+    return view_.data()->cells->At(static_cast<int>(view_.data()->order.rows[static_cast<size_t>(cell.line)]),
+                                   cell.column);
   }
   DocumentPtr document_;
   Navigator navigator_;
@@ -248,7 +250,9 @@ TEST_F(MatrixViewTest, EveryRankPinned) {
     QTest::mouseClick(&view_, Qt::LeftButton, Qt::NoModifier, at);
     QTest::mouseDClick(&view_, Qt::LeftButton, Qt::NoModifier, at);
   }
-  for (const Qt::Key key : {Qt::Key_End, Qt::Key_PageDown, Qt::Key_Down, Qt::Key_Return, Qt::Key_Z, Qt::Key_F, Qt::Key_F}) Key(key);
+  for (const Qt::Key key :
+       {Qt::Key_End, Qt::Key_PageDown, Qt::Key_Down, Qt::Key_Return, Qt::Key_Z, Qt::Key_F, Qt::Key_F})
+    Key(key);
   Key(Qt::Key_End, Qt::ControlModifier);
   EXPECT_EQ(view_.cursor()->line, view_.data()->order.lines() - 1);
 }
@@ -295,7 +299,8 @@ TEST_F(MatrixViewTest, TheCursorCanBeHeard) {
   EXPECT_FALSE(interface->text(QAccessible::Description).isEmpty());
   Key(Qt::Key_C);
   view_.MoveCursor({3, view_.data()->cells->columns - 2});
-  EXPECT_TRUE(interface->text(QAccessible::Value).contains(", last call, ")) << interface->text(QAccessible::Value).toStdString();
+  EXPECT_TRUE(interface->text(QAccessible::Value).contains(", last call, "))
+      << interface->text(QAccessible::Value).toStdString();
 }
 
 TEST_F(MatrixViewTest, TheOldPictureStaysUntilTheNewOneIsThere) {
@@ -322,7 +327,9 @@ TEST_F(MatrixViewTest, AnyDocumentAndNone) {
   ASSERT_TRUE(Settle(view_));
   EXPECT_EQ(view_.data(), nullptr);
   view_.grab();
-  for (const Qt::Key key : {Qt::Key_Down, Qt::Key_Return, Qt::Key_Z, Qt::Key_C, Qt::Key_G, Qt::Key_P, Qt::Key_F, Qt::Key_Comma}) Key(key);
+  for (const Qt::Key key :
+       {Qt::Key_Down, Qt::Key_Return, Qt::Key_Z, Qt::Key_C, Qt::Key_G, Qt::Key_P, Qt::Key_F, Qt::Key_Comma})
+    Key(key);
   EXPECT_EQ(view_.CopyText(), "");
   EXPECT_FALSE(view_.Paint(&painter, QSize(10, 10)));
   auto empty = Document::FromBundle(Bundle());

@@ -26,7 +26,8 @@ StackView::StackView(Navigator* navigator, QWidget* parent) : View(navigator, "S
   search_->setPlaceholderText("Find a frame (Enter: next, Shift+Enter: previous)");
   search_->setClearButtonEnabled(true);
   search_->setAccessibleName("Find a frame");
-  search_->setAccessibleDescription("Enter goes to the next frame that contains the text, Shift+Enter to the one before.");
+  search_->setAccessibleDescription(
+      "Enter goes to the next frame that contains the text, Shift+Enter to the one before.");
   found_ = new QLabel(this);
   found_->setAccessibleName("Frames found");
   found_->setAccessibleDescription("How many frames contain the text.");
@@ -94,7 +95,9 @@ StackView::StackView(Navigator* navigator, QWidget* parent) : View(navigator, "S
   SetDocument(nullptr);
 }
 
-QString StackView::Message() const { return message_->text(); }
+QString StackView::Message() const {
+  return message_->text();
+}
 
 void StackView::SetDocument(DocumentPtr document) {
   document_ = std::move(document);
@@ -112,13 +115,16 @@ void StackView::SetDocument(DocumentPtr document) {
   constexpr size_t kMostReasons = 6;
   for (size_t i = 0; i < refusals.size() && i < kMostReasons; ++i) {
     const RankIntervals& ranks = refusals[i].ranks;
-    lines << (ranks.size() == 1 ? QString("rank %1: ").arg(ranks.first()) : QString("%L1 ranks (%2): ").arg(ranks.size()).arg(ranks.Text(40))) + refusals[i].why;
+    lines << (ranks.size() == 1 ? QString("rank %1: ").arg(ranks.first())
+                                : QString("%L1 ranks (%2): ").arg(ranks.size()).arg(ranks.Text(40))) +
+                 refusals[i].why;
   }
   if (refusals.size() > kMostReasons) lines << QString("and %L1 more reasons").arg(refusals.size() - kMostReasons);
   if (document_ == nullptr) {
     message_->setText("Nothing is open.");
   } else if (!any) {
-    message_->setText(lines.isEmpty() ? QString("No stacks were taken.") : "No stacks were taken:\n" + lines.join('\n'));
+    message_->setText(lines.isEmpty() ? QString("No stacks were taken.")
+                                      : "No stacks were taken:\n" + lines.join('\n'));
   } else {
     message_->setText(lines.isEmpty() ? QString() : "Without stacks: " + lines.join("; "));
   }
@@ -132,7 +138,8 @@ void StackView::SetDocument(DocumentPtr document) {
     }
     const QFontMetrics metrics(tree_->font());
     tree_->setColumnWidth(StackModel::kFrame, metrics.averageCharWidth() * 60);
-    for (const int column : {StackModel::kKind, StackModel::kRanks, StackModel::kShare}) tree_->setColumnWidth(column, metrics.averageCharWidth() * 10);
+    for (const int column : {StackModel::kKind, StackModel::kRanks, StackModel::kShare})
+      tree_->setColumnWidth(column, metrics.averageCharWidth() * 10);
   }
   matches_.clear();
   search_->clear();
@@ -172,7 +179,8 @@ void StackView::Mark() {
     for (int node = 0; node < model_->node_count(); ++node) {
       const RankRuns& runs = document_->facts().stacks(node).ranks();
       bool any = false;
-      for (int i = 0; i + 1 < runs.bounds_size() && !any; i += 2) any = ranks.Intersects(runs.bounds(i), runs.bounds(i + 1));
+      for (int i = 0; i + 1 < runs.bounds_size() && !any; i += 2)
+        any = ranks.Intersects(runs.bounds(i), runs.bounds(i + 1));
       lit.push_back(any);
     }
   }
@@ -198,7 +206,8 @@ void StackView::SetCurrent(int node) {
     pane_->SetRoot(-1);
     box = pane_->BoxOf(node);
   }
-  area_->ensureVisible(static_cast<int>(box.left() + std::min(box.width(), 60.0) / 2), static_cast<int>(box.center().y()), 30, pane_->RowHeight());
+  area_->ensureVisible(static_cast<int>(box.left() + std::min(box.width(), 60.0) / 2),
+                       static_cast<int>(box.center().y()), 30, pane_->RowHeight());
 }
 
 void StackView::Find(int step) {
@@ -219,7 +228,11 @@ QString StackView::CopyText() const {
   QStringList path;
   for (int node = current_; node >= 0; node = model_->ParentOf(node)) path.prepend(model_->FrameOf(node));
   for (int i = 0; i < path.size(); ++i) path[i] = QString(i, ' ') + path[i];
-  return QString("ranks %1 (%L2 of %L3)\n").arg(model_->RanksOf(current_).Text(200)).arg(model_->RanksIn(current_)).arg(model_->ranks_total()) + path.join('\n');
+  return QString("ranks %1 (%L2 of %L3)\n")
+             .arg(model_->RanksOf(current_).Text(200))
+             .arg(model_->RanksIn(current_))
+             .arg(model_->ranks_total()) +
+         path.join('\n');
 }
 
 QString StackView::Csv() const {
@@ -243,7 +256,8 @@ bool StackView::Paint(QPainter* painter, const QSize& size) {
   const Icicle icicle = pane_->Layout(size.width());
   painter->save();
   painter->setFont(font());
-  pane_->Draw(painter, theme, icicle, std::min<double>(pane_->RowHeight(), size.height() / std::max(1.0, static_cast<double>(icicle.levels))),
+  pane_->Draw(painter, theme, icicle,
+              std::min<double>(pane_->RowHeight(), size.height() / std::max(1.0, static_cast<double>(icicle.levels))),
               QRectF(QPointF(0, 0), size));
   painter->restore();
   return true;
@@ -254,13 +268,16 @@ void StackView::Zoom(double factor) {
   SizePane();
   if (current_ >= 0) {
     const QRectF box = pane_->BoxOf(current_);
-    area_->ensureVisible(static_cast<int>(box.center().x()), static_cast<int>(box.center().y()), area_->viewport()->width() / 2, 20);
+    area_->ensureVisible(static_cast<int>(box.center().x()), static_cast<int>(box.center().y()),
+                         area_->viewport()->width() / 2, 20);
   }
 }
 
 void StackView::Pan(double right, double down) {
-  area_->horizontalScrollBar()->setValue(area_->horizontalScrollBar()->value() + static_cast<int>(right * area_->viewport()->width()));
-  area_->verticalScrollBar()->setValue(area_->verticalScrollBar()->value() + static_cast<int>(down * area_->viewport()->height()));
+  area_->horizontalScrollBar()->setValue(area_->horizontalScrollBar()->value() +
+                                         static_cast<int>(right * area_->viewport()->width()));
+  area_->verticalScrollBar()->setValue(area_->verticalScrollBar()->value() +
+                                       static_cast<int>(down * area_->viewport()->height()));
 }
 
 void StackView::Fit() {

@@ -1,5 +1,5 @@
-// Where the processes are: the merged stacks of all ranks as a picture, width by ranks, and as a tree below it; the odd one
-// out is marked and stands first. Click or Enter selects a node's ranks. Where there are no stacks it says why.
+// Where the processes are: the merged stacks of all ranks as a picture, width by ranks, and as a tree below it; the odd
+// one out is marked and stands first. Click or Enter selects a node's ranks. Where there are no stacks it says why.
 #ifndef LOCKSTEP_GUI_VIEW_STACK_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_STACK_VIEW_H_
 
@@ -24,20 +24,20 @@ class StackView : public View {
  public:
   explicit StackView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
-  QString CopyText() const override;   // the node in focus with its path, or the whole tree as indented text
+  QString CopyText() const override;  // the node in focus with its path, or the whole tree as indented text
   QString Csv() const override;
   bool Paint(QPainter* painter, const QSize& size) override;
-  void Zoom(double factor) override;   // the picture wider
+  void Zoom(double factor) override;  // the picture wider
   void Pan(double right, double down) override;
   void Fit() override;
   void CentreOnSelection() override;
   void ZoomToSelection() override;
 
   const StackModel& model() const { return *model_; }
-  int current() const { return current_; }               // node in focus, -1: none
+  int current() const { return current_; }  // node in focus, -1: none
   void SetCurrent(int node);
-  QRect BoxOf(int node) const;                           // in the picture, on this widget; empty: not shown
-  QString Message() const;                               // what is said of stacks that are not there
+  QRect BoxOf(int node) const;  // in the picture, on this widget; empty: not shown
+  QString Message() const;      // what is said of stacks that are not there
 
  protected:
   void changeEvent(QEvent* event) override;

@@ -38,9 +38,9 @@ struct TableView::Impl {
   QLineEdit* filter = nullptr;
   QLabel* count = nullptr;
   QToolButton* columns = nullptr;
-  bool showing = false;            // the table's selection follows the navigator's: no answer to it
+  bool showing = false;  // the table's selection follows the navigator's: no answer to it
   bool sized = false;
-  std::vector<bool> marked;        // by source row: part of the navigator's selection
+  std::vector<bool> marked;  // by source row: part of the navigator's selection
 
   void ShowSelection(bool scroll);
   void TakeSelection();
@@ -60,14 +60,16 @@ void TableView::Impl::Fit() {
     const TableColumn& column = kind.columns[c];
     const int title = metrics.horizontalAdvance(column.title) + metrics.height() * 2;
     const int mark = c == 0 ? metrics.height() : 0;
-    table->setColumnWidth(static_cast<int>(c), std::max(title, metrics.averageCharWidth() * (column.characters + 2)) + mark);
+    table->setColumnWidth(static_cast<int>(c),
+                          std::max(title, metrics.averageCharWidth() * (column.characters + 2)) + mark);
   }
 }
 
 void TableView::Impl::Count() {
   const QLocale locale(QLocale::English);
   const int shown = model->rowCount(), all = model->total();
-  QString text = shown == all ? locale.toString(all) : QString("%1 of %2").arg(locale.toString(shown), locale.toString(all));
+  QString text =
+      shown == all ? locale.toString(all) : QString("%1 of %2").arg(locale.toString(shown), locale.toString(all));
   if (model->rows() != nullptr && !model->rows()->note().isEmpty()) text += "; " + model->rows()->note();
   count->setText(model->Idle() || document == nullptr ? text : "...");
 }
@@ -94,7 +96,8 @@ void TableView::Impl::ShowSelection(bool scroll) {
       if (in && top < 0) top = row;
       if (in && first < 0) first = row;
       if (!in && first >= 0) {
-        if (pieces.size() <= kMostPieces) pieces.append(QItemSelectionRange(model->index(first, 0), model->index(row - 1, last_column)));
+        if (pieces.size() <= kMostPieces)
+          pieces.append(QItemSelectionRange(model->index(first, 0), model->index(row - 1, last_column)));
         first = -1;
       }
     }
@@ -102,7 +105,8 @@ void TableView::Impl::ShowSelection(bool scroll) {
   QItemSelectionModel* own = table->selectionModel();
   if (pieces.size() > kMostPieces) pieces.clear();
   if (!(own->selection() == pieces)) own->select(pieces, QItemSelectionModel::ClearAndSelect);
-  if (top >= 0 && (!own->currentIndex().isValid() || !marked[static_cast<size_t>(model->Source(own->currentIndex().row()))]))
+  if (top >= 0 &&
+      (!own->currentIndex().isValid() || !marked[static_cast<size_t>(model->Source(own->currentIndex().row()))]))
     own->setCurrentIndex(model->index(top, 0), QItemSelectionModel::NoUpdate);
   if (scroll && top >= 0) table->scrollTo(model->index(top, 0));
   table->viewport()->update();
@@ -116,7 +120,7 @@ void TableView::Impl::TakeSelection() {
   for (const QItemSelectionRange& range : table->selectionModel()->selection()) {
     for (int row = range.top(); row <= range.bottom(); ++row) sources.push_back(model->Source(row));
   }
-  if (sources.empty()) return;   // what goes by a filter or a reload is not taken back
+  if (sources.empty()) return;  // what goes by a filter or a reload is not taken back
   std::sort(sources.begin(), sources.end());
   sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
   showing = true;
@@ -134,11 +138,13 @@ std::vector<int> TableView::Impl::ShownColumns() const {
   return shown;
 }
 
-QString TableView::Impl::RowText(int row, const std::vector<int>& shown, QChar between, QString (*cell)(const QString&)) const {
+QString TableView::Impl::RowText(int row, const std::vector<int>& shown, QChar between,
+                                 QString (*cell)(const QString&)) const {
   QString out;
   for (const int column : shown) {
     if (column != shown.front()) out += between;
-    out += cell(row < 0 ? QString(kind.columns[static_cast<size_t>(column)].title) : model->rows()->Text(model->Source(row), column));
+    out += cell(row < 0 ? QString(kind.columns[static_cast<size_t>(column)].title)
+                        : model->rows()->Text(model->Source(row), column));
   }
   return out + '\n';
 }
@@ -157,7 +163,8 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
   p.filter->setClearButtonEnabled(true);
   p.filter->setMaxLength(500);
   p.filter->setAccessibleName("Filter of " + name);
-  p.filter->setAccessibleDescription("Shows the rows in which all words stand; a minus before a word excludes; Down goes to the table, Escape clears");
+  p.filter->setAccessibleDescription(
+      "Shows the rows in which all words stand; a minus before a word excludes; Down goes to the table, Escape clears");
   p.filter->installEventFilter(this);
   p.count = new QLabel(this);
   p.count->setTextFormat(Qt::PlainText);
@@ -181,7 +188,11 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
   p.table->setAccessibleDescription(p.kind.explains);
   p.table->setModel(p.model);
   p.table->setItemDelegate(new StateDelegate(
-      TableModel::kMark, [this](const QModelIndex& index) { return impl_->marked.size() > static_cast<size_t>(impl_->model->Source(index.row())) && impl_->marked[static_cast<size_t>(impl_->model->Source(index.row()))]; },
+      TableModel::kMark,
+      [this](const QModelIndex& index) {
+        return impl_->marked.size() > static_cast<size_t>(impl_->model->Source(index.row())) &&
+               impl_->marked[static_cast<size_t>(impl_->model->Source(index.row()))];
+      },
       p.table));
   p.table->setSelectionBehavior(QAbstractItemView::SelectRows);
   p.table->setSelectionMode(p.kind.one_row ? QAbstractItemView::SingleSelection : QAbstractItemView::ExtendedSelection);
@@ -210,12 +221,13 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
     QAction* action = menu->addAction(p.kind.columns[static_cast<size_t>(c)].title);
     action->setCheckable(true);
     action->setChecked(true);
-    action->setEnabled(c != 0);   // something always stays
+    action->setEnabled(c != 0);  // something always stays
     connect(action, &QAction::toggled, this, [this, c](bool on) { impl_->table->setColumnHidden(c, !on); });
   }
   // The header's state may be restored by whoever keeps sessions.
   connect(menu, &QMenu::aboutToShow, this, [this, menu] {
-    for (int c = 0; c < impl_->model->columnCount(); ++c) menu->actions()[c]->setChecked(!impl_->table->isColumnHidden(c));
+    for (int c = 0; c < impl_->model->columnCount(); ++c)
+      menu->actions()[c]->setChecked(!impl_->table->isColumnHidden(c));
   });
   connect(p.table->horizontalHeader(), &QWidget::customContextMenuRequested, this,
           [this, menu](const QPoint& at) { menu->popup(impl_->table->horizontalHeader()->mapToGlobal(at)); });
@@ -253,7 +265,9 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
   p.Count();
 }
 
-TableView::~TableView() { impl_->showing = true; }
+TableView::~TableView() {
+  impl_->showing = true;
+}
 
 void TableView::SetDocument(DocumentPtr document) {
   impl_->document = document;
@@ -286,14 +300,23 @@ QString TableView::Csv() const {
 void TableView::CentreOnSelection() {
   for (int row = 0; row < impl_->model->rowCount(); ++row) {
     const size_t source = static_cast<size_t>(impl_->model->Source(row));
-    if (source < impl_->marked.size() && impl_->marked[source]) return impl_->table->scrollTo(impl_->model->index(row, 0), QAbstractItemView::PositionAtCenter);
+    if (source < impl_->marked.size() && impl_->marked[source])
+      return impl_->table->scrollTo(impl_->model->index(row, 0), QAbstractItemView::PositionAtCenter);
   }
 }
 
-bool TableView::Idle() const { return impl_->model->Idle(); }
-QTableView* TableView::table() const { return impl_->table; }
-QLineEdit* TableView::filter() const { return impl_->filter; }
-TableModel* TableView::model() const { return impl_->model; }
+bool TableView::Idle() const {
+  return impl_->model->Idle();
+}
+QTableView* TableView::table() const {
+  return impl_->table;
+}
+QLineEdit* TableView::filter() const {
+  return impl_->filter;
+}
+TableModel* TableView::model() const {
+  return impl_->model;
+}
 
 void TableView::changeEvent(QEvent* event) {
   View::changeEvent(event);

@@ -17,7 +17,8 @@ namespace lockstep::gui {
 namespace {
 
 struct ShownTable {
-  explicit ShownTable(View* (*make)(Navigator*, QWidget*), DocumentPtr document) : view(static_cast<TableView*>(make(&navigator, nullptr))) {
+  explicit ShownTable(View* (*make)(Navigator*, QWidget*), DocumentPtr document)
+      : view(static_cast<TableView*>(make(&navigator, nullptr))) {
     view->resize(1280, 300);
     view->show();
     view->SetDocument(std::move(document));
@@ -89,7 +90,8 @@ TEST(TablesTest, FilterAndSortKeepTheSelection) {
   QTest::keyClick(filter, Qt::Key_Down);
   // A click on the header's first section sorts by ranks.
   QHeaderView* header = shown.view->table()->horizontalHeader();
-  QTest::mouseClick(header->viewport(), Qt::LeftButton, {}, QPoint(header->sectionViewportPosition(0) + 10, header->height() / 2));
+  QTest::mouseClick(header->viewport(), Qt::LeftButton, {},
+                    QPoint(header->sectionViewportPosition(0) + 10, header->height() / 2));
   ASSERT_TRUE(shown.Settles());
   const int row = shown.Selected().at(0);
   EXPECT_EQ(shown.Cell(row, 0), "3");
@@ -162,7 +164,8 @@ TEST(TablesTest, EmptyDarkAndManyPieces) {
     EXPECT_EQ(shown.view->CopyText(), "");
     shown.view->SetDocument(nullptr);
     EXPECT_EQ(shown.view->Csv(), "");
-    for (const QWidget* widget : std::initializer_list<const QWidget*>{shown.view->filter(), shown.view->table(), shown.view->findChild<QToolButton*>("columns")}) {
+    for (const QWidget* widget : std::initializer_list<const QWidget*>{
+             shown.view->filter(), shown.view->table(), shown.view->findChild<QToolButton*>("columns")}) {
       EXPECT_FALSE(widget->accessibleName().isEmpty()) << widget->objectName().toStdString();
       EXPECT_FALSE(widget->accessibleDescription().isEmpty()) << widget->objectName().toStdString();
     }

@@ -3,8 +3,9 @@
 namespace lockstep::gui {
 namespace {
 
-// Hues after Okabe and Ito, moved until the states stay apart for deuteranopes, protanopes and tritanopes (theme_test.cpp holds
-// the distances). Faults differ from everything else by lightness as well: dark on a light window, bright on a dark one.
+// Hues after Okabe and Ito, moved until the states stay apart for deuteranopes, protanopes and tritanopes
+// (theme_test.cpp holds the distances). Faults differ from everything else by lightness as well: dark on a light
+// window, bright on a dark one.
 Theme MakeLight() {
   Theme theme;
   auto set = [&](ViewState state, const char* fill, const char* ink, char glyph, Qt::BrushStyle hatch = Qt::NoBrush) {
@@ -67,7 +68,9 @@ Theme MakeDark() {
 
 }  // namespace
 
-bool IsDark(const QPalette& palette) { return palette.color(QPalette::Window).lightness() < 128; }
+bool IsDark(const QPalette& palette) {
+  return palette.color(QPalette::Window).lightness() < 128;
+}
 
 const Theme& LightTheme() {
   static const Theme& theme = *new Theme(MakeLight());

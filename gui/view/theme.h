@@ -14,9 +14,9 @@ namespace lockstep::gui {
 
 struct StateStyle {
   QColor fill;
-  QColor ink;          // of a sign or hatch on `fill`, contrast >= 3:1
-  QChar glyph;         // drawn in cells of 10 pixels and more; a space: none
-  Qt::BrushStyle hatch = Qt::NoBrush;   // beside the fill, so that "no data" is never taken for a proven fault
+  QColor ink;                          // of a sign or hatch on `fill`, contrast >= 3:1
+  QChar glyph;                         // drawn in cells of 10 pixels and more; a space: none
+  Qt::BrushStyle hatch = Qt::NoBrush;  // beside the fill, so that "no data" is never taken for a proven fault
 };
 
 struct Theme {
@@ -31,7 +31,9 @@ struct Theme {
 bool IsDark(const QPalette& palette);
 const Theme& LightTheme();
 const Theme& DarkTheme();
-inline const Theme& ThemeFor(const QPalette& palette) { return IsDark(palette) ? DarkTheme() : LightTheme(); }
+inline const Theme& ThemeFor(const QPalette& palette) {
+  return IsDark(palette) ? DarkTheme() : LightTheme();
+}
 
 }  // namespace lockstep::gui
 

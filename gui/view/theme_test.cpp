@@ -26,26 +26,32 @@ TEST(ThemeTest, TextAndSignsCanBeRead) {
     EXPECT_GE(Contrast(theme->link, theme->background), 4.5);
     for (int i = 0; i < static_cast<int>(ViewState::kCount); ++i) {
       const StateStyle& style = theme->Of(static_cast<ViewState>(i));
-      EXPECT_GE(Contrast(style.fill, style.ink), 3) << ViewStateName(static_cast<ViewState>(i)) << (theme->dark ? " dark" : " light");
+      EXPECT_GE(Contrast(style.fill, style.ink), 3)
+          << ViewStateName(static_cast<ViewState>(i)) << (theme->dark ? " dark" : " light");
     }
   }
 }
 
 using Triple = std::array<double, 3>;
 
-double Linear(double c) { return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4); }
+double Linear(double c) {
+  return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+}
 
-// Dichromats at full severity: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes, "A Physiologically-based Model for Simulation
-// of Color Vision Deficiency", IEEE TVCG 15(6), 2009, table 1; on linear RGB.
+// Dichromats at full severity: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes, "A Physiologically-based Model for
+// Simulation of Color Vision Deficiency", IEEE TVCG 15(6), 2009, table 1; on linear RGB.
 struct Vision {
   const char* name;
   std::array<Triple, 3> matrix;
 };
 const Vision kVisions[] = {
     {"trichromat", {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}}},
-    {"protanope", {{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}}},
-    {"deuteranope", {{{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}}}},
-    {"tritanope", {{{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}}},
+    {"protanope",
+     {{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}}},
+    {"deuteranope",
+     {{{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}}}},
+    {"tritanope",
+     {{{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}}},
 };
 
 // CIE L*a*b* (D65) of the colour as that eye sees it.
@@ -63,7 +69,9 @@ Triple Seen(const QColor& color, const Vision& vision) {
   return {116 * f(y) - 16, 500 * (f(x) - f(y)), 200 * (f(y) - f(z))};
 }
 
-double Distance(const Triple& a, const Triple& b) { return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]); }
+double Distance(const Triple& a, const Triple& b) {
+  return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
+}
 
 // Any two states can stand side by side. 2.3 is just noticeable; patches of a few pixels need several times that.
 TEST(ThemeTest, EveryEyeTellsStatesApart) {
@@ -73,8 +81,9 @@ TEST(ThemeTest, EveryEyeTellsStatesApart) {
       for (size_t a = 0; a < theme->states.size(); ++a) {
         for (size_t b = 0; b < a; ++b) {
           const Triple one = Seen(theme->states[a].fill, vision), other = Seen(theme->states[b].fill, vision);
-          const std::string pair = std::string(ViewStateName(static_cast<ViewState>(a))) + " beside " + ViewStateName(static_cast<ViewState>(b)) +
-                                   " for a " + vision.name + (theme->dark ? ", dark" : ", light");
+          const std::string pair = std::string(ViewStateName(static_cast<ViewState>(a))) + " beside " +
+                                   ViewStateName(static_cast<ViewState>(b)) + " for a " + vision.name +
+                                   (theme->dark ? ", dark" : ", light");
           EXPECT_GE(Distance(one, other), 14) << pair;
           if (fault(a) == fault(b)) continue;
           EXPECT_GE(Distance(one, other), 26) << pair;

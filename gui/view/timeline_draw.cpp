@@ -18,41 +18,57 @@ namespace {
 // As the legend says it.
 const char* ShortName(TimelineLook look) {
   switch (look) {
-    case TimelineLook::kHost: return "host in call";
-    case TimelineLook::kQueued: return "queued";
-    case TimelineLook::kUnmeasured: return "GPU not measured";
-    case TimelineLook::kHostOpen: return "still in call";
-    case TimelineLook::kInFlight: return "in flight, start not measured";
-    default: return TimelineLookName(look);
+    case TimelineLook::kHost:
+      return "host in call";
+    case TimelineLook::kQueued:
+      return "queued";
+    case TimelineLook::kUnmeasured:
+      return "GPU not measured";
+    case TimelineLook::kHostOpen:
+      return "still in call";
+    case TimelineLook::kInFlight:
+      return "in flight, start not measured";
+    default:
+      return TimelineLookName(look);
   }
 }
 
-constexpr int64_t kAtOnce = 100'000;      // operations looked at while drawing
+constexpr int64_t kAtOnce = 100'000;  // operations looked at while drawing
 constexpr int64_t kTextBudget = 60'000;
 constexpr int64_t kFindBudget = 300'000;
-constexpr double kShapes = 11;            // pixels from which on a lane shows looks by shape too
+constexpr double kShapes = 11;  // pixels from which on a lane shows looks by shape too
 constexpr int kMostFlowLanes = 400;
-constexpr size_t kMostFlowArrows = 16;    // of one collective; beyond, one line tells when the last one came
+constexpr size_t kMostFlowArrows = 16;  // of one collective; beyond, one line tells when the last one came
 
 struct LookStyle {
   QColor color;
-  double top = 0, bottom = 1;             // share of a tall lane's height
-  bool striped = false;                   // open: not over when the data was taken
+  double top = 0, bottom = 1;  // share of a tall lane's height
+  bool striped = false;        // open: not over when the data was taken
 };
 
 LookStyle StyleOf(TimelineLook look, const Theme& theme) {
   const bool dark = theme.dark;
   switch (look) {
-    case TimelineLook::kUnmeasured: return {dark ? QColor("#5a6268") : QColor("#b4bcc2"), 0.38, 0.62};
-    case TimelineLook::kHost: return {dark ? QColor("#8d989f") : QColor("#78858d"), 0, 0.5};
-    case TimelineLook::kQueued: return {dark ? QColor("#2f6d94") : QColor("#a5d5f2"), 0.3, 0.7};
-    case TimelineLook::kRunning: return {dark ? QColor("#7cc4f2") : QColor("#0072b2")};
-    case TimelineLook::kQueuedOpen: return {dark ? QColor("#a8914a") : QColor("#f2dc9a"), 0.3, 0.7, true};
-    case TimelineLook::kInFlight: return {dark ? QColor("#c9a63f") : QColor("#eccb66"), 0.15, 0.85, true};
-    case TimelineLook::kRunningOpen: return {theme.Of(ViewState::kWaiting).fill, 0, 1, true};
-    case TimelineLook::kHostOpen: return {dark ? QColor("#f39c3d") : QColor("#c66900"), 0, 0.6, true};
-    case TimelineLook::kFailed: return {theme.Of(ViewState::kFailed).fill};
-    default: return {theme.background};
+    case TimelineLook::kUnmeasured:
+      return {dark ? QColor("#5a6268") : QColor("#b4bcc2"), 0.38, 0.62};
+    case TimelineLook::kHost:
+      return {dark ? QColor("#8d989f") : QColor("#78858d"), 0, 0.5};
+    case TimelineLook::kQueued:
+      return {dark ? QColor("#2f6d94") : QColor("#a5d5f2"), 0.3, 0.7};
+    case TimelineLook::kRunning:
+      return {dark ? QColor("#7cc4f2") : QColor("#0072b2")};
+    case TimelineLook::kQueuedOpen:
+      return {dark ? QColor("#a8914a") : QColor("#f2dc9a"), 0.3, 0.7, true};
+    case TimelineLook::kInFlight:
+      return {dark ? QColor("#c9a63f") : QColor("#eccb66"), 0.15, 0.85, true};
+    case TimelineLook::kRunningOpen:
+      return {theme.Of(ViewState::kWaiting).fill, 0, 1, true};
+    case TimelineLook::kHostOpen:
+      return {dark ? QColor("#f39c3d") : QColor("#c66900"), 0, 0.6, true};
+    case TimelineLook::kFailed:
+      return {theme.Of(ViewState::kFailed).fill};
+    default:
+      return {theme.background};
   }
 }
 
@@ -88,7 +104,8 @@ QImage TimelinePane::ImageOf(const TimelineRaster& raster, const Theme& theme) c
     styles[static_cast<size_t>(i)] = StyleOf(static_cast<TimelineLook>(i), theme);
     const LookStyle& style = styles[static_cast<size_t>(i)];
     plain[static_cast<size_t>(i)] = style.color.rgb();
-    stripe[static_cast<size_t>(i)] = style.striped ? (theme.dark ? style.color.lighter(135) : style.color.darker(125)).rgb() : style.color.rgb();
+    stripe[static_cast<size_t>(i)] =
+        style.striped ? (theme.dark ? style.color.lighter(135) : style.color.darker(125)).rgb() : style.color.rgb();
   }
   if (raster.rows == 0) return image;
   const double per_lane = height / (raster.request.y1 - raster.request.y0);
@@ -170,7 +187,8 @@ void TimelinePane::DrawLooks(QPainter* painter, const Frame& frame, bool whole) 
 void TimelinePane::DrawAxis(QPainter* painter, const Frame& frame) const {
   const QRect& plot = frame.plot;
   painter->setFont(frame.font);
-  for (const TimelineTick& tick : TimelineTicks(frame.shown.x0, frame.shown.x1, plot.width(), static_cast<int>(frame.metrics.averageCharWidth() * 14))) {
+  for (const TimelineTick& tick : TimelineTicks(frame.shown.x0, frame.shown.x1, plot.width(),
+                                                static_cast<int>(frame.metrics.averageCharWidth() * 14))) {
     const double x = frame.X(tick.at);
     painter->setPen(frame.theme.grid);
     painter->drawLine(QPointF(x, plot.top() - (tick.label.isEmpty() ? 3 : 7)), QPointF(x, plot.top() - 1));
@@ -191,7 +209,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
   painter->setClipRect(gutter);
   painter->setFont(frame.font);
   const double line = frame.metrics.height();
-  double free_from = gutter.top();     // labels above end here
+  double free_from = gutter.top();  // labels above end here
   double host_from = gutter.top();
   const Selection& selection = navigator_->selection();
   // Thousands of lanes: only those whose label could stand free are looked at.
@@ -214,20 +232,24 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
     if (lane.filter.part == LaneFilter::Part::kStream) {
       if (frame.lane_height < line - 3) continue;
       const RankFacts& facts = document_->FactsAt(row);
-      const QString text = lane.filter.stream < facts.streams_size() ? QString("stream %1").arg(facts.streams(lane.filter.stream)) : QString("GPU");
+      const QString text = lane.filter.stream < facts.streams_size()
+                               ? QString("stream %1").arg(facts.streams(lane.filter.stream))
+                               : QString("GPU");
       painter->setPen(theme.faint_text);
       painter->drawText(QRectF(6, text_y, width, line), Qt::AlignRight | Qt::AlignVCenter, text);
       continue;
     }
     if (text_y + 0.5 < free_from || text_y + line > gutter.bottom() + 2) continue;
-    const QString rank = lane.count > 1 ? QString("%L1 ranks").arg(lane.count) : "rank " + QString::number(document_->RankAt(row));
+    const QString rank =
+        lane.count > 1 ? QString("%L1 ranks").arg(lane.count) : "rank " + QString::number(document_->RankAt(row));
     const double of_rank = frame.metrics.horizontalAdvance(rank);
     painter->setPen(selected ? theme.text : theme.faint_text);
     painter->drawText(QRectF(6, text_y, width, line), Qt::AlignRight | Qt::AlignVCenter, rank);
     if ((lane.begins_host || i == frame.first || frame.lane_height < line) && text_y >= host_from) {
       painter->setPen(theme.text);
-      painter->drawText(QRectF(6, text_y, std::max(0.0, width - of_rank - 8), line), Qt::AlignLeft | Qt::AlignVCenter,
-                        frame.metrics.elidedText(document_->HostAt(row), Qt::ElideMiddle, std::max(0.0, width - of_rank - 8)));
+      painter->drawText(
+          QRectF(6, text_y, std::max(0.0, width - of_rank - 8), line), Qt::AlignLeft | Qt::AlignVCenter,
+          frame.metrics.elidedText(document_->HostAt(row), Qt::ElideMiddle, std::max(0.0, width - of_rank - 8)));
       host_from = text_y + line;
     }
     free_from = text_y + line;
@@ -241,7 +263,8 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
       if (lane < frame.first || lane >= frame.last) continue;
       int end = lane + 1;
       while (end < frame.last && !lanes_->lanes[static_cast<size_t>(end)].begins_rank) ++end;
-      painter->fillRect(QRectF(gutter.right() - 5, frame.Y(lane), 4, std::max(frame.lane_height * (end - lane), 2.0)), theme.selection);
+      painter->fillRect(QRectF(gutter.right() - 5, frame.Y(lane), 4, std::max(frame.lane_height * (end - lane), 2.0)),
+                        theme.selection);
     }
   }
   // Who is named as a cause is marked however small its lane is.
@@ -251,7 +274,8 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
     if (lane < frame.first || lane >= frame.last) continue;
     const double y = frame.Y(lane + 0.5), half = std::clamp(frame.lane_height * 0.3, 2.5, 5.0);
     const double x = gutter.right() - 9;
-    painter->drawPolygon(QPolygonF({QPointF(x, y - half), QPointF(x + half, y), QPointF(x, y + half), QPointF(x - half, y)}));
+    painter->drawPolygon(
+        QPolygonF({QPointF(x, y - half), QPointF(x + half, y), QPointF(x, y + half), QPointF(x - half, y)}));
   }
   if (cursor_lane_ >= frame.first && cursor_lane_ < frame.last && !frame.whole) {
     painter->setPen(QPen(theme.cursor, 1.5, hasFocus() ? Qt::SolidLine : Qt::DotLine));
@@ -259,7 +283,8 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
     painter->drawRect(QRectF(1.5, frame.Y(cursor_lane_), gutter.width() - 3, std::max(frame.lane_height, 3.0)));
   }
   painter->restore();
-  if (lanes_->relevant > 0 && choice_ != LaneChoice::kAll && lanes_->relevant < static_cast<int>(lanes_->lanes.size())) {
+  if (lanes_->relevant > 0 && choice_ != LaneChoice::kAll &&
+      lanes_->relevant < static_cast<int>(lanes_->lanes.size())) {
     const double y = frame.Y(lanes_->relevant);
     if (y > frame.plot.top() && y < frame.plot.bottom()) {
       painter->setPen(QPen(theme.selection, 2));
@@ -283,14 +308,17 @@ void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
       QString unknown;
       if (document_->OpCount(row) == 0) {
         unknown = "no operations recorded";
-      } else if (lane.filter.part == LaneFilter::Part::kStream && lane.filter.stream == kIndexNoStream && !facts.gpu_recorded()) {
+      } else if (lane.filter.part == LaneFilter::Part::kStream && lane.filter.stream == kIndexNoStream &&
+                 !facts.gpu_recorded()) {
         unknown = "what the GPU did was not measured";
       }
       const double taken = frame.X(static_cast<double>(timeline_->TakenAt(row)));
       if (!unknown.isEmpty()) {
         Hatch(painter, rect.adjusted(0, 1, 0, -1), frame.theme);
       } else if (taken < rect.right()) {
-        Hatch(painter, QRectF(QPointF(std::max(taken, rect.left()), rect.top() + 1), QPointF(rect.right(), rect.bottom() - 1)), frame.theme);
+        Hatch(painter,
+              QRectF(QPointF(std::max(taken, rect.left()), rect.top() + 1), QPointF(rect.right(), rect.bottom() - 1)),
+              frame.theme);
       }
       if (!unknown.isEmpty() && frame.lane_height >= frame.metrics.height()) {
         painter->setPen(frame.theme.faint_text);
@@ -298,22 +326,30 @@ void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
       }
     }
     if (frame.lane_height < frame.metrics.height() + 2 || lane.count > 1) continue;
-    std::vector<TimelineHit> hits = timeline_->Pieces(row, lane.filter, frame.shown.x0, frame.shown.x1, shortest, 100, &budget);
+    std::vector<TimelineHit> hits =
+        timeline_->Pieces(row, lane.filter, frame.shown.x0, frame.shown.x1, shortest, 100, &budget);
     // Pieces that lie over each other have one text, the worst one's.
-    std::stable_sort(hits.begin(), hits.end(), [](const TimelineHit& a, const TimelineHit& b) { return a.piece.look > b.piece.look; });
+    std::stable_sort(hits.begin(), hits.end(),
+                     [](const TimelineHit& a, const TimelineHit& b) { return a.piece.look > b.piece.look; });
     std::vector<std::pair<double, double>> taken;
     for (const TimelineHit& hit : hits) {
       // Over a host's call the GPU's piece is drawn in a rank's one lane.
-      if (hit.piece.look == TimelineLook::kQueued || (lane.filter.part == LaneFilter::Part::kAll && hit.piece.look == TimelineLook::kHost)) continue;
+      if (hit.piece.look == TimelineLook::kQueued ||
+          (lane.filter.part == LaneFilter::Part::kAll && hit.piece.look == TimelineLook::kHost))
+        continue;
       const double a = std::max(frame.X(static_cast<double>(hit.piece.begin)), rect.left());
       const double b = std::min(frame.X(static_cast<double>(hit.piece.end)), rect.right());
       if (b - a < frame.metrics.averageCharWidth() * 6) continue;
-      if (std::any_of(taken.begin(), taken.end(), [&](const auto& other) { return a < other.second && b > other.first; })) continue;
+      if (std::any_of(taken.begin(), taken.end(),
+                      [&](const auto& other) { return a < other.second && b > other.first; }))
+        continue;
       taken.emplace_back(a, b);
       const LookStyle style = StyleOf(hit.piece.look, frame.theme);
       // A text over a narrow shape stands on its own paper.
-      const QString text = frame.metrics.elidedText(document_->OpText(document_->OpAt(row, hit.record)), Qt::ElideRight, b - a - 8);
-      const QRectF box(a + 3, rect.center().y() - frame.metrics.height() / 2, frame.metrics.horizontalAdvance(text) + 4, frame.metrics.height());
+      const QString text =
+          frame.metrics.elidedText(document_->OpText(document_->OpAt(row, hit.record)), Qt::ElideRight, b - a - 8);
+      const QRectF box(a + 3, rect.center().y() - frame.metrics.height() / 2, frame.metrics.horizontalAdvance(text) + 4,
+                       frame.metrics.height());
       if (style.bottom - style.top < 0.99 || style.striped) painter->fillRect(box, style.color);
       painter->setPen(InkOn(style.color));
       painter->drawText(box, Qt::AlignCenter, text);
@@ -332,20 +368,25 @@ void TimelinePane::DrawSelection(QPainter* painter, const Frame& frame) const {
     painter->drawLine(QPointF(x0, frame.plot.top()), QPointF(x0, frame.plot.bottom()));
     painter->drawLine(QPointF(x1, frame.plot.top()), QPointF(x1, frame.plot.bottom()));
     const double width = frame.metrics.horizontalAdvance(text) + 12;
-    const double left = std::clamp((x0 + x1 - width) / 2, static_cast<double>(frame.plot.left()), std::max<double>(frame.plot.left(), frame.plot.right() - width));
+    const double left = std::clamp((x0 + x1 - width) / 2, static_cast<double>(frame.plot.left()),
+                                   std::max<double>(frame.plot.left(), frame.plot.right() - width));
     const QRectF box(left, frame.plot.top() + 3, width, frame.metrics.height() + 4);
     painter->fillRect(box, theme.selection);
     painter->setPen(theme.background);
     painter->drawText(box, Qt::AlignCenter, text);
   };
   if (drag_ == Drag::kSelect && moved_ && hover_) {
-    const double a = std::clamp(press_.x(), static_cast<double>(frame.plot.left()), static_cast<double>(frame.plot.right()));
-    const double b = std::clamp(hover_->x(), static_cast<double>(frame.plot.left()), static_cast<double>(frame.plot.right()));
+    const double a =
+        std::clamp(press_.x(), static_cast<double>(frame.plot.left()), static_cast<double>(frame.plot.right()));
+    const double b =
+        std::clamp(hover_->x(), static_cast<double>(frame.plot.left()), static_cast<double>(frame.plot.right()));
     range(std::min(a, b), std::max(a, b), DurationText(std::abs(TimeAt(b) - TimeAt(a))));
   } else if (s.time_end > s.time_begin) {
     const auto origin = static_cast<double>(timeline_->origin_ns());
-    const double a = frame.X(static_cast<double>(s.time_begin) - origin), b = frame.X(static_cast<double>(s.time_end) - origin);
-    if (b >= frame.plot.left() && a <= frame.plot.right()) range(a, b, DurationText(static_cast<double>(s.time_end - s.time_begin)));
+    const double a = frame.X(static_cast<double>(s.time_begin) - origin),
+                 b = frame.X(static_cast<double>(s.time_end) - origin);
+    if (b >= frame.plot.left() && a <= frame.plot.right())
+      range(a, b, DurationText(static_cast<double>(s.time_end - s.time_begin)));
   }
   const int row = document_->RowOf(s.record_rank);
   if (row < 0 || s.record < 0 || s.record >= document_->OpCount(row)) return;
@@ -361,7 +402,9 @@ void TimelinePane::DrawSelection(QPainter* painter, const Frame& frame) const {
       if (!lane.filter.Shows(pieces[k], op.stream)) continue;
       const double a = frame.X(static_cast<double>(pieces[k].begin)), b = frame.X(static_cast<double>(pieces[k].end));
       if (b < frame.plot.left() - 2 || a > frame.plot.right() + 2) continue;
-      painter->drawRect(QRectF(QPointF(std::max(a, frame.plot.left() - 4.0), frame.Y(i)), QPointF(std::min(std::max(b, a + 3), frame.plot.right() + 4.0), frame.Y(i) + frame.lane_height)));
+      painter->drawRect(
+          QRectF(QPointF(std::max(a, frame.plot.left() - 4.0), frame.Y(i)),
+                 QPointF(std::min(std::max(b, a + 3), frame.plot.right() + 4.0), frame.Y(i) + frame.lane_height)));
     }
   }
 }
@@ -382,7 +425,7 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
   struct Place {
     int row = -1;
     bool known = false, released = false;
-    double enter = 0, release = 0;   // pixels
+    double enter = 0, release = 0;  // pixels
     double y = 0, gpu_y = 0;
   };
   auto place_of = [&](int lane, int64_t record) {
@@ -422,11 +465,14 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
     const IndexMembership* own = document_->MembershipOf(record_row, comm);
     if (own != nullptr && op.peer >= 0 && op.seq >= 0) {
       const auto members = document_->index().members(document_->index().comms()[static_cast<size_t>(comm)]);
-      const int32_t other_rank = static_cast<size_t>(op.peer) < members.size() ? members[static_cast<size_t>(op.peer)] : -1;
+      const int32_t other_rank =
+          static_cast<size_t>(op.peer) < members.size() ? members[static_cast<size_t>(op.peer)] : -1;
       const int other_row = document_->RowOf(other_rank);
       const bool send = op.kind == ring::CallKind::kSend;
       int64_t other = -1;
-      if (other_row >= 0) other = RecordOf(other_row, comm, op.seq, send ? ring::CallKind::kRecv : ring::CallKind::kSend, own->member_rank, &budget);
+      if (other_row >= 0)
+        other = RecordOf(other_row, comm, op.seq, send ? ring::CallKind::kRecv : ring::CallKind::kSend,
+                         own->member_rank, &budget);
       Place here, there;
       for (int i = frame.first; i < frame.last; ++i) {
         if (!lanes_->lanes[static_cast<size_t>(i)].begins_rank) continue;
@@ -436,20 +482,26 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
       if (other == -2) finding_ = true;
       if (here.row >= 0 && other != -2) {
         QString text;
-        if (other_row < 0) text = QString("the other side, rank %1, has no data").arg(other_rank);
-        else if (other < 0) text = QString("no matching %1 recorded on rank %2").arg(send ? "receive" : "send").arg(other_rank);
-        else if (there.row < 0) text = QString("%1 on rank %2, which is not shown").arg(send ? "received" : "sent").arg(other_rank);
+        if (other_row < 0)
+          text = QString("the other side, rank %1, has no data").arg(other_rank);
+        else if (other < 0)
+          text = QString("no matching %1 recorded on rank %2").arg(send ? "receive" : "send").arg(other_rank);
+        else if (there.row < 0)
+          text = QString("%1 on rank %2, which is not shown").arg(send ? "received" : "sent").arg(other_rank);
         painter->setPen(QPen(color, 2, text.isEmpty() ? Qt::SolidLine : Qt::DashLine));
         painter->setBrush(color);
         if (there.row >= 0) {
           const Place &from = send ? here : there, &to = send ? there : here;
-          const QPointF a(from.enter, from.gpu_y), b(to.known ? (to.released ? to.release : to.enter) : to.enter, to.gpu_y);
+          const QPointF a(from.enter, from.gpu_y),
+              b(to.known ? (to.released ? to.release : to.enter) : to.enter, to.gpu_y);
           painter->drawLine(a, b);
           ArrowHead(painter, a, b);
         }
         if (!text.isEmpty()) {
           painter->setPen(color);
-          painter->drawText(QPointF(std::clamp(here.enter + 6, frame.plot.left() + 6.0, frame.plot.right() - 120.0), here.y + frame.lane_height / 2 + frame.metrics.ascent()), text);
+          painter->drawText(QPointF(std::clamp(here.enter + 6, frame.plot.left() + 6.0, frame.plot.right() - 120.0),
+                                    here.y + frame.lane_height / 2 + frame.metrics.ascent()),
+                            text);
         }
       }
     }
@@ -501,9 +553,11 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
     }
     if (last != nullptr && all && places.size() > 1) {
       painter->setPen(QPen(color, 1.5));
-      if (places.size() > kMostFlowArrows) painter->drawLine(QPointF(last->enter, places.front().y), QPointF(last->enter, places.back().y));
+      if (places.size() > kMostFlowArrows)
+        painter->drawLine(QPointF(last->enter, places.front().y), QPointF(last->enter, places.back().y));
       const QString text = QString("last: rank %1").arg(document_->RankAt(last->row));
-      const QRectF box(last->enter + 6, last->y - frame.metrics.height() / 2, frame.metrics.horizontalAdvance(text) + 6, frame.metrics.height());
+      const QRectF box(last->enter + 6, last->y - frame.metrics.height() / 2, frame.metrics.horizontalAdvance(text) + 6,
+                       frame.metrics.height());
       painter->fillRect(box, frame.theme.background);
       painter->drawText(box, Qt::AlignCenter, text);
     }
@@ -545,14 +599,16 @@ void TimelinePane::DrawClocks(QPainter* painter, const Frame& frame) const {
       }
       continue;
     }
-    const double wide = (static_cast<double>(off) + static_cast<double>(own)) / (frame.shown.x1 - frame.shown.x0) * frame.plot.width();
+    const double wide =
+        (static_cast<double>(off) + static_cast<double>(own)) / (frame.shown.x1 - frame.shown.x0) * frame.plot.width();
     if (wide >= 0.5) painter->fillRect(QRectF(x - wide, y, wide * 2, height).intersected(frame.plot), band);
   }
   painter->setPen(QPen(frame.theme.faint_text, 1, Qt::DashLine));
   painter->drawLine(QPointF(x, frame.plot.top()), QPointF(x, frame.plot.bottom()));
   const QString text = "+" + DurationText(*at);
   const double width = frame.metrics.horizontalAdvance(text) + 8;
-  const QRectF box(std::min(x + 2, frame.size.width() - width), frame.plot.top() - frame.metrics.height() - 8, width, frame.metrics.height() + 2);
+  const QRectF box(std::min(x + 2, frame.size.width() - width), frame.plot.top() - frame.metrics.height() - 8, width,
+                   frame.metrics.height() + 2);
   painter->fillRect(box, frame.theme.background);
   painter->setPen(frame.theme.text);
   painter->drawText(box, Qt::AlignCenter, text);
@@ -562,17 +618,20 @@ void TimelinePane::DrawLegend(QPainter* painter, const Frame& frame) const {
   painter->setFont(frame.font);
   double x = frame.plot.left() + 2;
   const double y = frame.plot.bottom() + 5, side = frame.metrics.height() - 4;
-  for (const TimelineLook look : {TimelineLook::kHost, TimelineLook::kQueued, TimelineLook::kRunning, TimelineLook::kUnmeasured, TimelineLook::kHostOpen,
-                                  TimelineLook::kQueuedOpen, TimelineLook::kRunningOpen, TimelineLook::kInFlight, TimelineLook::kFailed}) {
+  for (const TimelineLook look : {TimelineLook::kHost, TimelineLook::kQueued, TimelineLook::kRunning,
+                                  TimelineLook::kUnmeasured, TimelineLook::kHostOpen, TimelineLook::kQueuedOpen,
+                                  TimelineLook::kRunningOpen, TimelineLook::kInFlight, TimelineLook::kFailed}) {
     const QString text = ShortName(look);
     const double width = frame.metrics.horizontalAdvance(text);
     if (x + side + width + 6 > frame.size.width()) break;
     const LookStyle style = StyleOf(look, frame.theme);
     const QRectF box(x, y, side, side);
-    painter->fillRect(QRectF(box.left(), box.top() + style.top * side, side, (style.bottom - style.top) * side), style.color);
+    painter->fillRect(QRectF(box.left(), box.top() + style.top * side, side, (style.bottom - style.top) * side),
+                      style.color);
     if (style.striped) {
-      painter->fillRect(QRectF(box.left(), box.top() + style.top * side, side, (style.bottom - style.top) * side),
-                        QBrush(frame.theme.dark ? style.color.lighter(150) : style.color.darker(140), Qt::BDiagPattern));
+      painter->fillRect(
+          QRectF(box.left(), box.top() + style.top * side, side, (style.bottom - style.top) * side),
+          QBrush(frame.theme.dark ? style.color.lighter(150) : style.color.darker(140), Qt::BDiagPattern));
     }
     painter->setPen(frame.theme.grid);
     painter->setBrush(Qt::NoBrush);
@@ -591,7 +650,9 @@ void TimelinePane::Draw(QPainter* painter, const QSize& size, bool whole) {
     QString text = "Nothing is open.";
     if (document_ != nullptr && timeline_ == nullptr) {
       const int done = built_ == nullptr ? 0 : built_->load(std::memory_order_relaxed);
-      text = QString("Reading the times of %L1 ranks: %2 %").arg(document_->rank_count()).arg(100 * done / std::max(1, document_->rank_count()));
+      text = QString("Reading the times of %L1 ranks: %2 %")
+                 .arg(document_->rank_count())
+                 .arg(100 * done / std::max(1, document_->rank_count()));
       if (building_) QTimer::singleShot(100, this, [this] { update(); });
     } else if (document_ != nullptr) {
       text = "The filters leave no rank.";
@@ -604,7 +665,8 @@ void TimelinePane::Draw(QPainter* painter, const QSize& size, bool whole) {
   frame.whole = whole;
   frame.lane_height = frame.plot.height() / (frame.shown.y1 - frame.shown.y0);
   frame.first = std::clamp(static_cast<int>(frame.shown.y0), 0, static_cast<int>(lanes_->lanes.size()));
-  frame.last = std::clamp(static_cast<int>(std::ceil(frame.shown.y1)), frame.first, static_cast<int>(lanes_->lanes.size()));
+  frame.last =
+      std::clamp(static_cast<int>(std::ceil(frame.shown.y1)), frame.first, static_cast<int>(lanes_->lanes.size()));
   DrawLooks(painter, frame, whole);
   DrawAxis(painter, frame);
   painter->save();

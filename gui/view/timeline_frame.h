@@ -16,13 +16,15 @@ struct TimelinePane::Frame {
   QSize size;
   QFont font;
   QFontMetricsF metrics;
-  bool whole = false;        // for export
+  bool whole = false;  // for export
   double lane_height = 1;
-  int first = 0, last = 0;   // lanes that can be seen, the end excluded
+  int first = 0, last = 0;  // lanes that can be seen, the end excluded
 
   double X(double ns) const { return plot.left() + (ns - shown.x0) / (shown.x1 - shown.x0) * plot.width(); }
   double Y(double lane) const { return plot.top() + (lane - shown.y0) * lane_height; }
-  QRectF Lane(int lane) const { return {static_cast<double>(plot.left()), Y(lane), static_cast<double>(plot.width()), lane_height}; }
+  QRectF Lane(int lane) const {
+    return {static_cast<double>(plot.left()), Y(lane), static_cast<double>(plot.width()), lane_height};
+  }
 };
 
 }  // namespace lockstep::gui

@@ -25,15 +25,17 @@ constexpr double kShortestShown = 200;   // nanoseconds
 constexpr double kNear = 3;              // pixels around the cursor that count as hit
 constexpr double kLeastStreamLane = 10;  // pixels; lanes that bins cannot draw are never many
 constexpr size_t kMostCsvPieces = 100'000;
-constexpr int64_t kCsvOperations = 2'000'000;   // that are looked at for them
-constexpr int kTwicePressed = 600;       // milliseconds between two presses of F
+constexpr int64_t kCsvOperations = 2'000'000;  // that are looked at for them
+constexpr int kTwicePressed = 600;             // milliseconds between two presses of F
 
 }  // namespace
 
 TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent) : QWidget(parent), navigator_(navigator) {
   setObjectName("Timeline picture");
   setAccessibleName("Timeline picture");
-  setAccessibleDescription("Lanes of ranks over time. Up and down move between lanes, comma and full stop between operations, Enter selects.");
+  setAccessibleDescription(
+      "Lanes of ranks over time. Up and down move between lanes, comma and full stop between operations, Enter "
+      "selects.");
   setFocusPolicy(Qt::StrongFocus);
   setMouseTracking(true);
   setMinimumSize(260, 120);
@@ -83,13 +85,16 @@ void TimelinePane::StartBuild() {
   pool_.start([this, document = document_, cancel = build_cancel_, done = built_] {
     std::shared_ptr<const Timeline> timeline = Timeline::Build(document, cancel.get(), done.get());
     // The pool is waited for before the pane goes, and what is queued for it then goes with it.
-    QMetaObject::invokeMethod(this, [this, timeline = std::move(timeline), cancel] {
-      if (*cancel || timeline == nullptr) return;
-      timeline_ = timeline;
-      building_ = false;
-      update();
-      Q_EMIT Changed();
-    }, Qt::QueuedConnection);
+    QMetaObject::invokeMethod(
+        this,
+        [this, timeline = std::move(timeline), cancel] {
+          if (*cancel || timeline == nullptr) return;
+          timeline_ = timeline;
+          building_ = false;
+          update();
+          Q_EMIT Changed();
+        },
+        Qt::QueuedConnection);
   });
 }
 
@@ -136,14 +141,16 @@ void TimelinePane::RebuildLanes() {
   const Place& place = navigator_->place();
   auto lanes = std::make_shared<TimelineLanes>(
       OrderLanes(*document_, detail_, choice_, place.selection, place.filters.isEmpty() ? nullptr : &place.filtered));
-  const bool same = lanes->rows == lanes_->rows && lanes->lanes.size() == lanes_->lanes.size() && lanes->relevant == lanes_->relevant;
+  const bool same =
+      lanes->rows == lanes_->rows && lanes->lanes.size() == lanes_->lanes.size() && lanes->relevant == lanes_->relevant;
   if (same && raster_lanes_ == lanes_.get()) raster_lanes_ = lanes.get();
   lanes_ = std::move(lanes);
   cause_lanes_.clear();
   lane_of_row_.assign(static_cast<size_t>(document_->rank_count()), -1);
   for (int i = 0; i < static_cast<int>(lanes_->lanes.size()); ++i) {
     const TimelineLane& lane = lanes_->lanes[static_cast<size_t>(i)];
-    for (uint32_t k = 0; k < lane.count && lane.begins_rank; ++k) lane_of_row_[static_cast<size_t>(lanes_->rows[lane.first + k])] = i;
+    for (uint32_t k = 0; k < lane.count && lane.begins_rank; ++k)
+      lane_of_row_[static_cast<size_t>(lanes_->rows[lane.first + k])] = i;
     for (uint32_t k = 0; k < lane.count && lane.begins_rank; ++k) {
       const int of = document_->FactsAt(lanes_->rows[lane.first + k]).wait_class();
       const bool known = of >= 0 && of < document_->facts().classes_size();
@@ -157,7 +164,9 @@ void TimelinePane::RebuildLanes() {
   if (!same) Q_EMIT Scrolled();
 }
 
-double TimelinePane::TallestLane() const { return std::ceil(QFontMetricsF(font()).height() * 1.7); }
+double TimelinePane::TallestLane() const {
+  return std::ceil(QFontMetricsF(font()).height() * 1.7);
+}
 
 QRect TimelinePane::PlotOf(const QSize& size) const {
   const QFontMetricsF metrics(font());
@@ -191,10 +200,12 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
   return v;
 }
 
-Viewport TimelinePane::Shown() const { return Bounded(navigator_->place().timeline, size()); }
+Viewport TimelinePane::Shown() const {
+  return Bounded(navigator_->place().timeline, size());
+}
 
 void TimelinePane::Show(Viewport viewport) {
-  if (timeline_ == nullptr) return;   // there is nothing yet that could be scrolled
+  if (timeline_ == nullptr) return;  // there is nothing yet that could be scrolled
   Place place = navigator_->place();
   place.timeline = Bounded(viewport, size());
   navigator_->Scroll(std::move(place));
@@ -296,7 +307,8 @@ void TimelinePane::CentreOnSelection() {
   if (times) {
     const double wide = v.x1 - v.x0;
     // Of what is longer than the picture the begin is shown.
-    const double middle = times->second - times->first > wide ? times->first + wide * 0.4 : (times->first + times->second) / 2;
+    const double middle =
+        times->second - times->first > wide ? times->first + wide * 0.4 : (times->first + times->second) / 2;
     v.x0 = middle - wide / 2;
     v.x1 = v.x0 + wide;
   }
@@ -318,7 +330,9 @@ void TimelinePane::ZoomToSelection() {
     return;
   }
   Viewport v = Shown();
-  const double margin = navigator_->selection().time_end > navigator_->selection().time_begin ? 0 : (times->second - times->first) * 0.5 + 1000;
+  const double margin = navigator_->selection().time_end > navigator_->selection().time_begin
+                            ? 0
+                            : (times->second - times->first) * 0.5 + 1000;
   v.x0 = times->first - margin;
   v.x1 = times->second + margin;
   Show(v);
@@ -363,7 +377,8 @@ QString TimelinePane::HitText(const TimelineHit& hit) const {
   if (facts.clock_uncertainty_ns() < 0) {
     lines << "this host's clock is not aligned with the others";
   } else if (facts.clock_uncertainty_ns() > 0) {
-    lines << QString::fromUtf8("this host's clock: \u00b1 ") + DurationText(static_cast<double>(facts.clock_uncertainty_ns()));
+    lines << QString::fromUtf8("this host's clock: \u00b1 ") +
+                 DurationText(static_cast<double>(facts.clock_uncertainty_ns()));
   }
   return lines.join('\n');
 }
@@ -375,7 +390,8 @@ QString TimelinePane::SelectionText() const {
   if (s.time_end > s.time_begin) {
     lines << QString("from\t+%1\tto\t+%2\t%3")
                  .arg(DurationText(static_cast<double>(s.time_begin - timeline_->origin_ns())),
-                      DurationText(static_cast<double>(s.time_end - timeline_->origin_ns())), DurationText(static_cast<double>(s.time_end - s.time_begin)));
+                      DurationText(static_cast<double>(s.time_end - timeline_->origin_ns())),
+                      DurationText(static_cast<double>(s.time_end - s.time_begin)));
   }
   const int row = document_->RowOf(s.record_rank);
   if (row >= 0 && s.record >= 0 && s.record < document_->OpCount(row)) {
@@ -392,7 +408,8 @@ QString TimelinePane::Csv() const {
   if (timeline_ == nullptr) return {};
   const Viewport shown = Shown();
   const auto count = static_cast<int>(lanes_->lanes.size());
-  const int first = std::clamp(static_cast<int>(shown.y0), 0, count), last = std::clamp(static_cast<int>(std::ceil(shown.y1)), first, count);
+  const int first = std::clamp(static_cast<int>(shown.y0), 0, count),
+            last = std::clamp(static_cast<int>(std::ceil(shown.y1)), first, count);
   QString out = "rank,host,stream,operation,piece,begin (ns),end (ns)\n";
   size_t room = kMostCsvPieces;
   int64_t budget = kCsvOperations;
@@ -425,7 +442,8 @@ void TimelinePane::SelectHit(const TimelineHit& hit) {
   Selection selection;
   selection.ranks = RankIntervals::Of(document_->RankAt(hit.row), document_->RankAt(hit.row));
   selection.comm = document_->CommOf(op);
-  if (selection.comm >= 0 && op.seq >= 0 && !ring::IsPointToPoint(op.kind)) selection.seq_first = selection.seq_last = op.seq;
+  if (selection.comm >= 0 && op.seq >= 0 && !ring::IsPointToPoint(op.kind))
+    selection.seq_first = selection.seq_last = op.seq;
   selection.record_rank = document_->RankAt(hit.row);
   selection.record = hit.record;
   Select(std::move(selection));
@@ -455,7 +473,10 @@ void TimelinePane::MoveCursor(int by) {
   const int row = lanes_->RowOf(cursor_lane_);
   const TimelineLane& lane = lanes_->lanes[static_cast<size_t>(cursor_lane_)];
   setAccessibleDescription(lane.count > 1 ? QString("%1, %2 ranks").arg(document_->HostAt(row)).arg(lane.count)
-                                          : QString("rank %1 on %2, %3 operations").arg(document_->RankAt(row)).arg(document_->HostAt(row)).arg(document_->OpCount(row)));
+                                          : QString("rank %1 on %2, %3 operations")
+                                                .arg(document_->RankAt(row))
+                                                .arg(document_->HostAt(row))
+                                                .arg(document_->OpCount(row)));
   QAccessibleEvent event(this, QAccessible::DescriptionChanged);
   QAccessible::updateAccessibility(&event);
   update();
@@ -483,7 +504,8 @@ void TimelinePane::StepRecord(int by) {
   if (n > 0) hit.piece = pieces[0];
   SelectHit(hit);
   const Viewport v = Shown();
-  if (n > 0 && (static_cast<double>(pieces[n - 1].end) < v.x0 || static_cast<double>(pieces[0].begin) > v.x1)) CentreOnSelection();
+  if (n > 0 && (static_cast<double>(pieces[n - 1].end) < v.x0 || static_cast<double>(pieces[0].begin) > v.x1))
+    CentreOnSelection();
 }
 
 void TimelinePane::Refine(const RasterRequest& request) {
@@ -494,21 +516,26 @@ void TimelinePane::Refine(const RasterRequest& request) {
   refined_for_ = request;
   pool_.start([this, timeline = timeline_, lanes = lanes_, request, cancel = refine_cancel_] {
     auto raster = RasterLanes(*timeline, *lanes, request, INT64_MAX, true, cancel.get());
-    QMetaObject::invokeMethod(this, [this, raster = std::move(raster), lanes, cancel] {
-      if (*cancel) return;
-      refining_ = false;
-      if (raster != nullptr && lanes == lanes_) {
-        raster_ = raster;
-        raster_lanes_ = lanes.get();
-        image_ = QImage();
-      }
-      update();
-      Q_EMIT Changed();
-    }, Qt::QueuedConnection);
+    QMetaObject::invokeMethod(
+        this,
+        [this, raster = std::move(raster), lanes, cancel] {
+          if (*cancel) return;
+          refining_ = false;
+          if (raster != nullptr && lanes == lanes_) {
+            raster_ = raster;
+            raster_lanes_ = lanes.get();
+            image_ = QImage();
+          }
+          update();
+          Q_EMIT Changed();
+        },
+        Qt::QueuedConnection);
   });
 }
 
-void TimelinePane::resizeEvent(QResizeEvent*) { Q_EMIT Scrolled(); }
+void TimelinePane::resizeEvent(QResizeEvent*) {
+  Q_EMIT Scrolled();
+}
 
 void TimelinePane::mousePressEvent(QMouseEvent* event) {
   press_ = event->position();
@@ -520,7 +547,8 @@ void TimelinePane::mousePressEvent(QMouseEvent* event) {
 
 void TimelinePane::mouseMoveEvent(QMouseEvent* event) {
   hover_ = event->position();
-  if (drag_ != Drag::kNone && !moved_) moved_ = (event->position() - press_).manhattanLength() >= QApplication::startDragDistance();
+  if (drag_ != Drag::kNone && !moved_)
+    moved_ = (event->position() - press_).manhattanLength() >= QApplication::startDragDistance();
   if (drag_ == Drag::kPan && moved_) {
     const QPointF by = event->position() - press_;
     const Viewport& v = press_shown_;
@@ -584,26 +612,58 @@ void TimelinePane::keyPressEvent(QKeyEvent* event) {
   const Viewport v = Shown();
   const int page = std::max(1, static_cast<int>(v.y1 - v.y0) - 1);
   switch (event->key()) {
-    case Qt::Key_W: shift ? ZoomLanes(1.25) : ZoomTime(1.25); break;
-    case Qt::Key_S: shift ? ZoomLanes(0.8) : ZoomTime(0.8); break;
+    case Qt::Key_W:
+      shift ? ZoomLanes(1.25) : ZoomTime(1.25);
+      break;
+    case Qt::Key_S:
+      shift ? ZoomLanes(0.8) : ZoomTime(0.8);
+      break;
     case Qt::Key_Plus:
-    case Qt::Key_Equal: ZoomTime(1.25); break;
-    case Qt::Key_Minus: ZoomTime(0.8); break;
+    case Qt::Key_Equal:
+      ZoomTime(1.25);
+      break;
+    case Qt::Key_Minus:
+      ZoomTime(0.8);
+      break;
     case Qt::Key_A:
-    case Qt::Key_Left: PanBy(-0.1, 0); break;
+    case Qt::Key_Left:
+      PanBy(-0.1, 0);
+      break;
     case Qt::Key_D:
-    case Qt::Key_Right: PanBy(0.1, 0); break;
-    case Qt::Key_Up: MoveCursor(-1); break;
-    case Qt::Key_Down: MoveCursor(1); break;
-    case Qt::Key_PageUp: MoveCursor(-page); break;
-    case Qt::Key_PageDown: MoveCursor(page); break;
-    case Qt::Key_Home: Show({0, v.x1 - v.x0, v.y0, v.y1}); break;
-    case Qt::Key_End: Show({1e18, 1e18 + (v.x1 - v.x0), v.y0, v.y1}); break;
-    case Qt::Key_Comma: StepRecord(-1); break;
-    case Qt::Key_Period: StepRecord(1); break;
+    case Qt::Key_Right:
+      PanBy(0.1, 0);
+      break;
+    case Qt::Key_Up:
+      MoveCursor(-1);
+      break;
+    case Qt::Key_Down:
+      MoveCursor(1);
+      break;
+    case Qt::Key_PageUp:
+      MoveCursor(-page);
+      break;
+    case Qt::Key_PageDown:
+      MoveCursor(page);
+      break;
+    case Qt::Key_Home:
+      Show({0, v.x1 - v.x0, v.y0, v.y1});
+      break;
+    case Qt::Key_End:
+      Show({1e18, 1e18 + (v.x1 - v.x0), v.y0, v.y1});
+      break;
+    case Qt::Key_Comma:
+      StepRecord(-1);
+      break;
+    case Qt::Key_Period:
+      StepRecord(1);
+      break;
     case Qt::Key_Return:
-    case Qt::Key_Enter: SelectLane(cursor_lane_); break;
-    case Qt::Key_Z: ZoomToSelection(); break;
+    case Qt::Key_Enter:
+      SelectLane(cursor_lane_);
+      break;
+    case Qt::Key_Z:
+      ZoomToSelection();
+      break;
     case Qt::Key_F: {
       const int64_t now = QDateTime::currentMSecsSinceEpoch();
       if (now - std::exchange(last_centre_ms_, now) < kTwicePressed) {
@@ -621,7 +681,8 @@ void TimelinePane::keyPressEvent(QKeyEvent* event) {
         QWidget::keyPressEvent(event);
       }
       break;
-    default: QWidget::keyPressEvent(event);
+    default:
+      QWidget::keyPressEvent(event);
   }
 }
 
@@ -643,8 +704,11 @@ bool TimelinePane::event(QEvent* event) {
       const TimelineLane& l = lanes_->lanes[static_cast<size_t>(lane)];
       const int row = lanes_->RowOf(lane);
       text = l.count > 1 ? QString("%1\n%2 ranks").arg(document_->HostAt(row)).arg(l.count)
-                         : QString("rank %1 on %2\n%3").arg(document_->RankAt(row)).arg(document_->HostAt(row), QString::fromStdString(document_->FactsAt(row).state()));
-      if (help->pos().x() >= Plot().left() && timeline_ != nullptr) text += "\nnothing recorded at +" + DurationText(TimeAt(help->pos().x()));
+                         : QString("rank %1 on %2\n%3")
+                               .arg(document_->RankAt(row))
+                               .arg(document_->HostAt(row), QString::fromStdString(document_->FactsAt(row).state()));
+      if (help->pos().x() >= Plot().left() && timeline_ != nullptr)
+        text += "\nnothing recorded at +" + DurationText(TimeAt(help->pos().x()));
     }
     if (text.isEmpty()) {
       QToolTip::hideText();

@@ -29,7 +29,7 @@ class TimelinePane : public QWidget {
 
  public:
   TimelinePane(Navigator* navigator, QWidget* parent);
-  ~TimelinePane() override;   // waits for its work
+  ~TimelinePane() override;  // waits for its work
 
   void SetDocument(DocumentPtr document);
   void SetDetail(LaneDetail detail);
@@ -37,32 +37,32 @@ class TimelinePane : public QWidget {
   LaneDetail detail() const { return detail_; }
   LaneChoice choice() const { return choice_; }
   const Timeline* timeline() const { return timeline_.get(); }
-  const TimelineLanes& lanes() const { return *lanes_; }   // of what was selected when it was seen last
-  Viewport Shown() const;                  // nanoseconds after the origin, lanes
+  const TimelineLanes& lanes() const { return *lanes_; }  // of what was selected when it was seen last
+  Viewport Shown() const;                                 // nanoseconds after the origin, lanes
   QRect Plot() const { return PlotOf(size()); }
   bool Idle() const { return !building_ && !refining_ && !finding_; }
 
-  void ZoomTime(double factor, std::optional<double> at_x = {});   // the place under the cursor, or the middle, stays
+  void ZoomTime(double factor, std::optional<double> at_x = {});  // the place under the cursor, or the middle, stays
   void ZoomLanes(double factor);
-  void PanBy(double right, double down);   // shares of what is shown
+  void PanBy(double right, double down);  // shares of what is shown
   void Fit();
   void CentreOnSelection();
   void ZoomToSelection();
-  void Draw(QPainter* painter, const QSize& size, bool whole);     // whole: for export, without cursor, never coarse
+  void Draw(QPainter* painter, const QSize& size, bool whole);  // whole: for export, without cursor, never coarse
 
-  int LaneAt(double y) const;              // -1 none
-  QRectF LaneRect(int lane) const;         // on the widget
+  int LaneAt(double y) const;       // -1 none
+  QRectF LaneRect(int lane) const;  // on the widget
   double XOf(double ns) const;
   double TimeAt(double x) const;
   TimelineHit HitAt(const QPointF& at) const;
-  QString HitText(const TimelineHit& hit) const;   // at most six lines
+  QString HitText(const TimelineHit& hit) const;  // at most six lines
   QString SelectionText() const;
-  QString Csv() const;                     // the pieces of what is shown, as many as kMostCsvPieces
+  QString Csv() const;  // the pieces of what is shown, as many as kMostCsvPieces
   int cursor_lane() const { return cursor_lane_; }
 
  Q_SIGNALS:
-  void Scrolled();                         // another part is shown, or there are other lanes
-  void Changed();                          // built, or idle again
+  void Scrolled();  // another part is shown, or there are other lanes
+  void Changed();   // built, or idle again
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -79,9 +79,9 @@ class TimelinePane : public QWidget {
   bool event(QEvent* event) override;
 
  private:
-  struct Frame;                            // what one drawing goes by
+  struct Frame;  // what one drawing goes by
   void StartBuild();
-  void RebuildLanes();                     // at once, or before it is seen again
+  void RebuildLanes();  // at once, or before it is seen again
   void OrderedLanes();
   void Show(Viewport viewport);
   Viewport Bounded(Viewport viewport, const QSize& size) const;
@@ -92,7 +92,7 @@ class TimelinePane : public QWidget {
   void SelectLane(int lane);
   void MoveCursor(int by);
   void StepRecord(int by);
-  void Select(Selection selection);        // without moving lanes under the cursor
+  void Select(Selection selection);  // without moving lanes under the cursor
 
   void DrawLooks(QPainter* painter, const Frame& frame, bool whole);
   void DrawAxis(QPainter* painter, const Frame& frame) const;
@@ -121,12 +121,12 @@ class TimelinePane : public QWidget {
   std::shared_ptr<std::atomic<int>> built_;
   bool building_ = false, refining_ = false, finding_ = false, own_ = false, lanes_stale_ = false;
   RasterRequest refined_for_;
-  absl::flat_hash_map<int, int64_t> found_;   // row -> record of the selected collective
+  absl::flat_hash_map<int, int64_t> found_;  // row -> record of the selected collective
 
-  QStringList filters_;                       // that the lanes were made for
+  QStringList filters_;  // that the lanes were made for
   RankIntervals filtered_;
-  std::vector<int> lane_of_row_;              // first lane that shows the row, -1 none
-  std::vector<int> cause_lanes_;              // that hold a rank which the analysis names
+  std::vector<int> lane_of_row_;  // first lane that shows the row, -1 none
+  std::vector<int> cause_lanes_;  // that hold a rank which the analysis names
   int cursor_lane_ = -1;
   std::optional<QPointF> hover_;
   QPointF press_;

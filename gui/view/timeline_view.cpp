@@ -27,13 +27,16 @@ TimelineView::TimelineView(Navigator* navigator, QWidget* parent) : View(navigat
   detail_->addItems({"A lane a host", "A lane a rank", "Calls and streams"});
   detail_->setCurrentIndex(1);
   detail_->setAccessibleName("Lanes");
-  detail_->setAccessibleDescription("What has a lane of its own: a host, a rank, or the calls and each stream of a rank.");
+  detail_->setAccessibleDescription(
+      "What has a lane of its own: a host, a rank, or the calls and each stream of a rank.");
   detail_->setToolTip("What has a lane of its own");
   choice_ = new QComboBox(this);
-  choice_->addItems({"All ranks by host", "Selected ranks and their peers first", "Only selected ranks and their peers"});
+  choice_->addItems(
+      {"All ranks by host", "Selected ranks and their peers first", "Only selected ranks and their peers"});
   choice_->setCurrentIndex(1);
   choice_->setAccessibleName("Ranks shown");
-  choice_->setAccessibleDescription("Whether ranks that are selected, and the members of the selected communicator, stand first or alone.");
+  choice_->setAccessibleDescription(
+      "Whether ranks that are selected, and the members of the selected communicator, stand first or alone.");
   choice_->setToolTip("Which ranks have lanes, and which stand first");
   clock_ = new QLabel(this);
   clock_->setAccessibleName("Clocks");
@@ -62,8 +65,10 @@ TimelineView::TimelineView(Navigator* navigator, QWidget* parent) : View(navigat
   layout->addLayout(grid, 1);
   setFocusProxy(pane_);
 
-  connect(detail_, &QComboBox::currentIndexChanged, this, [this](int index) { pane_->SetDetail(static_cast<LaneDetail>(index)); });
-  connect(choice_, &QComboBox::currentIndexChanged, this, [this](int index) { pane_->SetChoice(static_cast<LaneChoice>(index)); });
+  connect(detail_, &QComboBox::currentIndexChanged, this,
+          [this](int index) { pane_->SetDetail(static_cast<LaneDetail>(index)); });
+  connect(choice_, &QComboBox::currentIndexChanged, this,
+          [this](int index) { pane_->SetChoice(static_cast<LaneChoice>(index)); });
   connect(pane_, &TimelinePane::Scrolled, this, [this] { ShowBars(); });
   connect(pane_, &TimelinePane::Changed, this, [this] { ShowBars(); });
   auto moved = [this] {
@@ -91,8 +96,10 @@ QString TimelineView::ClockText() const {
     most = std::max(most, rank.clock_uncertainty_ns());
     unaligned += rank.clock_uncertainty_ns() < 0;
   }
-  if (unaligned == document_->rank_count()) return document_->rank_count() == 0 ? "" : "clocks of hosts not aligned: times of different hosts do not compare";
-  QString text = most == 0 ? QString("one clock") : QString::fromUtf8("clocks within \u00b1 ") + DurationText(static_cast<double>(most));
+  if (unaligned == document_->rank_count())
+    return document_->rank_count() == 0 ? "" : "clocks of hosts not aligned: times of different hosts do not compare";
+  QString text = most == 0 ? QString("one clock")
+                           : QString::fromUtf8("clocks within \u00b1 ") + DurationText(static_cast<double>(most));
   if (unaligned > 0) text += QString(", %L1 ranks not aligned").arg(unaligned);
   return text;
 }
@@ -119,15 +126,20 @@ void TimelineView::ShowBars() {
   across_->setSingleStep(100);
   across_->setValue(share >= 1 ? 0 : static_cast<int>(std::lround(shown.x0 / (most - wide) * across_->maximum())));
   const double lanes = shown.y1 - shown.y0;
-  down_->setRange(0, std::max(0, static_cast<int>(std::ceil(static_cast<double>(pane_->lanes().lanes.size()) - lanes))));
+  down_->setRange(0,
+                  std::max(0, static_cast<int>(std::ceil(static_cast<double>(pane_->lanes().lanes.size()) - lanes))));
   down_->setPageStep(std::max(1, static_cast<int>(lanes)));
   down_->setValue(static_cast<int>(shown.y0));
   moving_bars_ = false;
 }
 
-QString TimelineView::CopyText() const { return pane_->SelectionText(); }
+QString TimelineView::CopyText() const {
+  return pane_->SelectionText();
+}
 
-QString TimelineView::Csv() const { return pane_->Csv(); }
+QString TimelineView::Csv() const {
+  return pane_->Csv();
+}
 
 bool TimelineView::Paint(QPainter* painter, const QSize& size) {
   painter->save();
@@ -137,12 +149,26 @@ bool TimelineView::Paint(QPainter* painter, const QSize& size) {
   return pane_->timeline() != nullptr;
 }
 
-void TimelineView::Zoom(double factor) { pane_->ZoomTime(factor); }
-void TimelineView::ZoomRows(double factor) { pane_->ZoomLanes(factor); }
-void TimelineView::Pan(double right, double down) { pane_->PanBy(right, down); }
-void TimelineView::Fit() { pane_->Fit(); }
-void TimelineView::CentreOnSelection() { pane_->CentreOnSelection(); }
-void TimelineView::ZoomToSelection() { pane_->ZoomToSelection(); }
-bool TimelineView::Idle() const { return pane_->Idle(); }
+void TimelineView::Zoom(double factor) {
+  pane_->ZoomTime(factor);
+}
+void TimelineView::ZoomRows(double factor) {
+  pane_->ZoomLanes(factor);
+}
+void TimelineView::Pan(double right, double down) {
+  pane_->PanBy(right, down);
+}
+void TimelineView::Fit() {
+  pane_->Fit();
+}
+void TimelineView::CentreOnSelection() {
+  pane_->CentreOnSelection();
+}
+void TimelineView::ZoomToSelection() {
+  pane_->ZoomToSelection();
+}
+bool TimelineView::Idle() const {
+  return pane_->Idle();
+}
 
 }  // namespace lockstep::gui

@@ -1,6 +1,7 @@
-// What host and GPU of each rank did when, on one time axis: lanes of hosts, ranks, or each rank's calls and streams. Clock
-// uncertainty is drawn as a band around the time that is looked at; the selected collective's arrivals, or a send and its
-// receive, are joined by arrows. Place.timeline is what is shown: nanoseconds after the first recorded time, and lanes.
+// What host and GPU of each rank did when, on one time axis: lanes of hosts, ranks, or each rank's calls and streams.
+// Clock uncertainty is drawn as a band around the time that is looked at; the selected collective's arrivals, or a send
+// and its receive, are joined by arrows. Place.timeline is what is shown: nanoseconds after the first recorded time,
+// and lanes.
 #ifndef LOCKSTEP_GUI_VIEW_TIMELINE_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_TIMELINE_VIEW_H_
 
@@ -20,8 +21,8 @@ class TimelineView : public View {
  public:
   explicit TimelineView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
-  QString CopyText() const override;   // the selected range and operation
-  QString Csv() const override;        // the pieces in sight, at most 100,000
+  QString CopyText() const override;  // the selected range and operation
+  QString Csv() const override;       // the pieces in sight, at most 100,000
   bool Paint(QPainter* painter, const QSize& size) override;
   void Zoom(double factor) override;
   void ZoomRows(double factor) override;

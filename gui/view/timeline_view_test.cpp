@@ -28,7 +28,8 @@ void Wait(TimelineView* view) {
 }
 
 struct ShownTimeline {
-  explicit ShownTimeline(int ranks = 8, int steps = 20, int missing = 5, int64_t uncertainty_ns = 50'000) : view(&navigator) {
+  explicit ShownTimeline(int ranks = 8, int steps = 20, int missing = 5, int64_t uncertainty_ns = 50'000)
+      : view(&navigator) {
     const Bundle bundle = testing::TimedBundle(ranks, steps, missing);
     document = testing::OpenWith(bundle, testing::TimedFacts(bundle, uncertainty_ns));
     view.resize(1100, 600);
@@ -37,9 +38,13 @@ struct ShownTimeline {
     Wait(&view);
   }
   TimelinePane* pane() { return view.pane(); }
-  double X(int64_t ms_after) { return pane()->XOf(static_cast<double>(testing::kTimedZero + ms_after * kTimedMs - pane()->timeline()->origin_ns())); }
+  double X(int64_t ms_after) {
+    return pane()->XOf(
+        static_cast<double>(testing::kTimedZero + ms_after * kTimedMs - pane()->timeline()->origin_ns()));
+  }
   QPoint At(int lane, double ms) {
-    const double ns = static_cast<double>(testing::kTimedZero) + ms * kTimedMs - static_cast<double>(pane()->timeline()->origin_ns());
+    const double ns =
+        static_cast<double>(testing::kTimedZero) + ms * kTimedMs - static_cast<double>(pane()->timeline()->origin_ns());
     return QPointF(pane()->XOf(ns), pane()->LaneRect(lane).center().y()).toPoint();
   }
   QRgb Pixel(const QPoint& at) { return pane()->grab().toImage().pixel(at); }
@@ -86,7 +91,8 @@ TEST(TimelineViewTest, ZoomPanAndHistory) {
   ShownTimeline s;
   const Viewport all = s.pane()->ShownTimeline();
   const QPointF at = s.At(2, 60);
-  QWheelEvent wheel(at, s.pane()->mapToGlobal(at), {}, {0, 480}, Qt::NoButton, Qt::ControlModifier, Qt::NoScrollPhase, false);
+  QWheelEvent wheel(at, s.pane()->mapToGlobal(at), {}, {0, 480}, Qt::NoButton, Qt::ControlModifier, Qt::NoScrollPhase,
+                    false);
   const double before = s.pane()->TimeAt(at.x());
   QApplication::sendEvent(s.pane(), &wheel);
   EXPECT_NEAR(s.pane()->TimeAt(at.x()), before, 1000) << "what is under the cursor stays there";
@@ -114,7 +120,8 @@ TEST(TimelineViewTest, DraggingSelectsATimeRangeAndZGoesThere) {
   QTest::mouseRelease(s.pane(), Qt::LeftButton, {}, b);
   const Selection& selection = s.navigator.selection();
   EXPECT_NEAR(static_cast<double>(selection.time_end - selection.time_begin), 60.0 * kTimedMs, 2.0 * kTimedMs);
-  EXPECT_NEAR(static_cast<double>(selection.time_begin), static_cast<double>(testing::kTimedZero + 50 * kTimedMs), 2.0 * kTimedMs);
+  EXPECT_NEAR(static_cast<double>(selection.time_begin), static_cast<double>(testing::kTimedZero + 50 * kTimedMs),
+              2.0 * kTimedMs);
   EXPECT_TRUE(s.view.CopyText().contains("ms")) << s.view.CopyText().toStdString();
   QTest::keyClick(s.pane(), Qt::Key_Z);
   EXPECT_NEAR(s.pane()->ShownTimeline().x1 - s.pane()->ShownTimeline().x0, 60.0 * kTimedMs, 2.0 * kTimedMs);
@@ -196,7 +203,8 @@ TEST(TimelineViewTest, FlowsJoinTheCollectiveAndASendWithItsReceive) {
   Wait(&s.view);
   int link = 0;
   const QImage image = s.pane()->grab().toImage();
-  const QRect between(QPoint(static_cast<int>(s.X(30)), static_cast<int>(s.pane()->LaneRect(2).bottom()) - 1), QSize(200, 2));
+  const QRect between(QPoint(static_cast<int>(s.X(30)), static_cast<int>(s.pane()->LaneRect(2).bottom()) - 1),
+                      QSize(200, 2));
   for (int x = between.left(); x < between.right(); ++x) {
     const QColor color = image.pixelColor(x, between.center().y());
     link += std::abs(color.blue() - ThemeFor(s.view.palette()).link.blue()) < 60 && color.red() < 120;
@@ -237,7 +245,8 @@ TEST(TimelineViewTest, NothingAndNoTimes) {
   view.resize(500, 300);
   view.show();
   view.grab();
-  for (const Qt::Key key : {Qt::Key_W, Qt::Key_S, Qt::Key_F, Qt::Key_Z, Qt::Key_Down, Qt::Key_Return, Qt::Key_Period, Qt::Key_End}) {
+  for (const Qt::Key key :
+       {Qt::Key_W, Qt::Key_S, Qt::Key_F, Qt::Key_Z, Qt::Key_Down, Qt::Key_Return, Qt::Key_Period, Qt::Key_End}) {
     QTest::keyClick(view.pane(), key);
   }
   QTest::mouseClick(view.pane(), Qt::LeftButton, {}, QPoint(300, 100));

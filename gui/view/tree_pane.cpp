@@ -49,7 +49,8 @@ void TreePane::Impl::ShowSelection() {
   if (selection.ranks.empty() && selection.comm >= 0) index = model->FindComm(selection.comm);
   // What was clicked in the tree says the same, and stays: a member is a rank too.
   const QModelIndex current = tree->currentIndex();
-  const bool says = current.isValid() && tree->selectionModel()->isSelected(current) && model->SelectionOf(current.siblingAtColumn(0)) == selection;
+  const bool says = current.isValid() && tree->selectionModel()->isSelected(current) &&
+                    model->SelectionOf(current.siblingAtColumn(0)) == selection;
   if (index.isValid() && !says) {
     tree->selectionModel()->setCurrentIndex(index, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
     tree->scrollTo(index);
@@ -81,7 +82,8 @@ void TreePane::Impl::TakeSelection() {
   tree->viewport()->update();
 }
 
-TreePane::TreePane(Navigator* navigator, QWidget* parent) : View(navigator, "Tree", parent), impl_(std::make_unique<Impl>(this)) {
+TreePane::TreePane(Navigator* navigator, QWidget* parent)
+    : View(navigator, "Tree", parent), impl_(std::make_unique<Impl>(this)) {
   setAccessibleDescription("Hosts with their ranks and communicators with their members");
   Impl& p = *impl_;
   p.model = new IncidentTree(this);
@@ -91,7 +93,8 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent) : View(navigator, "Tre
   p.filter->setClearButtonEnabled(true);
   p.filter->setMaxLength(500);
   p.filter->setAccessibleName("Filter of the tree");
-  p.filter->setAccessibleDescription("A number is a rank, anything else part of a name; Down goes to the tree, Escape clears");
+  p.filter->setAccessibleDescription(
+      "A number is a rank, anything else part of a name; Down goes to the tree, Escape clears");
   p.filter->installEventFilter(this);
   p.tree = new QTreeView(this);
   p.tree->setObjectName("tree");
@@ -107,10 +110,15 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent) : View(navigator, "Tre
   p.tree->setExpandsOnDoubleClick(true);
   p.tree->header()->setStretchLastSection(true);
   p.tree->header()->setMinimumSectionSize(40);
-  p.tree->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);   // what does not fit is in the tooltip and in the details
+  p.tree->setHorizontalScrollBarPolicy(
+      Qt::ScrollBarAlwaysOff);  // what does not fit is in the tooltip and in the details
   p.tree->viewport()->installEventFilter(this);
   p.tree->setItemDelegate(new StateDelegate(
-      IncidentTree::kMark, [this](const QModelIndex& index) { return impl_->model->Touches(index.siblingAtColumn(0), this->navigator()->selection()); }, p.tree));
+      IncidentTree::kMark,
+      [this](const QModelIndex& index) {
+        return impl_->model->Touches(index.siblingAtColumn(0), this->navigator()->selection());
+      },
+      p.tree));
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(4);
@@ -134,7 +142,9 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent) : View(navigator, "Tre
   connect(navigator, &Navigator::PlaceChanged, this, [this] { impl_->Filter(); });
 }
 
-TreePane::~TreePane() { impl_->showing = true; }
+TreePane::~TreePane() {
+  impl_->showing = true;
+}
 
 void TreePane::SetDocument(DocumentPtr document) {
   impl_->document = document;
@@ -149,7 +159,9 @@ QString TreePane::CopyText() const {
   return out;
 }
 
-bool TreePane::Idle() const { return impl_->model->Idle(); }
+bool TreePane::Idle() const {
+  return impl_->model->Idle();
+}
 
 bool TreePane::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::Resize && watched == impl_->tree->viewport()) impl_->Share();

@@ -58,7 +58,8 @@ TEST(TreePaneTest, SelectsBothWays) {
   EXPECT_EQ(shown.navigator.selection().comm, 1);
   EXPECT_EQ(shown.navigator.selection().ranks.size(), 1);
   EXPECT_TRUE(shown.tree->currentIndex().parent().isValid());
-  EXPECT_EQ(shown.tree->currentIndex().parent().data().toString(), document->CommName(1)) << "the member that was clicked stays the line";
+  EXPECT_EQ(shown.tree->currentIndex().parent().data().toString(), document->CommName(1))
+      << "the member that was clicked stays the line";
   shown.pane.setPalette(testing::DarkPalette());
   testing::Grab(&shown.pane, "tree_dark");
 }

@@ -6,51 +6,67 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "analyzer/report/report.h"
 #include "analyzer/report/finding.h"
+#include "analyzer/report/report.h"
 #include "analyzer/viewdata/report.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
 
-constexpr int kMostEvidence = 64;   // of one finding
+constexpr int kMostEvidence = 64;  // of one finding
 constexpr int kMostSections = 64;
-constexpr int kMostLines = 24;      // of one row
+constexpr int kMostLines = 24;  // of one row
 constexpr int kMostUnknown = 24;
 
 struct Label {
   std::string_view label;
   const char* words;
-  bool right;   // what follows from the finding stands beside what shows it
+  bool right;  // what follows from the finding stands beside what shows it
 };
 
 // In the order in which they are read.
 constexpr std::array kLabels = {
-    Label{"cause", "cause", false},       Label{"state", "state", false},
-    Label{"who", "who", false},           Label{"common", "in common", false},
-    Label{"chain", "who waits", false},   Label{"evidence", "evidence", false},
-    Label{"moving", "moving", false},     Label{"python", "Python stack", false},
-    Label{"stack", "native stack", false}, Label{"hardware", "hardware", false},
-    Label{"memory", "memory", false},     Label{"costs", "costs", false},
-    Label{"likewise", "likewise", false}, Label{"do", "what to do", true},
-    Label{"sure", "how sure", true},      Label{"maybe", "or else", true},
-    Label{"NOT", "it is not", true},      Label{"blind", "not known", true},
-    Label{"DATA", "data", true},          Label{"clocks", "clocks", true},
-    Label{"problems", "problems", true},  Label{"last", "comes last", false},
-    Label{"rates", "rates", false},       Label{"start-up", "start-up", false},
-    Label{"job", "job", true},            Label{"files", "files", true},
+    Label{"cause", "cause", false},
+    Label{"state", "state", false},
+    Label{"who", "who", false},
+    Label{"common", "in common", false},
+    Label{"chain", "who waits", false},
+    Label{"evidence", "evidence", false},
+    Label{"moving", "moving", false},
+    Label{"python", "Python stack", false},
+    Label{"stack", "native stack", false},
+    Label{"hardware", "hardware", false},
+    Label{"memory", "memory", false},
+    Label{"costs", "costs", false},
+    Label{"likewise", "likewise", false},
+    Label{"do", "what to do", true},
+    Label{"sure", "how sure", true},
+    Label{"maybe", "or else", true},
+    Label{"NOT", "it is not", true},
+    Label{"blind", "not known", true},
+    Label{"DATA", "data", true},
+    Label{"clocks", "clocks", true},
+    Label{"problems", "problems", true},
+    Label{"last", "comes last", false},
+    Label{"rates", "rates", false},
+    Label{"start-up", "start-up", false},
+    Label{"job", "job", true},
+    Label{"files", "files", true},
 };
 
 size_t PlaceOf(std::string_view label) {
-  return static_cast<size_t>(std::find_if(kLabels.begin(), kLabels.end(), [&](const Label& known) { return known.label == label; }) -
-                             kLabels.begin());
+  return static_cast<size_t>(
+      std::find_if(kLabels.begin(), kLabels.end(), [&](const Label& known) { return known.label == label; }) -
+      kLabels.begin());
 }
 
-QString Link(const QString& href, const QString& html) { return QString("<a href=\"%1\">%2</a>").arg(href, html); }
+QString Link(const QString& href, const QString& html) {
+  return QString("<a href=\"%1\">%2</a>").arg(href, html);
+}
 
 struct Row {
-  size_t place = 0;   // into kLabels
+  size_t place = 0;  // into kLabels
   QString label;
   QStringList lines;  // markup
 };
@@ -62,7 +78,8 @@ void Cut(QStringList* lines) {
   lines->append(QString("and %1 more").arg(more));
 }
 
-// The finding's evidence, each line a link to the cells that show it. What the report tells in rows of their own is not told twice.
+// The finding's evidence, each line a link to the cells that show it. What the report tells in rows of their own is not
+// told twice.
 QStringList EvidenceLines(const Finding& finding, int f) {
   QStringList lines;
   int shown = 0, left = 0;
@@ -124,18 +141,22 @@ std::vector<Row> RowsOf(const Document& document, const ReportSection& section) 
 
 // What is not known stands in one place, whoever says it.
 void AddUnknown(const Document& document, std::vector<Row>* rows) {
-  const auto at = std::find_if(rows->begin(), rows->end(), [](const Row& row) { return row.place == PlaceOf("blind"); });
+  const auto at =
+      std::find_if(rows->begin(), rows->end(), [](const Row& row) { return row.place == PlaceOf("blind"); });
   Row fresh{PlaceOf("blind"), "not known", {}};
   Row& row = at == rows->end() ? fresh : *at;
   RankIntervals missing;
   for (const RankRuns& runs : document.facts().missing()) missing = missing.Union(RankIntervals::Of(runs));
-  QString no_data = missing.empty() ? QString() : QString("no data of %1 %2").arg(missing.size() == 1 ? "rank" : "ranks", missing.Text());
+  QString no_data = missing.empty()
+                        ? QString()
+                        : QString("no data of %1 %2").arg(missing.size() == 1 ? "rank" : "ranks", missing.Text());
   for (const std::string& text : document.facts().unknown()) {
     if (row.lines.size() >= kMostUnknown) break;
     const QString line = Html(text);
     if (!missing.empty() && line.startsWith("no data of ")) {
-      no_data = line;   // with how many are wanted
-    } else if (std::none_of(row.lines.begin(), row.lines.end(), [&](const QString& there) { return there.contains(line); })) {
+      no_data = line;  // with how many are wanted
+    } else if (std::none_of(row.lines.begin(), row.lines.end(),
+                            [&](const QString& there) { return there.contains(line); })) {
       // The report says some of them too, with more words before.
       row.lines.append(line);
     }
@@ -147,8 +168,9 @@ void AddUnknown(const Document& document, std::vector<Row>* rows) {
 QString Table(const std::vector<Row>& rows) {
   QString out = "<table cellspacing=\"0\" cellpadding=\"0\">";
   for (const Row& row : rows) {
-    out += QString("<tr><td class=\"label\" style=\"padding-right:10px; padding-bottom:4px; white-space:pre\">%1</td>"
-                   "<td style=\"padding-bottom:4px\">%2</td></tr>")
+    out += QString(
+               "<tr><td class=\"label\" style=\"padding-right:10px; padding-bottom:4px; white-space:pre\">%1</td>"
+               "<td style=\"padding-bottom:4px\">%2</td></tr>")
                .arg(row.label, row.lines.join("<br>"));
   }
   return out + "</table>";
@@ -158,9 +180,13 @@ QString Table(const std::vector<Row>& rows) {
 QString Laid(std::vector<Row> rows, bool columns, const QString& below) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.place < b.place; });
   if (!columns) return Table(rows) + below;
-  const auto middle = std::stable_partition(rows.begin(), rows.end(), [](const Row& row) { return row.place >= kLabels.size() || !kLabels[row.place].right; });
+  const auto middle = std::stable_partition(rows.begin(), rows.end(), [](const Row& row) {
+    return row.place >= kLabels.size() || !kLabels[row.place].right;
+  });
   if (middle == rows.begin() || middle == rows.end()) return Table(rows) + below;
-  return QString("<table width=\"100%\" cellspacing=\"0\" cellpadding=\"0\"><tr><td width=\"57%\" style=\"padding-right:18px\">%1</td><td width=\"43%\">%2</td></tr></table>")
+  return QString(
+             "<table width=\"100%\" cellspacing=\"0\" cellpadding=\"0\"><tr><td width=\"57%\" "
+             "style=\"padding-right:18px\">%1</td><td width=\"43%\">%2</td></tr></table>")
       .arg(Table({rows.begin(), middle}) + below, Table({middle, rows.end()}));
 }
 
@@ -171,7 +197,7 @@ std::vector<ReportSection> Sections(const Document& document) {
   if (facts.verdict().verdict() == VERDICT_UNSPECIFIED) return {};
   ViewFacts made;
   SetReport({}, facts.verdict(), &made);
-  made.mutable_report()->RemoveLast();   // it speaks of data that this is not made from
+  made.mutable_report()->RemoveLast();  // it speaks of data that this is not made from
   return {made.report().begin(), made.report().end()};
 }
 
@@ -190,7 +216,8 @@ QString VerdictWord(const Document& document) {
 
 QString VerdictHeadline(const Document& document) {
   const std::vector<ReportSection> sections = Sections(document);
-  if (sections.empty()) return QString("%1 ranks so far: nothing is decided before all are read").arg(document.rank_count());
+  if (sections.empty())
+    return QString("%1 ranks so far: nothing is decided before all are read").arg(document.rank_count());
   return Plain(sections.front().title(), 2000);
 }
 
@@ -219,7 +246,8 @@ QString VerdictPage(const Document& document, const std::set<int>& unfolded, boo
                       Link(QString("finding:%1").arg(section.finding()), Html(section.title(), 600)));
     if (open) below += Laid(RowsOf(document, section), false, {});
   }
-  if (others > kMostSections) below += QString("<p>and %1 more findings, in the JSON report</p>").arg(others - kMostSections);
+  if (others > kMostSections)
+    below += QString("<p>and %1 more findings, in the JSON report</p>").arg(others - kMostSections);
   return Laid(std::move(rows), columns, below);
 }
 
@@ -227,22 +255,27 @@ Selection VerdictLink(const Document& document, const QString& link) {
   const QStringList parts = link.split(':');
   const int f = Number(parts, 1), item = Number(parts, 2);
   if (parts[0] == "finding") return document.EvidenceLink(f, -1);
-  if (parts[0] == "evidence" && f >= 0 && f < document.verdict().findings_size() && item >= 0 && item < document.verdict().findings(f).evidence_size())
+  if (parts[0] == "evidence" && f >= 0 && f < document.verdict().findings_size() && item >= 0 &&
+      item < document.verdict().findings(f).evidence_size())
     return document.EvidenceLink(f, item);
   Selection selection;
   if (parts[0] == "missing") {
-    for (const RankRuns& runs : document.facts().missing()) selection.ranks = selection.ranks.Union(RankIntervals::Of(runs));
+    for (const RankRuns& runs : document.facts().missing())
+      selection.ranks = selection.ranks.Union(RankIntervals::Of(runs));
   }
-  if (parts[0] == "chain" && f >= 0 && f < document.verdict().findings_size() && item >= 0 && item < document.verdict().findings(f).chain_size()) {
+  if (parts[0] == "chain" && f >= 0 && f < document.verdict().findings_size() && item >= 0 &&
+      item < document.verdict().findings(f).chain_size()) {
     const ChainLink& chain = document.verdict().findings(f).chain(item);
     selection.ranks = RankIntervals::Of(std::vector<int32_t>(chain.ranks().begin(), chain.ranks().end()));
     for (int32_t c = 0; c < document.comm_count() && selection.comm < 0 && !chain.communicator().id().empty(); ++c) {
-      if (document.index().text(document.index().comms()[static_cast<size_t>(c)].id) == chain.communicator().id()) selection.comm = c;
+      if (document.index().text(document.index().comms()[static_cast<size_t>(c)].id) == chain.communicator().id())
+        selection.comm = c;
     }
     // "AllReduce #2841"
     const size_t hash = chain.operation().rfind('#');
     bool ok = false;
-    const qint64 sequence = hash == std::string::npos ? -1 : QString::fromStdString(chain.operation().substr(hash + 1)).toLongLong(&ok);
+    const qint64 sequence =
+        hash == std::string::npos ? -1 : QString::fromStdString(chain.operation().substr(hash + 1)).toLongLong(&ok);
     if (selection.comm >= 0 && ok && sequence >= 0) selection.seq_first = selection.seq_last = sequence;
   }
   return selection;

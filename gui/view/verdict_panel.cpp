@@ -23,7 +23,7 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kColumnsFrom = 70;   // average characters of width from which the text stands in two columns
+constexpr int kColumnsFrom = 70;  // average characters of width from which the text stands in two columns
 
 // The verdict's one word, as a sign. It speaks by its word; the colour only helps.
 class Badge : public QLabel {
@@ -41,10 +41,10 @@ class Badge : public QLabel {
   }
   void Colour() {
     const Theme& theme = ThemeFor(palette());
-    const ViewState like = kind_ == VERDICT_HEALTHY                            ? ViewState::kStarted
-                           : kind_ == VERDICT_LATE || kind_ == VERDICT_SLOW    ? ViewState::kWaiting
+    const ViewState like = kind_ == VERDICT_HEALTHY                                           ? ViewState::kStarted
+                           : kind_ == VERDICT_LATE || kind_ == VERDICT_SLOW                   ? ViewState::kWaiting
                            : kind_ == VERDICT_UNSPECIFIED || kind_ == VERDICT_INCOMPLETE_DATA ? ViewState::kNoData
-                                                                               : ViewState::kMissing;
+                                                                                              : ViewState::kMissing;
     fill_ = theme.Of(like).fill;
     ink_ = theme.Of(like).ink;
     update();
@@ -109,7 +109,8 @@ class Sentence : public QLabel {
     if (event->button() == Qt::LeftButton && rect().contains(event->pos())) follow_();
   }
   void keyPressEvent(QKeyEvent* event) override {
-    if (event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter || event->key() == Qt::Key_Space) return follow_();
+    if (event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter || event->key() == Qt::Key_Space)
+      return follow_();
     QLabel::keyPressEvent(event);
   }
   void focusInEvent(QFocusEvent* event) override { QLabel::focusInEvent(event), update(); }
@@ -147,8 +148,12 @@ struct VerdictPanel::Impl {
   bool columns = false;
   QWidget* window = nullptr;
 
-  bool Columns() const { return page->viewport()->width() >= kColumnsFrom * 2 * page->fontMetrics().averageCharWidth(); }
-  int HeadHeight() const { return head->heightForWidth(panel->width()) > 0 ? head->heightForWidth(panel->width()) : head->sizeHint().height(); }
+  bool Columns() const {
+    return page->viewport()->width() >= kColumnsFrom * 2 * page->fontMetrics().averageCharWidth();
+  }
+  int HeadHeight() const {
+    return head->heightForWidth(panel->width()) > 0 ? head->heightForWidth(panel->width()) : head->sizeHint().height();
+  }
   void Fill(bool keep);
   void Follow(const QString& link);
   void Fit();
@@ -187,7 +192,7 @@ void VerdictPanel::Impl::Fill(bool keep) {
 // At most a third of the window, and never more than there is to read.
 void VerdictPanel::Impl::Fit() {
   const int head_height = HeadHeight();
-  head->setMinimumHeight(head_height);   // the page gives way, not the sentence
+  head->setMinimumHeight(head_height);  // the page gives way, not the sentence
   const int third = std::max(panel->window()->height() / 3, head_height);
   const int content = page->isHidden() ? 0 : page->ContentHeight() + 6;
   panel->setMaximumHeight(panel->window() == panel ? QWIDGETSIZE_MAX : std::min(head_height + content, third));
@@ -205,7 +210,8 @@ void VerdictPanel::Impl::Follow(const QString& link) {
   if (!selection.empty()) panel->navigator()->Select(selection);
 }
 
-VerdictPanel::VerdictPanel(Navigator* navigator, QWidget* parent) : View(navigator, "Verdict", parent), impl_(std::make_unique<Impl>(this)) {
+VerdictPanel::VerdictPanel(Navigator* navigator, QWidget* parent)
+    : View(navigator, "Verdict", parent), impl_(std::make_unique<Impl>(this)) {
   setAccessibleDescription("What happened, who caused it, how sure that is, what shows it and what to do");
   Impl& p = *impl_;
   p.head = new QWidget(this);
@@ -265,9 +271,13 @@ void VerdictPanel::SetDocument(DocumentPtr document) {
   impl_->Fill(keep);
 }
 
-QString VerdictPanel::CopyText() const { return impl_->document == nullptr ? QString() : PlainLines(impl_->document->facts().report_text()); }
+QString VerdictPanel::CopyText() const {
+  return impl_->document == nullptr ? QString() : PlainLines(impl_->document->facts().report_text());
+}
 
-bool VerdictPanel::collapsed() const { return impl_->collapsed; }
+bool VerdictPanel::collapsed() const {
+  return impl_->collapsed;
+}
 
 void VerdictPanel::SetCollapsed(bool collapsed) {
   if (impl_->collapsed == collapsed) return;
@@ -277,12 +287,14 @@ void VerdictPanel::SetCollapsed(bool collapsed) {
 }
 
 QSize VerdictPanel::sizeHint() const {
-  return {800, impl_->head->sizeHint().height() + (impl_->page->isHidden() ? 0 : std::max(impl_->page->ContentHeight() + 6, 60))};
+  return {800, impl_->head->sizeHint().height() +
+                   (impl_->page->isHidden() ? 0 : std::max(impl_->page->ContentHeight() + 6, 60))};
 }
 
 // The sentence is never cut, however small the window; of what follows a line is seen.
 QSize VerdictPanel::minimumSizeHint() const {
-  return {200, std::min(impl_->HeadHeight() + (impl_->page->isHidden() ? 0 : fontMetrics().lineSpacing() * 3 / 2), maximumHeight())};
+  return {200, std::min(impl_->HeadHeight() + (impl_->page->isHidden() ? 0 : fontMetrics().lineSpacing() * 3 / 2),
+                        maximumHeight())};
 }
 
 void VerdictPanel::resizeEvent(QResizeEvent* event) {
@@ -293,7 +305,8 @@ void VerdictPanel::resizeEvent(QResizeEvent* event) {
 
 void VerdictPanel::changeEvent(QEvent* event) {
   View::changeEvent(event);
-  if (impl_->badge == nullptr || (event->type() != QEvent::PaletteChange && event->type() != QEvent::FontChange)) return;
+  if (impl_->badge == nullptr || (event->type() != QEvent::PaletteChange && event->type() != QEvent::FontChange))
+    return;
   QFont strong = font();
   strong.setWeight(QFont::DemiBold);
   impl_->headline->setFont(strong);

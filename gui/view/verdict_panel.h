@@ -8,8 +8,9 @@
 
 namespace lockstep::gui {
 
-// Says the same words as `lockstep analyze`. Its links (a finding, a line of evidence, a link of the chain) select the exact
-// cells; Tab and Enter reach them. Never higher than a third of its window, it scrolls; collapsed it is its one sentence.
+// Says the same words as `lockstep analyze`. Its links (a finding, a line of evidence, a link of the chain) select the
+// exact cells; Tab and Enter reach them. Never higher than a third of its window, it scrolls; collapsed it is its one
+// sentence.
 class VerdictPanel : public View {
   Q_OBJECT
 

@@ -43,7 +43,9 @@ struct Window {
 };
 
 // Words without the report's wrapping.
-QString Simple(const QString& text) { return text.simplified().replace(' ', ""); }
+QString Simple(const QString& text) {
+  return text.simplified().replace(' ', "");
+}
 
 TEST(VerdictPanelTest, SaysWhatTheReportSays) {
   Window window(1280, 800);
@@ -117,7 +119,8 @@ TEST(VerdictPanelTest, EveryLinkLeadsSomewhere) {
     for (const QString& link : page.Links()) {
       EXPECT_TRUE(link.startsWith("fold:") || !VerdictLink(*document, link).empty()) << link.toStdString();
     }
-    for (const char* wrong : {"", "evidence", "evidence:0:99", "evidence:-1:0", "finding:77", "chain:0:99", "chain::", "what:1:2"})
+    for (const char* wrong :
+         {"", "evidence", "evidence:0:99", "evidence:-1:0", "finding:77", "chain:0:99", "chain::", "what:1:2"})
       EXPECT_TRUE(VerdictLink(*document, wrong).empty()) << wrong;
   }
 }
@@ -180,7 +183,8 @@ TEST(VerdictPanelTest, HostileTextsAreOnlyText) {
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
   job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
   Bundle bundle = testing::OnHosts(job.Run());
-  const std::string nasty = "<a href=\"file:///etc/passwd\">x</a><img src=\"/etc/hostname\">\u202e\x1b[2J" + std::string(3000, 'W');
+  const std::string nasty =
+      "<a href=\"file:///etc/passwd\">x</a><img src=\"/etc/hostname\">\u202e\x1b[2J" + std::string(3000, 'W');
   for (Communicator& comm : bundle.comms) comm.name = nasty;
   for (Rank& rank : bundle.ranks) rank.host = nasty;
   bundle.job = nasty;

@@ -13,8 +13,9 @@
 
 namespace lockstep::gui {
 
-// A view shows one document and one navigator's place. It never talks to another view. Made and used on the window's thread;
-// heavy work goes to a LatestJob or a pool of the view's own (work_pool.h says why not Qt's) and comes back by a queued call that checks that the document is still the same.
+// A view shows one document and one navigator's place. It never talks to another view. Made and used on the window's
+// thread; heavy work goes to a LatestJob or a pool of the view's own (work_pool.h says why not Qt's) and comes back by
+// a queued call that checks that the document is still the same.
 class View : public QWidget {
   Q_OBJECT
 
@@ -35,9 +36,9 @@ class View : public QWidget {
   virtual bool Paint(QPainter* painter, const QSize& size) { return (void)painter, (void)size, false; }
   // Zoom where the view can: factor > 1 nearer, at the cursor or the middle.
   virtual void Zoom(double factor) { (void)factor; }
-  virtual void ZoomRows(double factor) { (void)factor; }      // the axis of ranks or lanes alone
-  virtual void Pan(double right, double down) { (void)right, (void)down; }   // by this share of what is shown
-  virtual void Fit() {}                     // all of it
+  virtual void ZoomRows(double factor) { (void)factor; }                    // the axis of ranks or lanes alone
+  virtual void Pan(double right, double down) { (void)right, (void)down; }  // by this share of what is shown
+  virtual void Fit() {}                                                     // all of it
   virtual void CentreOnSelection() {}
   virtual void ZoomToSelection() { CentreOnSelection(); }
   // Nothing of the view's is being computed: what is shown is what is selected. Tests wait for it.

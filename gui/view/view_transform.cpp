@@ -11,8 +11,9 @@ QString Grouped(int64_t number) {
 
 std::vector<Tick> Ticks(double first, double last, double pixels_per_unit, double least) {
   std::vector<Tick> ticks;
-  constexpr double kMost = 9e15;   // doubles count without gaps up to here
-  if (!(last >= first) || !(pixels_per_unit > 0) || !(least > 0) || std::abs(first) > kMost || std::abs(last) > kMost) return ticks;
+  constexpr double kMost = 9e15;  // doubles count without gaps up to here
+  if (!(last >= first) || !(pixels_per_unit > 0) || !(least > 0) || std::abs(first) > kMost || std::abs(last) > kMost)
+    return ticks;
   const double wanted = least / pixels_per_unit;
   int64_t step = 1, decade = 1;
   while (static_cast<double>(step) < wanted && decade < int64_t{1'000'000'000'000'000}) {

@@ -1,5 +1,5 @@
-// Where a cell of a picture stands on the screen, and back. Values without a widget: pixels are real numbers from the picture's
-// top left, cell i covers [i, i + 1).
+// Where a cell of a picture stands on the screen, and back. Values without a widget: pixels are real numbers from the
+// picture's top left, cell i covers [i, i + 1).
 #ifndef LOCKSTEP_GUI_VIEW_VIEW_TRANSFORM_H_
 #define LOCKSTEP_GUI_VIEW_VIEW_TRANSFORM_H_
 
@@ -21,16 +21,19 @@ class ViewAxis {
   ViewAxis() = default;
   // `widest`: pixels of a cell when everything is shown; a handful of cells does not fill a screen.
   ViewAxis(double cells, double pixels, double widest, double nearest)
-      : cells_(std::max(cells, 0.0)), pixels_(std::max(pixels, 0.0)), widest_(widest), nearest_(std::max(nearest, widest)) {
+      : cells_(std::max(cells, 0.0)),
+        pixels_(std::max(pixels, 0.0)),
+        widest_(widest),
+        nearest_(std::max(nearest, widest)) {
     Fit();
   }
 
   double cells() const { return cells_; }
   double pixels() const { return pixels_; }
-  double scale() const { return scale_; }                      // pixels a cell
-  double first() const { return first_; }                      // at pixel 0
+  double scale() const { return scale_; }  // pixels a cell
+  double first() const { return first_; }  // at pixel 0
   double last() const { return std::min(first_ + pixels_ / scale_, std::max(cells_, 1.0)); }
-  bool fits() const { return scale_ <= least(); }              // all of it is shown
+  bool fits() const { return scale_ <= least(); }  // all of it is shown
   double ToPixel(double cell) const { return (cell - first_) * scale_; }
   double ToCell(double pixel) const { return first_ + pixel / scale_; }
   // -1: no cell is there.

@@ -32,7 +32,8 @@ TEST(ViewTransformTest, ZoomKeepsThePointUnderTheCursor) {
     t.x.Zoom(0.3 + 3 * share(random), pixel);
     EXPECT_GE(t.x.first(), 0);
     EXPECT_LE(t.x.scale(), ViewTransform::kNearest);
-    EXPECT_GE(t.x.ToPixel(t.x.cells()), std::min(1400.0, t.x.cells() * ViewTransform::kWidest) - 1e-6) << "no gap behind the end";
+    EXPECT_GE(t.x.ToPixel(t.x.cells()), std::min(1400.0, t.x.cells() * ViewTransform::kWidest) - 1e-6)
+        << "no gap behind the end";
     const bool at_an_end = t.x.first() == 0 || t.x.ToPixel(t.x.cells()) <= 1400 + 1e-6;
     if (!at_an_end) {
       EXPECT_NEAR(t.x.ToPixel(cell), pixel, 1e-6);

@@ -27,33 +27,50 @@ constexpr int kTitleLines = 3;
 
 const char* KindText(WaitClass::Kind kind) {
   switch (kind) {
-    case WaitClass::CAUSE: return "CAUSE";
-    case WaitClass::IN_CYCLE: return "IN A CIRCLE";
-    case WaitClass::VICTIM: return "waits";
-    case WaitClass::NO_DATA: return "no data";
-    default: return "goes on";
+    case WaitClass::CAUSE:
+      return "CAUSE";
+    case WaitClass::IN_CYCLE:
+      return "IN A CIRCLE";
+    case WaitClass::VICTIM:
+      return "waits";
+    case WaitClass::NO_DATA:
+      return "no data";
+    default:
+      return "goes on";
   }
 }
 
 QColor KindColor(WaitClass::Kind kind, const Theme& theme) {
   switch (kind) {
-    case WaitClass::CAUSE: return theme.cause;
-    case WaitClass::IN_CYCLE: return theme.alarm;
-    case WaitClass::VICTIM: return theme.victim;
-    case WaitClass::NO_DATA: return theme.Of(ViewState::kNoData).fill;
-    default: return theme.Of(ViewState::kCompleted).fill;
+    case WaitClass::CAUSE:
+      return theme.cause;
+    case WaitClass::IN_CYCLE:
+      return theme.alarm;
+    case WaitClass::VICTIM:
+      return theme.victim;
+    case WaitClass::NO_DATA:
+      return theme.Of(ViewState::kNoData).fill;
+    default:
+      return theme.Of(ViewState::kCompleted).fill;
   }
 }
 
 const char* HostText(RankFacts::Host state) {
   switch (state) {
-    case RankFacts::ELSEWHERE: return "elsewhere";
-    case RankFacts::IN_CALL: return "in the call";
-    case RankFacts::IN_WAIT: return "waiting for the GPU";
-    case RankFacts::STOPPED: return "stopped";
-    case RankFacts::DEAD: return "dead";
-    case RankFacts::NO_DATA: return "no data";
-    default: return "not known";
+    case RankFacts::ELSEWHERE:
+      return "elsewhere";
+    case RankFacts::IN_CALL:
+      return "in the call";
+    case RankFacts::IN_WAIT:
+      return "waiting for the GPU";
+    case RankFacts::STOPPED:
+      return "stopped";
+    case RankFacts::DEAD:
+      return "dead";
+    case RankFacts::NO_DATA:
+      return "no data";
+    default:
+      return "not known";
   }
 }
 
@@ -105,7 +122,8 @@ void WaitGraphView::SetDocument(DocumentPtr document) {
 void WaitGraphView::Rebuild() {
   graph_ = {};
   hosts_.clear();
-  if (document_ != nullptr) graph_ = BuildWaitGraph(document_->facts(), [this](int32_t comm) { return document_->CommName(comm); });
+  if (document_ != nullptr)
+    graph_ = BuildWaitGraph(document_->facts(), [this](int32_t comm) { return document_->CommName(comm); });
   for (const WaitNode& node : graph_.nodes) {
     std::array<int, 7> counts = {};
     for (const int32_t rank : node.ranks.Ranks(static_cast<size_t>(document_->rank_count()) + 1)) {
@@ -157,14 +175,16 @@ void WaitGraphView::Relayout() {
     }
     for (const QString& line : rest) width = std::max(width, small.horizontalAdvance(line));
     lines_.push_back(QStringList{QString::number(titles)} + lines + rest);
-    sizes.emplace_back(std::ceil(width + kBar + kPad * 2), std::ceil(kPad * 2 + small.height() * static_cast<double>(rest.size() + 1) +
-                                                                     title.height() * static_cast<double>(titles)));
+    sizes.emplace_back(std::ceil(width + kBar + kPad * 2),
+                       std::ceil(kPad * 2 + small.height() * static_cast<double>(rest.size() + 1) +
+                                 title.height() * static_cast<double>(titles)));
   }
   double label = 40;
   for (const WaitArrow& arrow : graph_.arrows) {
     for (const QString& part : arrow.why.split(", ")) label = std::max(label, small.horizontalAdvance(part));
   }
-  layout_ = LayOutWaitGraph(graph_, sizes, std::clamp(label + 56, 80.0, small.averageCharWidth() * 34), small.height() * 1.6);
+  layout_ =
+      LayOutWaitGraph(graph_, sizes, std::clamp(label + 56, 80.0, small.averageCharWidth() * 34), small.height() * 1.6);
   if (fitted_) Fit();
   update();
 }
@@ -189,7 +209,8 @@ QRectF WaitGraphView::SceneRect() const {
   for (size_t a = 0; a < layout_.paths.size(); ++a) {
     if (!layout_.paths[a].bow) continue;
     double label = 0;
-    for (const QString& part : graph_.arrows[a].why.split(", ")) label = std::max(label, metrics.horizontalAdvance(part));
+    for (const QString& part : graph_.arrows[a].why.split(", "))
+      label = std::max(label, metrics.horizontalAdvance(part));
     label = std::min(label, metrics.averageCharWidth() * 26) / 2 + 6;
     const double x = layout_.paths[a].points[1].x();
     bow = std::max({bow, label - x, x + label - layout_.size.width()});
@@ -206,7 +227,8 @@ void WaitGraphView::Fit() {
   fitted_ = true;
   const QRectF scene = SceneRect();
   if (scene.isEmpty() || width() < 1 || height() < 1) return;
-  scale_ = std::clamp(std::min((width() - kMargin * 2) / scene.width(), (height() - kMargin * 2) / scene.height()), kFarthest, 1.25);
+  scale_ = std::clamp(std::min((width() - kMargin * 2) / scene.width(), (height() - kMargin * 2) / scene.height()),
+                      kFarthest, 1.25);
   offset_ = QPointF(width() / 2.0, height() / 2.0) - scene.center() * scale_;
   update();
 }
@@ -234,10 +256,14 @@ void WaitGraphView::Show(const QRectF& scene) {
   const QRectF shown(scene.topLeft() * scale_ + offset_, scene.size() * scale_);
   const QRectF inside = QRectF(rect()).adjusted(kMargin, kMargin, -kMargin, -kMargin);
   QPointF move;
-  if (shown.left() < inside.left()) move.setX(inside.left() - shown.left());
-  else if (shown.right() > inside.right()) move.setX(std::max(inside.right() - shown.right(), inside.left() - shown.left()));
-  if (shown.top() < inside.top()) move.setY(inside.top() - shown.top());
-  else if (shown.bottom() > inside.bottom()) move.setY(std::max(inside.bottom() - shown.bottom(), inside.top() - shown.top()));
+  if (shown.left() < inside.left())
+    move.setX(inside.left() - shown.left());
+  else if (shown.right() > inside.right())
+    move.setX(std::max(inside.right() - shown.right(), inside.left() - shown.left()));
+  if (shown.top() < inside.top())
+    move.setY(inside.top() - shown.top());
+  else if (shown.bottom() > inside.bottom())
+    move.setY(std::max(inside.bottom() - shown.bottom(), inside.top() - shown.top()));
   if (move.isNull()) return;
   offset_ += move;
   fitted_ = false;
@@ -260,7 +286,8 @@ void WaitGraphView::ZoomToSelection() {
     if (marked_[i]) all |= layout_.rect[i];
   }
   if (all.isEmpty()) return;
-  scale_ = std::clamp(std::min((width() - kMargin * 2) / all.width(), (height() - kMargin * 2) / all.height()), kFarthest, 1.5);
+  scale_ = std::clamp(std::min((width() - kMargin * 2) / all.width(), (height() - kMargin * 2) / all.height()),
+                      kFarthest, 1.5);
   CentreOnSelection();
 }
 
@@ -272,11 +299,13 @@ QString WaitGraphView::NodeText(int node) const {
   if (!hosts_[static_cast<size_t>(node)].isEmpty()) lines << hosts_[static_cast<size_t>(node)];
   QStringList waits, waiters;
   for (const WaitArrow& arrow : graph_.arrows) {
-    if (arrow.from == node) waits << graph_.nodes[static_cast<size_t>(arrow.to)].title + (arrow.why.isEmpty() ? "" : " (" + arrow.why + ")");
+    if (arrow.from == node)
+      waits << graph_.nodes[static_cast<size_t>(arrow.to)].title + (arrow.why.isEmpty() ? "" : " (" + arrow.why + ")");
     if (arrow.to == node) waiters << graph_.nodes[static_cast<size_t>(arrow.from)].title;
   }
   auto several = [](const QStringList& texts) {
-    return texts.size() <= 2 ? texts.join("; ") : QString("%1; %2; and %3 more").arg(texts[0], texts[1]).arg(texts.size() - 2);
+    return texts.size() <= 2 ? texts.join("; ")
+                             : QString("%1; %2; and %3 more").arg(texts[0], texts[1]).arg(texts.size() - 2);
   };
   if (!waits.isEmpty()) lines << "waits for " + several(waits);
   if (!waiters.isEmpty()) lines << "waited for by " + several(waiters);
@@ -289,19 +318,23 @@ QString WaitGraphView::Csv() const {
   QString out = "node,what,ranks,state,waits for,why,in a circle\n";
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     const WaitNode& node = graph_.nodes[i];
-    const QString own = CsvCell(node.title) + ',' + kKinds[std::clamp(static_cast<int>(node.kind), 0, 4)] + ',' + CsvCell(node.ranks.Text()) + ',' + CsvCell(node.state);
+    const QString own = CsvCell(node.title) + ',' + kKinds[std::clamp(static_cast<int>(node.kind), 0, 4)] + ',' +
+                        CsvCell(node.ranks.Text()) + ',' + CsvCell(node.state);
     bool any = false;
     for (const WaitArrow& arrow : graph_.arrows) {
       if (arrow.from != static_cast<int>(i)) continue;
       any = true;
-      out += own + ',' + CsvCell(graph_.nodes[static_cast<size_t>(arrow.to)].title) + ',' + CsvCell(arrow.why) + (arrow.in_cycle ? ",yes\n" : ",no\n");
+      out += own + ',' + CsvCell(graph_.nodes[static_cast<size_t>(arrow.to)].title) + ',' + CsvCell(arrow.why) +
+             (arrow.in_cycle ? ",yes\n" : ",no\n");
     }
     if (!any) out += own + ",,,\n";
   }
   return out;
 }
 
-QString WaitGraphView::CopyText() const { return graph_.nodes.empty() ? QString() : WaitGraphText(graph_); }
+QString WaitGraphView::CopyText() const {
+  return graph_.nodes.empty() ? QString() : WaitGraphText(graph_);
+}
 
 int WaitGraphView::NodeAt(const QPointF& at) const {
   const QPointF scene = (at - offset_) / scale_;
@@ -342,7 +375,8 @@ void WaitGraphView::Step(int key) {
     int first = 0;
     for (int i = 1; i < n; ++i) {
       auto before = [&](int a, int b) {
-        const bool ca = graph_.nodes[static_cast<size_t>(a)].kind == WaitClass::CAUSE, cb = graph_.nodes[static_cast<size_t>(b)].kind == WaitClass::CAUSE;
+        const bool ca = graph_.nodes[static_cast<size_t>(a)].kind == WaitClass::CAUSE,
+                   cb = graph_.nodes[static_cast<size_t>(b)].kind == WaitClass::CAUSE;
         return ca != cb ? ca : layout_.rect[static_cast<size_t>(a)].top() < layout_.rect[static_cast<size_t>(b)].top();
       };
       if (before(i, first)) first = i;
@@ -361,7 +395,9 @@ void WaitGraphView::Step(int key) {
   };
   if (key == Qt::Key_Left || key == Qt::Key_Right) {
     for (const WaitArrow& arrow : graph_.arrows) {
-      const int other = key == Qt::Key_Left && arrow.from == focus_ ? arrow.to : key == Qt::Key_Right && arrow.to == focus_ ? arrow.from : -1;
+      const int other = key == Qt::Key_Left && arrow.from == focus_  ? arrow.to
+                        : key == Qt::Key_Right && arrow.to == focus_ ? arrow.from
+                                                                     : -1;
       if (other >= 0) consider(other, std::abs(layout_.rect[static_cast<size_t>(other)].center().y() - here.y()));
     }
   } else {
@@ -369,8 +405,13 @@ void WaitGraphView::Step(int key) {
       const QPointF there = layout_.rect[static_cast<size_t>(i)].center();
       const double down = key == Qt::Key_Down ? there.y() - here.y() : here.y() - there.y();
       const bool row = layout_.layer[static_cast<size_t>(i)] < 0;
-      if (row && layout_.layer[static_cast<size_t>(focus_)] < 0 && i != focus_ && (key == Qt::Key_Down) == (i > focus_)) consider(i, std::abs(i - focus_));
-      if (down > 0.5) consider(i, down + std::abs(there.x() - here.x()) * (layout_.layer[static_cast<size_t>(i)] == layout_.layer[static_cast<size_t>(focus_)] ? 0 : 4));
+      if (row && layout_.layer[static_cast<size_t>(focus_)] < 0 && i != focus_ && (key == Qt::Key_Down) == (i > focus_))
+        consider(i, std::abs(i - focus_));
+      if (down > 0.5)
+        consider(
+            i,
+            down + std::abs(there.x() - here.x()) *
+                       (layout_.layer[static_cast<size_t>(i)] == layout_.layer[static_cast<size_t>(focus_)] ? 0 : 4));
     }
   }
   if (best >= 0) FocusNode(best);
@@ -432,32 +473,46 @@ void WaitGraphView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Left:
     case Qt::Key_Right:
     case Qt::Key_Up:
-    case Qt::Key_Down: Step(event->key()); break;
+    case Qt::Key_Down:
+      Step(event->key());
+      break;
     case Qt::Key_Home:
       focus_ = -1;
       Step(Qt::Key_Home);
       break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
-    case Qt::Key_Space: SelectNode(focus_); break;
+    case Qt::Key_Space:
+      SelectNode(focus_);
+      break;
     case Qt::Key_W:
     case Qt::Key_Plus:
-    case Qt::Key_Equal: ZoomAt(focus_ >= 0 ? NodeRect(focus_).center() : QPointF(rect().center()), 1.25); break;
+    case Qt::Key_Equal:
+      ZoomAt(focus_ >= 0 ? NodeRect(focus_).center() : QPointF(rect().center()), 1.25);
+      break;
     case Qt::Key_S:
-    case Qt::Key_Minus: ZoomAt(focus_ >= 0 ? NodeRect(focus_).center() : QPointF(rect().center()), 0.8); break;
+    case Qt::Key_Minus:
+      ZoomAt(focus_ >= 0 ? NodeRect(focus_).center() : QPointF(rect().center()), 0.8);
+      break;
     case Qt::Key_A:
     case Qt::Key_D:
       Pan(event->key() == Qt::Key_A ? -0.1 : 0.1, 0);
       break;
-    case Qt::Key_F: Fit(); break;
-    case Qt::Key_Z: ZoomToSelection(); break;
-    default: View::keyPressEvent(event);
+    case Qt::Key_F:
+      Fit();
+      break;
+    case Qt::Key_Z:
+      ZoomToSelection();
+      break;
+    default:
+      View::keyPressEvent(event);
   }
 }
 
 void WaitGraphView::focusInEvent(QFocusEvent* event) {
   View::focusInEvent(event);
-  if (focus_ < 0 && (event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason)) Step(Qt::Key_Home);
+  if (focus_ < 0 && (event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason))
+    Step(Qt::Key_Home);
   update();
 }
 
@@ -534,7 +589,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   const bool of_focus = focus_ >= 0 && hasFocus() && (arrow.from == focus_ || arrow.to == focus_);
   const QColor color = arrow.in_cycle ? theme.alarm : of_focus ? theme.link : theme.faint_text;
   QPainterPath path(points.front());
-  QPointF before;   // the arrow comes to its end from here
+  QPointF before;  // the arrow comes to its end from here
   if (layout_.paths[index].bow) {
     const QPointF control(points[1].x() * 2 - (points[0].x() + points[2].x()) / 2, points[1].y());
     path.quadTo(control, points[2]);
@@ -556,14 +611,16 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   const double head = arrow.in_cycle ? 12 : 9;
   painter->setPen(Qt::NoPen);
   painter->setBrush(color);
-  painter->drawPolygon(QPolygonF({tip, tip + unit * head + side * head * 0.45, tip + unit * head - side * head * 0.45}));
+  painter->drawPolygon(
+      QPolygonF({tip, tip + unit * head + side * head * 0.45, tip + unit * head - side * head * 0.45}));
 
   if (arrow.why.isEmpty()) return;
   const QFontMetricsF metrics(SmallFont());
   const bool bow = layout_.paths[index].bow;
   const double room = bow ? metrics.averageCharWidth() * 26 : std::abs(points[0].x() - points[1].x()) - 34;
   QStringList lines;
-  for (const QString& part : arrow.why.split(", ")) lines << metrics.elidedText(part, Qt::ElideRight, std::max(room, 40.0));
+  for (const QString& part : arrow.why.split(", "))
+    lines << metrics.elidedText(part, Qt::ElideRight, std::max(room, 40.0));
   double width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
   const double height = metrics.height() * static_cast<double>(lines.size());
@@ -603,7 +660,8 @@ bool WaitGraphView::Paint(QPainter* painter, const QSize& size) {
   const QRectF scene = SceneRect();
   if (!scene.isEmpty()) {
     painter->setRenderHint(QPainter::Antialiasing);
-    const double scale = std::min((size.width() - kMargin * 2) / scene.width(), (size.height() - kMargin * 2) / scene.height());
+    const double scale =
+        std::min((size.width() - kMargin * 2) / scene.width(), (size.height() - kMargin * 2) / scene.height());
     if (scale > 0) {
       painter->translate(QPointF(size.width() / 2.0, size.height() / 2.0) - scene.center() * scale);
       painter->scale(scale, scale);
@@ -639,7 +697,9 @@ void WaitGraphView::paintEvent(QPaintEvent*) {
   if (graph_.level == WaitGraph::Level::kCommunicators) {
     note = QString("%L1 different waits, drawn by communicator. ").arg(document_->facts().classes_size()) + note;
   } else if (graph_.level == WaitGraph::Level::kDistances) {
-    note = QString("%L1 different waits, drawn by their distance from the causes. ").arg(document_->facts().classes_size()) + note;
+    note = QString("%L1 different waits, drawn by their distance from the causes. ")
+               .arg(document_->facts().classes_size()) +
+           note;
   }
   painter.setFont(SmallFont());
   painter.setPen(theme.faint_text);

@@ -1,5 +1,6 @@
-// Who waits for whom: ranks in equal wait states as nodes, causes left, the most distant victims right, circles in the alarm
-// style. Click or Enter selects a node's ranks and operation; left and right follow the arrows; what others select is marked.
+// Who waits for whom: ranks in equal wait states as nodes, causes left, the most distant victims right, circles in the
+// alarm style. Click or Enter selects a node's ranks and operation; left and right follow the arrows; what others
+// select is marked.
 #ifndef LOCKSTEP_GUI_VIEW_WAIT_GRAPH_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_WAIT_GRAPH_VIEW_H_
 
@@ -20,8 +21,8 @@ class WaitGraphView : public View {
  public:
   explicit WaitGraphView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
-  QString CopyText() const override;   // the chain, causes first
-  QString Csv() const override;        // a line an arrow; nodes that wait for nobody have one too
+  QString CopyText() const override;  // the chain, causes first
+  QString Csv() const override;       // a line an arrow; nodes that wait for nobody have one too
   bool Paint(QPainter* painter, const QSize& size) override;
   void Zoom(double factor) override;
   void Pan(double right, double down) override;
@@ -30,10 +31,10 @@ class WaitGraphView : public View {
   void ZoomToSelection() override;
 
   const WaitGraph& graph() const { return graph_; }
-  int focused() const { return focus_; }        // -1: none
-  QRectF NodeRect(int node) const;              // on the widget
-  QString NodeText(int node) const;             // at most six lines
-  bool Marked(int node) const { return marked_[static_cast<size_t>(node)]; }   // shares ranks with what is selected
+  int focused() const { return focus_; }                                      // -1: none
+  QRectF NodeRect(int node) const;                                            // on the widget
+  QString NodeText(int node) const;                                           // at most six lines
+  bool Marked(int node) const { return marked_[static_cast<size_t>(node)]; }  // shares ranks with what is selected
 
  protected:
   void paintEvent(QPaintEvent* event) override;
@@ -60,19 +61,19 @@ class WaitGraphView : public View {
   void FocusNode(int node);
   void Step(int key);
   void ZoomAt(const QPointF& at, double factor);
-  void Show(const QRectF& scene);                // scrolls so that it can be seen
+  void Show(const QRectF& scene);  // scrolls so that it can be seen
   QRectF SceneRect() const;
   QFont SmallFont() const;
 
   DocumentPtr document_;
   WaitGraph graph_;
   WaitLayout layout_;
-  std::vector<QStringList> lines_;               // of each node: title first
-  std::vector<QString> hosts_;                   // what the hosts of its ranks do
+  std::vector<QStringList> lines_;  // of each node: title first
+  std::vector<QString> hosts_;      // what the hosts of its ranks do
   std::vector<bool> marked_;
   double scale_ = 1;
-  QPointF offset_;                               // widget = scene * scale + offset
-  bool fitted_ = true;                           // follows the window's size until the user zooms
+  QPointF offset_;      // widget = scene * scale + offset
+  bool fitted_ = true;  // follows the window's size until the user zooms
   int focus_ = -1;
   QPointF press_, drag_offset_;
   bool panning_ = false, moved_ = false;

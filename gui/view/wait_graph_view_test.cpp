@@ -12,7 +12,8 @@
 namespace lockstep::gui {
 namespace {
 
-void AddClass(ViewFacts* facts, WaitClass::Kind kind, int first, int last, int comm, int64_t seq, const char* label, const char* state) {
+void AddClass(ViewFacts* facts, WaitClass::Kind kind, int first, int last, int comm, int64_t seq, const char* label,
+              const char* state) {
   WaitClass* c = facts->add_classes();
   c->set_kind(kind);
   c->mutable_ranks()->add_bounds(first);
@@ -109,7 +110,8 @@ TEST(WaitGraphViewTest, ZoomKeepsThePlaceUnderTheCursorAndFitShowsAll) {
   view.SetDocument(Made(Chain()));
   view.show();
   const QPointF at = view.NodeRect(0).center();
-  QWheelEvent wheel(at, view.mapToGlobal(at), {}, {0, 240}, Qt::NoButton, Qt::ControlModifier, Qt::NoScrollPhase, false);
+  QWheelEvent wheel(at, view.mapToGlobal(at), {}, {0, 240}, Qt::NoButton, Qt::ControlModifier, Qt::NoScrollPhase,
+                    false);
   const double before = view.NodeRect(0).width();
   QApplication::sendEvent(&view, &wheel);
   EXPECT_NEAR(view.NodeRect(0).width(), before * 1.5625, 0.5);
@@ -185,7 +187,8 @@ TEST(WaitGraphViewTest, ARealHang) {
     EXPECT_LT(view.NodeRect(arrow.to).right(), view.NodeRect(arrow.from).left()) << "who is waited for stands left";
   }
   const QStringList lines = view.Csv().split('\n', Qt::SkipEmptyParts);
-  EXPECT_GT(static_cast<size_t>(lines.size()), view.graph().arrows.size() + 1) << "a line an arrow, one for the cause, the heading";
+  EXPECT_GT(static_cast<size_t>(lines.size()), view.graph().arrows.size() + 1)
+      << "a line an arrow, one for the cause, the heading";
   EXPECT_EQ(lines.filter(",cause,").size(), 1);
   EXPECT_TRUE(lines.filter(",cause,").first().endsWith(",,,")) << "who causes it waits for nobody";
   QTest::keyClick(&view, Qt::Key_Home);

@@ -17,13 +17,14 @@
 namespace lockstep::gui {
 namespace {
 
-// QPainter waits for parts of what it fills that it gave to Qt's global pool: work of ours there would hold up the window.
+// QPainter waits for parts of what it fills that it gave to Qt's global pool: work of ours there would hold up the
+// window.
 TEST(WorkPoolTest, PaintingDoesNotWaitForTheWorkers) {
   std::mutex mutex;
   std::condition_variable changed;
   bool painted = false;
   int running = 0, gave_up = 0;
-  const int count = std::max(QThread::idealThreadCount(), 1) + 1;   // one more than run at once
+  const int count = std::max(QThread::idealThreadCount(), 1) + 1;  // one more than run at once
   QObject context;
   std::vector<std::unique_ptr<LatestJob>> jobs;
   for (int i = 0; i < count; ++i) {

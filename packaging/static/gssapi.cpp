@@ -1,5 +1,5 @@
-// For static programs: libzmq can use GSSAPI, of which there is no static library, and Lockstep never asks it to (CURVE alone). These
-// answer every call with "failure", RFC 2744's GSS_S_FAILURE.
+// For static programs: libzmq can use GSSAPI, of which there is no static library, and Lockstep never asks it to (CURVE
+// alone). These answer every call with "failure", RFC 2744's GSS_S_FAILURE.
 namespace {
 
 constexpr unsigned kFailure = 13u << 16;
@@ -11,10 +11,10 @@ extern "C" {
 const void* GSS_C_NT_HOSTBASED_SERVICE = nullptr;
 const void* GSS_C_NT_USER_NAME = nullptr;
 
-#define LOCKSTEP_NO_GSS(name) \
+#define LOCKSTEP_NO_GSS(name)           \
   unsigned name(unsigned* minor, ...) { \
-    if (minor != nullptr) *minor = 0; \
-    return kFailure; \
+    if (minor != nullptr) *minor = 0;   \
+    return kFailure;                    \
   }
 LOCKSTEP_NO_GSS(gss_accept_sec_context)
 LOCKSTEP_NO_GSS(gss_acquire_cred)

@@ -1,10 +1,10 @@
-// The static `lockstep`: every verb but the viewer in one program that needs no other file. Each verb's main() is that of its own program, renamed
-// (cmake/LockstepStatic.cmake).
+// The static `lockstep`: every verb but the viewer in one program that needs no other file. Each verb's main() is that
+// of its own program, renamed (cmake/LockstepStatic.cmake).
 #include <netdb.h>
 #include <nss.h>
 
-#include "collector/tools/front.h"
 #include "collector/common/own_programs.h"
+#include "collector/tools/front.h"
 
 extern "C" {
 int lockstep_agent_main(int, char**);
@@ -27,7 +27,8 @@ int __nss_configure_lookup(const char* database, const char* services);
 int main(int argc, char** argv) {
   // Other sources of names are shared libraries of whatever glibc the host has; these two are inside this program.
   __nss_configure_lookup("hosts", "files dns");
-  for (const char* database : {"passwd", "group", "services", "protocols", "networks"}) __nss_configure_lookup(database, "files");
+  for (const char* database : {"passwd", "group", "services", "protocols", "networks"})
+    __nss_configure_lookup(database, "files");
   lockstep::HoldsEveryVerb();
   return lockstep::Front(argc, argv,
                          {{"agent", lockstep_agent_main},

@@ -43,7 +43,8 @@ struct ConfigFacts {
   char name[64] = "";
 };
 
-// By NCCL's own rule: the size first, then no more than that. Nothing the caller named is touched where it is not mapped.
+// By NCCL's own rule: the size first, then no more than that. Nothing the caller named is touched where it is not
+// mapped.
 inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
   ConfigFacts facts;
   size_t size = 0;

@@ -13,11 +13,11 @@ inline constexpr uint64_t kEventColl = 2;
 inline constexpr uint64_t kEventP2p = 4;
 inline constexpr uint64_t kEventProxyOp = 8;
 inline constexpr uint64_t kEventProxyStep = 0x10;
-inline constexpr uint64_t kEventKernelCh = 0x40;     // version 3
-inline constexpr uint64_t kEventGroupApi = 0x100;    // version 5
+inline constexpr uint64_t kEventKernelCh = 0x40;   // version 3
+inline constexpr uint64_t kEventGroupApi = 0x100;  // version 5
 inline constexpr uint64_t kEventCollApi = 0x200;
 inline constexpr uint64_t kEventP2pApi = 0x400;
-inline constexpr uint64_t kEventCeColl = 0x1000;     // version 6
+inline constexpr uint64_t kEventCeColl = 0x1000;  // version 6
 
 // States.
 inline constexpr int kStateSendGpuWait = 8;
@@ -233,7 +233,8 @@ struct TableOfV1To3 {
 };
 struct TableV4 {
   const char* name;
-  int (*init)(void** context, int* mask, const char* comm_name, uint64_t comm_hash, int nodes, int ranks, int rank, Logger log);
+  int (*init)(void** context, int* mask, const char* comm_name, uint64_t comm_hash, int nodes, int ranks, int rank,
+              Logger log);
   int (*start_event)(void* context, void** handle, const DescriptorV4* descriptor);
   int (*stop_event)(void* handle);
   int (*record_event_state)(void* handle, int state, const StateArguments* arguments);
@@ -241,7 +242,8 @@ struct TableV4 {
 };
 struct TableV5 {
   const char* name;
-  int (*init)(void** context, uint64_t comm_id, int* mask, const char* comm_name, int nodes, int ranks, int rank, Logger log);
+  int (*init)(void** context, uint64_t comm_id, int* mask, const char* comm_name, int nodes, int ranks, int rank,
+              Logger log);
   int (*start_event)(void* context, void** handle, const DescriptorV5* descriptor);
   int (*stop_event)(void* handle);
   int (*record_event_state)(void* handle, int state, const StateArguments* arguments);

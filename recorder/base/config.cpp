@@ -141,7 +141,8 @@ bool ReadConfig(const char* path, ConfigValues* values, const char** problem) no
     wrong = "a configuration file is no regular file";
   } else if ((info.st_mode & S_IWOTH) != 0) {
     wrong = "a configuration file can be written by everybody, and was not read";
-  } else if (Sys(SYS_geteuid) == 0 && info.st_uid != 0 && info.st_uid != 65534) {  // 65534: root outside a user namespace
+  } else if (Sys(SYS_geteuid) == 0 && info.st_uid != 0 &&
+             info.st_uid != 65534) {  // 65534: root outside a user namespace
     wrong = "a configuration file is not root's, and was not read";
   } else if (static_cast<uint64_t>(info.st_size) > ring::kMostConfigBytes) {
     wrong = "a configuration file is larger than 32 KiB, and was not read";
@@ -167,7 +168,8 @@ const char* Setting(const char* variable) noexcept {
   if (value != nullptr && *value != 0) return value;
   if (!Prepared() || !g_any) return nullptr;
   for (size_t i = 0; i < ring::kRecorderSettingCount; ++i) {
-    if (strcmp(ring::kRecorderSettings[i].variable, variable) == 0) return g_values.text[i][0] == 0 ? nullptr : g_values.text[i];
+    if (strcmp(ring::kRecorderSettings[i].variable, variable) == 0)
+      return g_values.text[i][0] == 0 ? nullptr : g_values.text[i];
   }
   return nullptr;
 }

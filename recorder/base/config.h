@@ -1,6 +1,7 @@
-// The recorder's own settings: the environment first, then the section [recorder] of the file that LOCKSTEP_CONFIG names,
-// then that of /etc/lockstep.conf. Read once, at the first question, with raw system calls into memory of this library; a
-// file that is not there costs one open. Nothing here fails: what cannot be read or understood is as if it were not there.
+// The recorder's own settings: the environment first, then the section [recorder] of the file that LOCKSTEP_CONFIG
+// names, then that of /etc/lockstep.conf. Read once, at the first question, with raw system calls into memory of this
+// library; a file that is not there costs one open. Nothing here fails: what cannot be read or understood is as if it
+// were not there.
 #ifndef LOCKSTEP_RECORDER_BASE_CONFIG_H_
 #define LOCKSTEP_RECORDER_BASE_CONFIG_H_
 
@@ -37,8 +38,8 @@ class ConfigScan {
   uint32_t own_ = 0;  // settings that the recorder's own section has given
 };
 
-// Of one file, which counts more than what `values` hold already. False: there is a file, and `problem` says why it is not
-// used; `values` are as they were.
+// Of one file, which counts more than what `values` hold already. False: there is a file, and `problem` says why it is
+// not used; `values` are as they were.
 bool ReadConfig(const char* path, ConfigValues* values, const char** problem) noexcept;
 
 }  // namespace lockstep::recorder

@@ -33,13 +33,16 @@ std::unique_ptr<ConfigValues> Scan(const std::string& text, size_t piece = 7) {
   auto values = std::make_unique<ConfigValues>();
   memset(values.get(), 0, sizeof(*values));
   ConfigScan scan;
-  for (size_t at = 0; at < text.size(); at += piece) scan.Feed(text.data() + at, std::min(piece, text.size() - at), values.get());
+  for (size_t at = 0; at < text.size(); at += piece)
+    scan.Feed(text.data() + at, std::min(piece, text.size() - at), values.get());
   scan.End(values.get());
   return values;
 }
 
 TEST(ConfigScanTest, ItsOwnSectionAlone) {
-  const auto values = Scan("gpu = full\n[agent]\ngpu = x\nhost = y\n# c\n [Recorder] \r\n GPU = off \nRing_KiB=512\nnonsense\n= x\nhost =\n[common]\ngpu = z\n");
+  const auto values = Scan(
+      "gpu = full\n[agent]\ngpu = x\nhost = y\n# c\n [Recorder] \r\n GPU = off \nRing_KiB=512\nnonsense\n= x\nhost "
+      "=\n[common]\ngpu = z\n");
   EXPECT_EQ(Value(*values, "gpu"), "off");
   EXPECT_EQ(Value(*values, "ring-kib"), "512");
   EXPECT_EQ(Value(*values, "host"), "");
@@ -61,10 +64,13 @@ TEST(ConfigScanTest, LongLinesAndZeroBytesArePassedOver) {
 
 TEST(ConfigScanTest, RandomBytesInAnyPieces) {
   std::mt19937 random(11);
-  const char* const words[] = {"[recorder]", "[common]", "gpu", "group", "=", "\n", " ", "off", "[", "]", "#", "deny", "\r\n", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"};
+  const char* const words[] = {
+      "[recorder]", "[common]", "gpu", "group", "=",    "\n",   " ",
+      "off",        "[",        "]",   "#",     "deny", "\r\n", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"};
   for (int i = 0; i < 20'000; ++i) {
     std::string text;
-    for (size_t n = random() % 60; n > 0; --n) text += random() % 6 == 0 ? std::string(1, static_cast<char>(random())) : words[random() % std::size(words)];
+    for (size_t n = random() % 60; n > 0; --n)
+      text += random() % 6 == 0 ? std::string(1, static_cast<char>(random())) : words[random() % std::size(words)];
     const auto whole = Scan(text, 4096), pieces = Scan(text, 1 + random() % 9);
     ASSERT_EQ(memcmp(whole.get(), pieces.get(), sizeof(*whole)), 0) << text;
     for (const auto& value : whole->text) ASSERT_NE(memchr(value, 0, sizeof(value)), nullptr);
@@ -103,8 +109,11 @@ class ConfigTest : public ::testing::Test {
   }
   // A program that calls NCCL; `prefix` before it.
   int Run(const std::string& environment = "", const std::string& prefix = "") {
-    return std::system(("cd '" + folder_ + "'; env LOCKSTEP_CONFIG='" + folder_ + "/conf' RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 " + environment + " LD_PRELOAD='" LOCKSTEP_LIBRARY "' " +
-                        prefix + " timeout 60 '" LOCKSTEP_DEATHS_PROGRAM "' calls 20 >out 2>err").c_str());
+    return std::system(("cd '" + folder_ + "'; env LOCKSTEP_CONFIG='" + folder_ +
+                        "/conf' RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 " + environment +
+                        " LD_PRELOAD='" LOCKSTEP_LIBRARY "' " + prefix +
+                        " timeout 60 '" LOCKSTEP_DEATHS_PROGRAM "' calls 20 >out 2>err")
+                           .c_str());
   }
   std::vector<std::string> Rings(const std::string& folder = "rings") const {
     std::vector<std::string> paths;
@@ -161,7 +170,8 @@ TEST_F(ConfigTest, WhatCannotBeTrustedOrReadIsAsIfItWereNotThere) {
   ASSERT_EQ(Run(dir), 0);
   EXPECT_THAT(OnlyRing().process.note, HasSubstr("larger than 32 KiB"));
   std::filesystem::remove(folder_ + "/conf");
-  for (const char* make : {"mkfifo conf", "rm -f conf; mkdir conf", "rmdir conf; ln -s conf conf", "rm conf; ln -s /dev/zero conf"}) {
+  for (const char* make :
+       {"mkfifo conf", "rm -f conf; mkdir conf", "rmdir conf; ln -s conf conf", "rm conf; ln -s /dev/zero conf"}) {
     std::filesystem::remove_all(folder_ + "/rings");
     ASSERT_EQ(std::system(("cd '" + folder_ + "' && " + make).c_str()), 0);
     ASSERT_EQ(Run(dir), 0) << make;
@@ -172,7 +182,9 @@ TEST_F(ConfigTest, WhatCannotBeTrustedOrReadIsAsIfItWereNotThere) {
 TEST_F(ConfigTest, AFileThatIsNotThereCostsOneOpen) {
   if (std::system("strace -V >/dev/null 2>&1") != 0) GTEST_SKIP() << "no strace";
   if (std::system("strace -o /dev/null true 2>/dev/null") != 0) GTEST_SKIP() << "strace may not trace here";
-  ASSERT_EQ(Run("LOCKSTEP_CONFIG= LOCKSTEP_RING_KIB=512 LOCKSTEP_DIR='" + folder_ + "/rings'", "strace -f -e trace=open,openat -o trace"), 0);
+  ASSERT_EQ(Run("LOCKSTEP_CONFIG= LOCKSTEP_RING_KIB=512 LOCKSTEP_DIR='" + folder_ + "/rings'",
+                "strace -f -e trace=open,openat -o trace"),
+            0);
   const std::string trace = Slurp("trace");
   size_t times = 0;
   for (size_t at = 0; (at = trace.find("\"/etc/lockstep.conf\"", at)) != std::string::npos; ++at) ++times;
@@ -205,7 +217,9 @@ TEST_F(ConfigTest, RingsAreTheirOwnersAloneUnlessAGroupIsNamed) {
   if (std::system("setpriv --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no setpriv";
   EXPECT_EQ(std::system(("setpriv --reuid=12345 --regid=4321 --clear-groups cat " + ring).c_str()), 0);
   EXPECT_NE(std::system(("setpriv --reuid=12345 --regid=12345 --clear-groups cat " + ring).c_str()), 0);
-  EXPECT_NE(std::system(("setpriv --reuid=12345 --regid=4321 --clear-groups sh -c 'echo >> \"$0\"' " + ring).c_str()), 0) << "nobody else writes";
+  EXPECT_NE(std::system(("setpriv --reuid=12345 --regid=4321 --clear-groups sh -c 'echo >> \"$0\"' " + ring).c_str()),
+            0)
+      << "nobody else writes";
 }
 
 TEST_F(ConfigTest, AGroupThatTheProcessIsNotInIsSaidInTheNote) {
@@ -213,7 +227,8 @@ TEST_F(ConfigTest, AGroupThatTheProcessIsNotInIsSaidInTheNote) {
   if (std::system("setpriv --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no setpriv";
   Write(Section() + "group = 4321\n");
   ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
-  if (std::system("setpriv --reuid=12345 --regid=12345 --clear-groups test -x '" LOCKSTEP_DEATHS_PROGRAM "'") != 0) GTEST_SKIP() << "another user cannot run what was built here";
+  if (std::system("setpriv --reuid=12345 --regid=12345 --clear-groups test -x '" LOCKSTEP_DEATHS_PROGRAM "'") != 0)
+    GTEST_SKIP() << "another user cannot run what was built here";
   ASSERT_EQ(Run("", "setpriv --reuid=12345 --regid=12345 --clear-groups"), 0) << Slurp("err");
   EXPECT_THAT(OnlyRing().process.note, HasSubstr("no member of the group"));
   EXPECT_EQ(Mode(Rings().at(0)), 0600u);

@@ -23,7 +23,8 @@ struct {
   DriverResult (*release)(int);
 } g_cuda;
 
-// The primary context, which the runtime and so NCCL use. It is in use, so that taking and giving it back changes nothing.
+// The primary context, which the runtime and so NCCL use. It is in use, so that taking and giving it back changes
+// nothing.
 DriverResult CudaDeviceContext(int device, void** context) noexcept {
   unsigned flags = 0;
   int active = 0;

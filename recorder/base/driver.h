@@ -10,7 +10,8 @@ namespace lockstep::recorder {
 using DriverResult = int;  // CUresult, hipError_t: 0 is success
 using DevicePointer = unsigned long long;
 
-// Only what is used, by the driver's published prototypes; null where it is lacking. With HIP a context stands for a device.
+// Only what is used, by the driver's published prototypes; null where it is lacking. With HIP a context stands for a
+// device.
 struct Driver {
   DriverResult (*write64)(void* stream, DevicePointer to, uint64_t value, unsigned flags);
   DriverResult (*is_capturing)(void* stream, int* status);
@@ -52,8 +53,8 @@ extern uint32_t g_driver_state;  // 0 no driver was loaded yet, 1 complete enoug
 // True when it is complete enough for marks. While no driver is loaded the next call looks again.
 bool FindDriver() noexcept;
 
-// Makes a context current for the calling thread, and the one before when it goes. Nothing happens for null, or where it
-// is current already.
+// Makes a context current for the calling thread, and the one before when it goes. Nothing happens for null, or where
+// it is current already.
 class InContext {
  public:
   explicit InContext(void* context) noexcept {

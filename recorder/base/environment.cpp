@@ -5,9 +5,9 @@
 #include <sys/utsname.h>
 
 #include "recorder/base/config.h"
-#include "recorder/ring/layout.h"
 #include "recorder/base/switches.h"
 #include "recorder/base/sys.h"
+#include "recorder/ring/layout.h"
 
 namespace lockstep::recorder {
 namespace {
@@ -56,14 +56,15 @@ bool IsOff(const char* value) noexcept {
   return value != nullptr && (Is(value, "0") || Is(value, "off") || Is(value, "no") || Is(value, "false"));
 }
 
-// With one hardware queue a memory operation on a stream that is busy holds up every other stream until its turn has come, an event
-// does not (docs/measurements.md).
+// With one hardware queue a memory operation on a stream that is busy holds up every other stream until its turn has
+// come, an event does not (docs/measurements.md).
 bool OneQueue() noexcept {
   const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   return connections != nullptr && Is(connections, "1");
 }
 
-constexpr uint32_t kWatchSample = 61;  // no divisor of how many operations a step has, so that all of them get their turn
+constexpr uint32_t kWatchSample =
+    61;  // no divisor of how many operations a step has, so that all of them get their turn
 
 // `sample`: of which operations the times are taken where nothing else is said.
 GpuMode ReadGpuMode(uint32_t* sample, char* note, size_t note_bytes) noexcept {
@@ -96,8 +97,8 @@ void ReadEnvironment(Environment* env) noexcept {
   } else {
     CopyText(env->folder, sizeof(env->folder), folder);
   }
-  const char* const jobs[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID", "LSB_JOBID",
-                              "JOB_ID",       "FLUX_JOB_ID",  nullptr};
+  const char* const jobs[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID",
+                              "LSB_JOBID",    "JOB_ID",       "FLUX_JOB_ID",         nullptr};
   const char* job = First(jobs);
   char by_port[24];
   // Jobs without a name, as torchrun's that stand alone ("none"): two at once on one host have different ports.
@@ -141,11 +142,13 @@ void ReadEnvironment(Environment* env) noexcept {
   if (env->gpu_sample == 0) {
     env->gpu_sample = usual_sample;
     if (sample != nullptr && *sample != 0 && env->note[0] == 0)
-      snprintf(env->note, sizeof(env->note), "LOCKSTEP_GPU_SAMPLE is no number from 1 to 1000000; one operation in %u is timed", usual_sample);
+      snprintf(env->note, sizeof(env->note),
+               "LOCKSTEP_GPU_SAMPLE is no number from 1 to 1000000; one operation in %u is timed", usual_sample);
   }
   env->cuda = ReadCudaLayers();
   const char* hook = Setting("LOCKSTEP_HOOK");
-  if (hook != nullptr && *hook != 0 && !IsOff(hook) && !Is(hook, "symbols") && !Is(hook, "dlsym") && env->note[0] == 0) {
+  if (hook != nullptr && *hook != 0 && !IsOff(hook) && !Is(hook, "symbols") && !Is(hook, "dlsym") &&
+      env->note[0] == 0) {
     snprintf(env->note, sizeof(env->note), "LOCKSTEP_HOOK has an unknown value; used dlsym");
   }
   const char* helper = Setting("LOCKSTEP_HELPER");
@@ -156,7 +159,8 @@ void ReadEnvironment(Environment* env) noexcept {
   const char* clock = Setting("LOCKSTEP_CLOCK");
   env->monotonic_clock = clock != nullptr && Is(clock, "monotonic");
   CopyText(env->group, sizeof(env->group), Setting("LOCKSTEP_GROUP"));
-  if (const char* problem = ConfigProblem(); problem != nullptr && env->note[0] == 0) CopyText(env->note, sizeof(env->note), problem);
+  if (const char* problem = ConfigProblem(); problem != nullptr && env->note[0] == 0)
+    CopyText(env->note, sizeof(env->note), problem);
 }
 
 HookMode ReadHookMode() noexcept {

@@ -1,5 +1,5 @@
-// What the environment, and a configuration file (config.h), ask of the recorder and say of the job. Every value is hostile: bounded, sanitised, never
-// trusted.
+// What the environment, and a configuration file (config.h), ask of the recorder and say of the job. Every value is
+// hostile: bounded, sanitised, never trusted.
 #ifndef LOCKSTEP_RECORDER_BASE_ENVIRONMENT_H_
 #define LOCKSTEP_RECORDER_BASE_ENVIRONMENT_H_
 
@@ -24,8 +24,8 @@ struct Environment {
   uint64_t ring_bytes;                   // a power of two within the layout's limits
   GpuMode gpu;
   uint32_t gpu_sample;  // events: one in so many operations is timed
-  uint8_t cuda;  // the layers at which CUDA's calls are seen: kCudaRuntime, kCudaDriver; 0: none
-  char group[64];  // whose members may read the ring; empty: the owner alone
+  uint8_t cuda;         // the layers at which CUDA's calls are seen: kCudaRuntime, kCudaDriver; 0: none
+  char group[64];       // whose members may read the ring; empty: the owner alone
   bool monotonic_clock;
   bool helper;  // a thread that answers questions about this process
 };

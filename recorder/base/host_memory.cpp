@@ -7,8 +7,8 @@
 namespace lockstep::recorder {
 namespace {
 
-// Containers may refuse process_vm_readv. rt_sigprocmask with an unknown first argument refuses only after it has read the
-// eight bytes that the second points to.
+// Containers may refuse process_vm_readv. rt_sigprocmask with an unknown first argument refuses only after it has read
+// the eight bytes that the second points to.
 bool IsMapped(uintptr_t word) noexcept {
   return Sys(SYS_rt_sigprocmask, 4711L, word, nullptr, sizeof(uint64_t)) == -EINVAL;
 }

@@ -9,8 +9,8 @@
 
 #include "recorder/base/sys.h"
 
-// The loader's list of glibc. Weak: a loader without it (musl's) would end the program, and a strong one makes the loader itself, by its file's
-// name, a library this one needs.
+// The loader's list of glibc. Weak: a loader without it (musl's) would end the program, and a strong one makes the
+// loader itself, by its file's name, a library this one needs.
 #pragma weak _r_debug
 
 namespace lockstep::recorder {
@@ -312,7 +312,8 @@ int VisitProgram(dl_phdr_info* info, size_t, void* argument) noexcept {
   Dynamic dynamic;
   if (!ReadDynamic(*info, &dynamic)) return 1;
   for (const ElfW(Dyn)* entry = dynamic.entries; entry->d_tag != DT_NULL; ++entry) {
-    if (entry->d_tag == DT_DEBUG) *static_cast<const r_debug**>(argument) = reinterpret_cast<const r_debug*>(entry->d_un.d_ptr);
+    if (entry->d_tag == DT_DEBUG)
+      *static_cast<const r_debug**>(argument) = reinterpret_cast<const r_debug*>(entry->d_un.d_ptr);
   }
   return 1;
 }

@@ -41,8 +41,8 @@ bool IsNcclLibrary(const LoadedObject& object) noexcept;
 // True when it was not kept before.
 bool KeepLoaded(const LoadedObject& object) noexcept;
 
-// The function `name` of the first object behind this one in load order. By the linker's list alone, without a lock or a
-// call of any other library: for the first dlsym of a process, which may come before those can be called.
+// The function `name` of the first object behind this one in load order. By the linker's list alone, without a lock or
+// a call of any other library: for the first dlsym of a process, which may come before those can be called.
 void* FindNext(const char* name) noexcept;
 
 // True when the object around `address` stands before this library in load order.

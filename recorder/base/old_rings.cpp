@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 
 #include "recorder/base/clock.h"
-#include "recorder/ring/snapshot.h"
 #include "recorder/base/sys.h"
+#include "recorder/ring/snapshot.h"
 
 namespace lockstep::recorder {
 namespace {

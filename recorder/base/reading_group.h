@@ -6,14 +6,15 @@
 
 namespace lockstep::recorder {
 
-// A number, or a name of /etc/group; libc's own look-up allocates and may load libraries. -1: there is none of that name.
+// A number, or a name of /etc/group; libc's own look-up allocates and may load libraries. -1: there is none of that
+// name.
 int64_t FindGroup(const char* name) noexcept;
 
 // For tests: of one line of such a file, without its end. -1: it is another group's, or no such line.
 int64_t GroupOfLine(const char* line, const char* name) noexcept;
 
-// Gives `fd`, a file or folder of ours, to the group, readable (a folder's names, too) and no more. False: not permitted;
-// it stays its owner's alone.
+// Gives `fd`, a file or folder of ours, to the group, readable (a folder's names, too) and no more. False: not
+// permitted; it stays its owner's alone.
 bool LetGroupRead(long fd, int64_t group, bool folder) noexcept;
 
 }  // namespace lockstep::recorder

@@ -43,43 +43,73 @@ void MakeParents(const char* path) noexcept {
 // What the user can act on; libc's own texts need its locale.
 const char* ErrorText(long error) noexcept {
   switch (error < 0 ? -error : error) {
-    case EACCES: return "permission denied";
-    case EPERM: return "not permitted";
-    case EROFS: return "read-only file system";
-    case ENOENT: return "no such folder";
-    case ENOTDIR: return "not a folder";
-    case ELOOP: return "a link, which is not followed";
-    case ENOSPC: return "no space left";
-    case EDQUOT: return "quota exceeded";
-    case EMFILE: return "the process has too many open files (ulimit -n)";
-    case ENFILE: return "the host has too many open files";
-    case ENOMEM: return "out of memory or address space (ulimit -v)";
-    case EFBIG: return "file too large (ulimit -f)";
-    case ENAMETOOLONG: return "name too long";
-    case ENOSYS: return "the system call is refused";
-    case EIO: return "input/output error";
-    default: return "error";
+    case EACCES:
+      return "permission denied";
+    case EPERM:
+      return "not permitted";
+    case EROFS:
+      return "read-only file system";
+    case ENOENT:
+      return "no such folder";
+    case ENOTDIR:
+      return "not a folder";
+    case ELOOP:
+      return "a link, which is not followed";
+    case ENOSPC:
+      return "no space left";
+    case EDQUOT:
+      return "quota exceeded";
+    case EMFILE:
+      return "the process has too many open files (ulimit -n)";
+    case ENFILE:
+      return "the host has too many open files";
+    case ENOMEM:
+      return "out of memory or address space (ulimit -v)";
+    case EFBIG:
+      return "file too large (ulimit -f)";
+    case ENAMETOOLONG:
+      return "name too long";
+    case ENOSYS:
+      return "the system call is refused";
+    case EIO:
+      return "input/output error";
+    default:
+      return "error";
   }
 }
 
-// A page of a mapped file that must be brought or written elsewhere first makes the host wait; one that can no longer be
-// written ends it (SIGBUS), which reserved space does not prevent where every write takes new space.
+// A page of a mapped file that must be brought or written elsewhere first makes the host wait; one that can no longer
+// be written ends it (SIGBUS), which reserved space does not prevent where every write takes new space.
 const char* UnfitFileSystem(long folder) noexcept {
   struct statfs info {};
   if (Sys(SYS_fstatfs, folder, &info) != 0) return nullptr;
   switch (static_cast<uint32_t>(info.f_type)) {
-    case 0x6969: return "NFS";
-    case 0xfe534d42: case 0xff534d42: case 0x517b: return "SMB";
-    case 0x00c36400: return "Ceph";
-    case 0x0bd00bd0: return "Lustre";
-    case 0x47504653: return "GPFS";
-    case 0x19830326: return "BeeGFS";
-    case 0x01021997: return "9p";
-    case 0x65735546: return "FUSE";
-    case 0x9123683e: return "btrfs";
-    case 0x2fc12fc1: return "ZFS";
-    case 0xca451a4e: return "bcachefs";
-    default: return nullptr;
+    case 0x6969:
+      return "NFS";
+    case 0xfe534d42:
+    case 0xff534d42:
+    case 0x517b:
+      return "SMB";
+    case 0x00c36400:
+      return "Ceph";
+    case 0x0bd00bd0:
+      return "Lustre";
+    case 0x47504653:
+      return "GPFS";
+    case 0x19830326:
+      return "BeeGFS";
+    case 0x01021997:
+      return "9p";
+    case 0x65735546:
+      return "FUSE";
+    case 0x9123683e:
+      return "btrfs";
+    case 0x2fc12fc1:
+      return "ZFS";
+    case 0xca451a4e:
+      return "bcachefs";
+    default:
+      return nullptr;
   }
 }
 
@@ -201,8 +231,10 @@ void LayOut(RingMap* map, uint8_t* base, uint64_t bytes) noexcept {
   map->profiler = reinterpret_cast<ring::ProfilerState*>(map->kernels);
   map->proxies =
       reinterpret_cast<ring::ProxyEntry*>(place(SectionKind::kProxies, sizeof(ring::ProxyEntry), capacity.proxies));
-  map->graphs = reinterpret_cast<ring::GraphCell*>(place(SectionKind::kGraphs, sizeof(ring::GraphCell), capacity.graphs));
-  map->graph_ops = reinterpret_cast<ring::GraphOp*>(place(SectionKind::kGraphOps, sizeof(ring::GraphOp), capacity.graph_ops));
+  map->graphs =
+      reinterpret_cast<ring::GraphCell*>(place(SectionKind::kGraphs, sizeof(ring::GraphCell), capacity.graphs));
+  map->graph_ops =
+      reinterpret_cast<ring::GraphOp*>(place(SectionKind::kGraphOps, sizeof(ring::GraphOp), capacity.graph_ops));
   map->times = reinterpret_cast<ring::TimeSlot*>(place(SectionKind::kTimes, sizeof(ring::TimeSlot), capacity.times));
   header->section_count = used;
   header->layout_version = ring::kLayoutVersion;
@@ -271,7 +303,8 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   void* base = MAP_FAILED;
   if (result == 0) base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(fd), 0);
   bool group_reads = group >= 0;
-  if (group_reads) group_reads = IsOwnFolder(folder, true) && LetGroupRead(folder, group, true) && LetGroupRead(fd, group, false);
+  if (group_reads)
+    group_reads = IsOwnFolder(folder, true) && LetGroupRead(folder, group, true) && LetGroupRead(fd, group, false);
   Sys(SYS_close, fd);
   if (result != 0 || base == MAP_FAILED) {
     Sys(SYS_unlinkat, folder, name, 0);
@@ -287,7 +320,8 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   ring::Header* header = map->header;
   header->tick_kind = ChooseClock(env.monotonic_clock);
   FillHeader(header, env);
-  if (no_helper && header->note[0] == 0) CopyText(header->note, sizeof(header->note), "LOCKSTEP_HELPER: the ring file is too small for it");
+  if (no_helper && header->note[0] == 0)
+    CopyText(header->note, sizeof(header->note), "LOCKSTEP_HELPER: the ring file is too small for it");
   if (env.group[0] != 0 && !group_reads && header->note[0] == 0) {
     snprintf(header->note, sizeof(header->note), "LOCKSTEP_GROUP: %s; the ring is its owner's alone",
              group < 0 ? "there is no such group" : "the process is no member of the group");

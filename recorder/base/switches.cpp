@@ -158,8 +158,8 @@ bool Denied(int32_t (*version)(), char* reason, size_t reason_bytes) noexcept {
   const long got = Sys(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program, sizeof(program) - 1);
   program[got > 0 ? got : 0] = 0;
   const char* own = Setting("LOCKSTEP_DENY");
-  if (own != nullptr && DeniedBy(own, strnlen(own, kMostDenyBytes), "LOCKSTEP_DENY", program, version, reason,
-                                 reason_bytes)) {
+  if (own != nullptr &&
+      DeniedBy(own, strnlen(own, kMostDenyBytes), "LOCKSTEP_DENY", program, version, reason, reason_bytes)) {
     return true;
   }
   const long fd = Sys(SYS_openat, AT_FDCWD, kDenyFile, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);

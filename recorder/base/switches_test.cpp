@@ -1,5 +1,5 @@
-// What makes the recorder stop or never begin: the operator's files, the deny list, its own cost, its own faults. Always
-// with the job's results as they are without it.
+// What makes the recorder stop or never begin: the operator's files, the deny list, its own cost, its own faults.
+// Always with the job's results as they are without it.
 #include "recorder/base/switches.h"
 
 #include <fcntl.h>
@@ -93,9 +93,8 @@ class SwitchesTest : public ::testing::Test {
   template <typename Act, typename Done>
   Snapshot While(const std::string& environment, Act act, Done done) {
     const std::string flag = folder_ + "/end";
-    std::thread host([&] {
-      outcome_ = Shell(Command("'" LOCKSTEP_DEATHS_PROGRAM "' until '" + flag + "'", environment, true));
-    });
+    std::thread host(
+        [&] { outcome_ = Shell(Command("'" LOCKSTEP_DEATHS_PROGRAM "' until '" + flag + "'", environment, true)); });
     Snapshot snapshot;
     auto await = [&](auto ready) {
       for (int i = 0; i < 3000 && !ready(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -162,8 +161,9 @@ TEST_F(SwitchesTest, TheHostsFilesAreLookedAtToo) {
     EXPECT_THAT(outcome.err, HasSubstr("switched off by the file " + place + "/lockstep/off"));
     EXPECT_THAT(RingPaths(), IsEmpty());
   }
-  const std::string deny = "mount -t tmpfs tmpfs /etc && mkdir /etc/lockstep && echo '# ours\nexe recorder_deaths_*' > "
-                           "/etc/lockstep/deny && ";
+  const std::string deny =
+      "mount -t tmpfs tmpfs /etc && mkdir /etc/lockstep && echo '# ours\nexe recorder_deaths_*' > "
+      "/etc/lockstep/deny && ";
   const Outcome outcome = Shell("unshare -m sh -c \"" + deny + host + "\"");
   EXPECT_EQ(outcome.out, "0 100\n");
   EXPECT_THAT(outcome.err, HasSubstr("this program is on the deny list (/etc/lockstep/deny, line 2)"));

@@ -1,15 +1,15 @@
-// The CUDA runtime's names of the short list, but for graphs: host waits, what orders streams, lifetimes. The _ptsz and _ptds
-// twins are for programs built with per-thread default streams.
+// The CUDA runtime's names of the short list, but for graphs: host waits, what orders streams, lifetimes. The _ptsz and
+// _ptds twins are for programs built with per-thread default streams.
 #include "recorder/calls/cuda.h"
 #include "recorder/core/gpu_marks.h"
 
 using namespace lockstep::recorder;
 using lockstep::ring::CallKind;
 
-#define LOCKSTEP_STREAM_SYNCHRONIZE(NAME, STREAM)                                       \
-  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                                         \
-    LOCKSTEP_RUNTIME(NAME, (stream));                                                   \
-    return SeeStreamSynchronize(STREAM, [&] { return real(stream); });                  \
+#define LOCKSTEP_STREAM_SYNCHRONIZE(NAME, STREAM)                      \
+  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                        \
+    LOCKSTEP_RUNTIME(NAME, (stream));                                  \
+    return SeeStreamSynchronize(STREAM, [&] { return real(stream); }); \
   }
 LOCKSTEP_STREAM_SYNCHRONIZE(cudaStreamSynchronize, stream)
 LOCKSTEP_STREAM_SYNCHRONIZE(cudaStreamSynchronize_ptsz, OwnDefault(stream))
@@ -20,10 +20,10 @@ LOCKSTEP_EXPORT int cudaEventSynchronize(void* event) {
 }
 
 // Calls in which the host waits for more than one stream, or may: blocking copies, memory.
-#define LOCKSTEP_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS)               \
-  LOCKSTEP_EXPORT int NAME PARAMETERS {                                \
-    LOCKSTEP_RUNTIME(NAME, ARGUMENTS);                                 \
-    return SeeWait(CallKind::KIND, [&] { return real ARGUMENTS; });    \
+#define LOCKSTEP_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS)            \
+  LOCKSTEP_EXPORT int NAME PARAMETERS {                             \
+    LOCKSTEP_RUNTIME(NAME, ARGUMENTS);                              \
+    return SeeWait(CallKind::KIND, [&] { return real ARGUMENTS; }); \
   }
 LOCKSTEP_WAIT(cudaDeviceSynchronize, kDeviceSynchronize, (), ())
 
@@ -34,11 +34,12 @@ LOCKSTEP_EXPORT int cudaDeviceReset() {
   return SeeWait(CallKind::kDeviceSynchronize, [&] { return real(); });
 }
 
-#define LOCKSTEP_COPY(NAME, PARAMETERS, ARGUMENTS)         \
-  LOCKSTEP_WAIT(NAME, kMemcpy, PARAMETERS, ARGUMENTS)      \
+#define LOCKSTEP_COPY(NAME, PARAMETERS, ARGUMENTS)    \
+  LOCKSTEP_WAIT(NAME, kMemcpy, PARAMETERS, ARGUMENTS) \
   LOCKSTEP_WAIT(NAME##_ptds, kMemcpy, PARAMETERS, ARGUMENTS)
 LOCKSTEP_COPY(cudaMemcpy, (void* to, const void* from, size_t bytes, int kind), (to, from, bytes, kind))
-LOCKSTEP_COPY(cudaMemcpy2D, (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, int kind),
+LOCKSTEP_COPY(cudaMemcpy2D,
+              (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, int kind),
               (to, to_pitch, from, from_pitch, width, height, kind))
 LOCKSTEP_COPY(cudaMemcpy3D, (const void* parameters), (parameters))
 LOCKSTEP_COPY(cudaMemcpy3DPeer, (const void* parameters), (parameters))
@@ -60,35 +61,37 @@ LOCKSTEP_WAIT(cudaHostRegister, kHostAlloc, (void* address, size_t bytes, unsign
 LOCKSTEP_WAIT(cudaFreeHost, kHostFree, (void* address), (address))
 LOCKSTEP_WAIT(cudaHostUnregister, kHostFree, (void* address), (address))
 // Ordered by a stream, and yet the host waits where the pool must grow or give back.
-LOCKSTEP_WAIT(cudaMallocAsync, kCudaMallocAsync, (void** address, size_t bytes, CudaStream stream), (address, bytes, stream))
-LOCKSTEP_WAIT(cudaMallocAsync_ptsz, kCudaMallocAsync, (void** address, size_t bytes, CudaStream stream), (address, bytes, stream))
+LOCKSTEP_WAIT(cudaMallocAsync, kCudaMallocAsync, (void** address, size_t bytes, CudaStream stream),
+              (address, bytes, stream))
+LOCKSTEP_WAIT(cudaMallocAsync_ptsz, kCudaMallocAsync, (void** address, size_t bytes, CudaStream stream),
+              (address, bytes, stream))
 LOCKSTEP_WAIT(cudaMallocFromPoolAsync, kCudaMallocAsync, (void** address, size_t bytes, void* pool, CudaStream stream),
               (address, bytes, pool, stream))
-LOCKSTEP_WAIT(cudaMallocFromPoolAsync_ptsz, kCudaMallocAsync, (void** address, size_t bytes, void* pool, CudaStream stream),
-              (address, bytes, pool, stream))
+LOCKSTEP_WAIT(cudaMallocFromPoolAsync_ptsz, kCudaMallocAsync,
+              (void** address, size_t bytes, void* pool, CudaStream stream), (address, bytes, pool, stream))
 LOCKSTEP_WAIT(cudaFreeAsync, kCudaFreeAsync, (void* address, CudaStream stream), (address, stream))
 LOCKSTEP_WAIT(cudaFreeAsync_ptsz, kCudaFreeAsync, (void* address, CudaStream stream), (address, stream))
 LOCKSTEP_WAIT(cudaMemPoolTrimTo, kMemPoolTrim, (void* pool, size_t keep), (pool, keep))
 
-#define LOCKSTEP_EVENT_RECORD(NAME, STREAM)                                  \
-  LOCKSTEP_EXPORT int NAME(void* event, CudaStream stream) {                 \
-    LOCKSTEP_RUNTIME(NAME, (event, stream));                                 \
+#define LOCKSTEP_EVENT_RECORD(NAME, STREAM)                                    \
+  LOCKSTEP_EXPORT int NAME(void* event, CudaStream stream) {                   \
+    LOCKSTEP_RUNTIME(NAME, (event, stream));                                   \
     return SeeEventRecord(event, STREAM, [&] { return real(event, stream); }); \
   }
 LOCKSTEP_EVENT_RECORD(cudaEventRecord, stream)
 LOCKSTEP_EVENT_RECORD(cudaEventRecord_ptsz, OwnDefault(stream))
 
-#define LOCKSTEP_EVENT_RECORD_WITH_FLAGS(NAME, STREAM)                              \
-  LOCKSTEP_EXPORT int NAME(void* event, CudaStream stream, unsigned flags) {        \
-    LOCKSTEP_RUNTIME(NAME, (event, stream, flags));                                 \
+#define LOCKSTEP_EVENT_RECORD_WITH_FLAGS(NAME, STREAM)                                \
+  LOCKSTEP_EXPORT int NAME(void* event, CudaStream stream, unsigned flags) {          \
+    LOCKSTEP_RUNTIME(NAME, (event, stream, flags));                                   \
     return SeeEventRecord(event, STREAM, [&] { return real(event, stream, flags); }); \
   }
 LOCKSTEP_EVENT_RECORD_WITH_FLAGS(cudaEventRecordWithFlags, stream)
 LOCKSTEP_EVENT_RECORD_WITH_FLAGS(cudaEventRecordWithFlags_ptsz, OwnDefault(stream))
 
-#define LOCKSTEP_STREAM_WAIT(NAME, STREAM)                                          \
-  LOCKSTEP_EXPORT int NAME(CudaStream stream, void* event, unsigned flags) {        \
-    LOCKSTEP_RUNTIME(NAME, (stream, event, flags));                                 \
+#define LOCKSTEP_STREAM_WAIT(NAME, STREAM)                                           \
+  LOCKSTEP_EXPORT int NAME(CudaStream stream, void* event, unsigned flags) {         \
+    LOCKSTEP_RUNTIME(NAME, (stream, event, flags));                                  \
     return SeeStreamWait(STREAM, event, [&] { return real(stream, event, flags); }); \
   }
 LOCKSTEP_STREAM_WAIT(cudaStreamWaitEvent, stream)

@@ -1,6 +1,6 @@
 // What is done around each of CUDA's calls on the short list, the same for the runtime's names and the driver's: table
-// updates only. `forward` makes the real call. What both layers see is seen once: the driver's wrappers stand aside while a
-// wrapped call of the runtime is under way on the thread.
+// updates only. `forward` makes the real call. What both layers see is seen once: the driver's wrappers stand aside
+// while a wrapped call of the runtime is under way on the thread.
 #ifndef LOCKSTEP_RECORDER_CALLS_CUDA_CALLS_H_
 #define LOCKSTEP_RECORDER_CALLS_CUDA_CALLS_H_
 
@@ -108,7 +108,8 @@ inline int SeeCaptureEnd(void* stream, void** graph, Forward forward) noexcept {
   const int result = forward();
   // One that ends with an error is over as well, unless this stream did not begin it or was in none.
   constexpr int kInvalidValue = 1, kUnmatched = 903, kWrongThread = 908;
-  const bool over = result == 0 || (capture != 0 && result != kInvalidValue && result != kUnmatched && result != kWrongThread);
+  const bool over =
+      result == 0 || (capture != 0 && result != kInvalidValue && result != kUnmatched && result != kWrongThread);
   if (over && Recording()) NoteCaptureEnded(capture, result == 0 && graph != nullptr ? *graph : nullptr);
   return result;
 }

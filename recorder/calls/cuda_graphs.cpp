@@ -1,30 +1,30 @@
-// The CUDA runtime's names for stream capture and graphs. Where versions of CUDA give one name different parameters, the longer
-// list is passed on: what the shorter version's caller did not set is not read by its library.
+// The CUDA runtime's names for stream capture and graphs. Where versions of CUDA give one name different parameters,
+// the longer list is passed on: what the shorter version's caller did not set is not read by its library.
 #include "recorder/calls/cuda.h"
 
 using namespace lockstep::recorder;
 
-#define LOCKSTEP_CAPTURE(PTSZ, STREAM)                                                                                 \
-  LOCKSTEP_EXPORT int cudaStreamBeginCapture##PTSZ(CudaStream stream, int mode) {                                      \
-    LOCKSTEP_RUNTIME(cudaStreamBeginCapture##PTSZ, (stream, mode));                                                    \
-    return SeeCaptureBegin(STREAM, [&] { return real(stream, mode); });                                                        \
-  }                                                                                                                    \
-  LOCKSTEP_EXPORT int cudaStreamBeginCaptureToGraph##PTSZ(CudaStream stream, void* graph, const void* after,           \
-                                                          const void* edges, size_t count, int mode) {                 \
-    LOCKSTEP_RUNTIME(cudaStreamBeginCaptureToGraph##PTSZ, (stream, graph, after, edges, count, mode));                 \
-    return SeeCaptureBegin(STREAM, [&] { return real(stream, graph, after, edges, count, mode); });                            \
-  }                                                                                                                    \
-  LOCKSTEP_EXPORT int cudaStreamEndCapture##PTSZ(CudaStream stream, void** graph) {                                    \
-    LOCKSTEP_RUNTIME(cudaStreamEndCapture##PTSZ, (stream, graph));                                                     \
-    return SeeCaptureEnd(STREAM, graph, [&] { return real(stream, graph); });                                          \
-  }                                                                                                                    \
-  LOCKSTEP_EXPORT int cudaGraphInstantiateWithParams##PTSZ(void** exec, void* graph, void* parameters) {               \
-    LOCKSTEP_RUNTIME(cudaGraphInstantiateWithParams##PTSZ, (exec, graph, parameters));                                 \
-    return SeeInstantiate(exec, graph, [&] { return real(exec, graph, parameters); });                                 \
-  }                                                                                                                    \
-  LOCKSTEP_EXPORT int cudaGraphLaunch##PTSZ(void* exec, CudaStream stream) {                                           \
-    LOCKSTEP_RUNTIME(cudaGraphLaunch##PTSZ, (exec, stream));                                                           \
-    return SeeLaunch(exec, STREAM, [&] { return real(exec, stream); });                                                \
+#define LOCKSTEP_CAPTURE(PTSZ, STREAM)                                                                       \
+  LOCKSTEP_EXPORT int cudaStreamBeginCapture##PTSZ(CudaStream stream, int mode) {                            \
+    LOCKSTEP_RUNTIME(cudaStreamBeginCapture##PTSZ, (stream, mode));                                          \
+    return SeeCaptureBegin(STREAM, [&] { return real(stream, mode); });                                      \
+  }                                                                                                          \
+  LOCKSTEP_EXPORT int cudaStreamBeginCaptureToGraph##PTSZ(CudaStream stream, void* graph, const void* after, \
+                                                          const void* edges, size_t count, int mode) {       \
+    LOCKSTEP_RUNTIME(cudaStreamBeginCaptureToGraph##PTSZ, (stream, graph, after, edges, count, mode));       \
+    return SeeCaptureBegin(STREAM, [&] { return real(stream, graph, after, edges, count, mode); });          \
+  }                                                                                                          \
+  LOCKSTEP_EXPORT int cudaStreamEndCapture##PTSZ(CudaStream stream, void** graph) {                          \
+    LOCKSTEP_RUNTIME(cudaStreamEndCapture##PTSZ, (stream, graph));                                           \
+    return SeeCaptureEnd(STREAM, graph, [&] { return real(stream, graph); });                                \
+  }                                                                                                          \
+  LOCKSTEP_EXPORT int cudaGraphInstantiateWithParams##PTSZ(void** exec, void* graph, void* parameters) {     \
+    LOCKSTEP_RUNTIME(cudaGraphInstantiateWithParams##PTSZ, (exec, graph, parameters));                       \
+    return SeeInstantiate(exec, graph, [&] { return real(exec, graph, parameters); });                       \
+  }                                                                                                          \
+  LOCKSTEP_EXPORT int cudaGraphLaunch##PTSZ(void* exec, CudaStream stream) {                                 \
+    LOCKSTEP_RUNTIME(cudaGraphLaunch##PTSZ, (exec, stream));                                                 \
+    return SeeLaunch(exec, STREAM, [&] { return real(exec, stream); });                                      \
   }
 LOCKSTEP_CAPTURE(, stream)
 LOCKSTEP_CAPTURE(_ptsz, OwnDefault(stream))

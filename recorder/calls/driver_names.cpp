@@ -1,8 +1,9 @@
-// The short list at the driver: what a CUDA runtime that is linked statically (in NCCL, in a framework) or loaded by hand asks the
-// driver for, by dlsym and cuGetProcAddress. Handed out by the dlsym hook only; nothing of it is exported.
+// The short list at the driver: what a CUDA runtime that is linked statically (in NCCL, in a framework) or loaded by
+// hand asks the driver for, by dlsym and cuGetProcAddress. Handed out by the dlsym hook only; nothing of it is
+// exported.
+#include "recorder/abi/nccl.h"
 #include "recorder/calls/cuda_calls.h"
 #include "recorder/calls/hook.h"
-#include "recorder/abi/nccl.h"
 
 namespace lockstep::recorder {
 namespace {
@@ -13,18 +14,18 @@ using ring::CallKind;
 enum Way { kByName = 0, kByAddress = 1 };
 
 // NAME<way>::Call forwards to NAME<way>::real, and does SEE around it where the call is to be seen.
-#define LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, SEE)                        \
-  template <Way kWay>                                                           \
-  struct NAME {                                                                 \
-    static void* real;                                                          \
-    static int Call PARAMETERS {                                                \
+#define LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, SEE)                              \
+  template <Way kWay>                                                                  \
+  struct NAME {                                                                        \
+    static void* real;                                                                 \
+    static int Call PARAMETERS {                                                       \
       const auto forward_to = reinterpret_cast<int(*) PARAMETERS>(LoadAcquire(&real)); \
-      const auto forward = [&] { return forward_to ARGUMENTS; };                \
-      if (!DriverIsWatched(__builtin_return_address(0))) return forward();      \
-      return SEE;                                                               \
-    }                                                                           \
-  };                                                                            \
-  template <Way kWay>                                                           \
+      const auto forward = [&] { return forward_to ARGUMENTS; };                       \
+      if (!DriverIsWatched(__builtin_return_address(0))) return forward();             \
+      return SEE;                                                                      \
+    }                                                                                  \
+  };                                                                                   \
+  template <Way kWay>                                                                  \
   void* NAME<kWay>::real;
 
 LOCKSTEP_DRIVER(cuStreamSynchronize, (void* stream), (stream), SeeStreamSynchronize(stream, forward))
@@ -55,8 +56,8 @@ LOCKSTEP_DRIVER(cuEventDestroy, (void* event), (event), SeeEventDestroy(event, f
 using Word = uint64_t;
 #define LOCKSTEP_DRIVER_WAIT(NAME, KIND, PARAMETERS, ARGUMENTS) \
   LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, SeeWait(CallKind::KIND, forward))
-#define LOCKSTEP_DRIVER_COPY(NAME, PARAMETERS, ARGUMENTS)        \
-  LOCKSTEP_DRIVER_WAIT(NAME, kMemcpy, PARAMETERS, ARGUMENTS)     \
+#define LOCKSTEP_DRIVER_COPY(NAME, PARAMETERS, ARGUMENTS)    \
+  LOCKSTEP_DRIVER_WAIT(NAME, kMemcpy, PARAMETERS, ARGUMENTS) \
   LOCKSTEP_DRIVER_WAIT(NAME##_ptds, kMemcpy, PARAMETERS, ARGUMENTS)
 LOCKSTEP_DRIVER_COPY(cuMemcpy, (Word to, Word from, Word bytes), (to, from, bytes))
 LOCKSTEP_DRIVER_COPY(cuMemcpyHtoD, (Word to, Word from, Word bytes), (to, from, bytes))
@@ -68,8 +69,10 @@ LOCKSTEP_DRIVER_COPY(cuMemcpyPeer, (Word to, Word to_context, Word from, Word fr
                      (to, to_context, from, from_context, bytes))
 LOCKSTEP_DRIVER_COPY(cuMemcpy3DPeer, (Word copy), (copy))
 LOCKSTEP_DRIVER_WAIT(cuMemAlloc, kCudaMalloc, (Word address, Word bytes), (address, bytes))
-LOCKSTEP_DRIVER_WAIT(cuMemAllocManaged, kCudaMalloc, (Word address, Word bytes, unsigned flags), (address, bytes, flags))
-LOCKSTEP_DRIVER_WAIT(cuMemAllocPitch, kCudaMalloc, (Word address, Word pitch, Word width, Word height, unsigned element),
+LOCKSTEP_DRIVER_WAIT(cuMemAllocManaged, kCudaMalloc, (Word address, Word bytes, unsigned flags),
+                     (address, bytes, flags))
+LOCKSTEP_DRIVER_WAIT(cuMemAllocPitch, kCudaMalloc,
+                     (Word address, Word pitch, Word width, Word height, unsigned element),
                      (address, pitch, width, height, element))
 LOCKSTEP_DRIVER_WAIT(cuMemFree, kCudaFree, (Word address), (address))
 LOCKSTEP_DRIVER_WAIT(cuMemHostAlloc, kHostAlloc, (Word address, Word bytes, unsigned flags), (address, bytes, flags))
@@ -77,8 +80,10 @@ LOCKSTEP_DRIVER_WAIT(cuMemAllocHost, kHostAlloc, (Word address, Word bytes), (ad
 LOCKSTEP_DRIVER_WAIT(cuMemHostRegister, kHostAlloc, (Word address, Word bytes, unsigned flags), (address, bytes, flags))
 LOCKSTEP_DRIVER_WAIT(cuMemFreeHost, kHostFree, (Word address), (address))
 LOCKSTEP_DRIVER_WAIT(cuMemHostUnregister, kHostFree, (Word address), (address))
-LOCKSTEP_DRIVER_WAIT(cuMemAllocAsync, kCudaMallocAsync, (Word address, Word bytes, Word stream), (address, bytes, stream))
-LOCKSTEP_DRIVER_WAIT(cuMemAllocAsync_ptsz, kCudaMallocAsync, (Word address, Word bytes, Word stream), (address, bytes, stream))
+LOCKSTEP_DRIVER_WAIT(cuMemAllocAsync, kCudaMallocAsync, (Word address, Word bytes, Word stream),
+                     (address, bytes, stream))
+LOCKSTEP_DRIVER_WAIT(cuMemAllocAsync_ptsz, kCudaMallocAsync, (Word address, Word bytes, Word stream),
+                     (address, bytes, stream))
 LOCKSTEP_DRIVER_WAIT(cuMemAllocFromPoolAsync, kCudaMallocAsync, (Word address, Word bytes, Word pool, Word stream),
                      (address, bytes, pool, stream))
 LOCKSTEP_DRIVER_WAIT(cuMemAllocFromPoolAsync_ptsz, kCudaMallocAsync, (Word address, Word bytes, Word pool, Word stream),
@@ -88,12 +93,15 @@ LOCKSTEP_DRIVER_WAIT(cuMemFreeAsync_ptsz, kCudaFreeAsync, (Word address, Word st
 LOCKSTEP_DRIVER_WAIT(cuMemPoolTrimTo, kMemPoolTrim, (Word pool, Word keep), (pool, keep))
 
 LOCKSTEP_DRIVER(cuStreamBeginCapture, (void* stream, int mode), (stream, mode), SeeCaptureBegin(stream, forward))
-LOCKSTEP_DRIVER(cuStreamBeginCapture_ptsz, (void* stream, int mode), (stream, mode), SeeCaptureBegin(OwnDefault(stream), forward))
+LOCKSTEP_DRIVER(cuStreamBeginCapture_ptsz, (void* stream, int mode), (stream, mode),
+                SeeCaptureBegin(OwnDefault(stream), forward))
 LOCKSTEP_DRIVER(cuStreamBeginCaptureToGraph, (void* stream, void* graph, Word after, Word edges, Word count, int mode),
                 (stream, graph, after, edges, count, mode), SeeCaptureBegin(stream, forward))
-LOCKSTEP_DRIVER(cuStreamBeginCaptureToGraph_ptsz, (void* stream, void* graph, Word after, Word edges, Word count, int mode),
+LOCKSTEP_DRIVER(cuStreamBeginCaptureToGraph_ptsz,
+                (void* stream, void* graph, Word after, Word edges, Word count, int mode),
                 (stream, graph, after, edges, count, mode), SeeCaptureBegin(OwnDefault(stream), forward))
-LOCKSTEP_DRIVER(cuStreamEndCapture, (void* stream, void** graph), (stream, graph), SeeCaptureEnd(stream, graph, forward))
+LOCKSTEP_DRIVER(cuStreamEndCapture, (void* stream, void** graph), (stream, graph),
+                SeeCaptureEnd(stream, graph, forward))
 LOCKSTEP_DRIVER(cuStreamEndCapture_ptsz, (void* stream, void** graph), (stream, graph),
                 SeeCaptureEnd(OwnDefault(stream), graph, forward))
 // (exec, graph, error node, log, its size), or with flags (exec, graph, flags).
@@ -103,15 +111,16 @@ LOCKSTEP_DRIVER(cuGraphInstantiateWithFlags, (void** exec, void* graph, Word fla
                 SeeInstantiate(exec, graph, forward))
 LOCKSTEP_DRIVER(cuGraphInstantiateWithParams, (void** exec, void* graph, void* parameters), (exec, graph, parameters),
                 SeeInstantiate(exec, graph, forward))
-LOCKSTEP_DRIVER(cuGraphInstantiateWithParams_ptsz, (void** exec, void* graph, void* parameters), (exec, graph, parameters),
-                SeeInstantiate(exec, graph, forward))
+LOCKSTEP_DRIVER(cuGraphInstantiateWithParams_ptsz, (void** exec, void* graph, void* parameters),
+                (exec, graph, parameters), SeeInstantiate(exec, graph, forward))
 LOCKSTEP_DRIVER(cuGraphExecUpdate, (void* exec, void* graph, Word third, Word fourth), (exec, graph, third, fourth),
                 SeeExecUpdate(exec, graph, forward))
 LOCKSTEP_DRIVER(cuGraphClone, (void** clone, void* graph), (clone, graph), SeeClone(clone, graph, forward))
 LOCKSTEP_DRIVER(cuGraphAddChildGraphNode, (void* node, void* graph, Word after, Word count, void* child),
                 (node, graph, after, count, child), SeeAddChild(graph, child, forward))
 LOCKSTEP_DRIVER(cuGraphLaunch, (void* exec, void* stream), (exec, stream), SeeLaunch(exec, stream, forward))
-LOCKSTEP_DRIVER(cuGraphLaunch_ptsz, (void* exec, void* stream), (exec, stream), SeeLaunch(exec, OwnDefault(stream), forward))
+LOCKSTEP_DRIVER(cuGraphLaunch_ptsz, (void* exec, void* stream), (exec, stream),
+                SeeLaunch(exec, OwnDefault(stream), forward))
 LOCKSTEP_DRIVER(cuGraphExecDestroy, (void* exec), (exec), SeeGraphDestroy(exec, forward))
 LOCKSTEP_DRIVER(cuGraphDestroy, (void* graph), (graph), SeeGraphDestroy(graph, forward))
 
@@ -134,78 +143,71 @@ struct cuGetProcAddress {
 template <Way kWay>
 void* cuGetProcAddress<kWay>::real;
 
-#define LOCKSTEP_ROW(NAME, WRAPPER, WAY) {NAME, reinterpret_cast<void*>(&WRAPPER<WAY>::Call), &WRAPPER<WAY>::real}
-#define LOCKSTEP_ROWS(WAY)                                                    \
-  LOCKSTEP_ROW("cuStreamSynchronize", cuStreamSynchronize, WAY),              \
-  LOCKSTEP_ROW("cuStreamSynchronize_ptsz", cuStreamSynchronize_ptsz, WAY),    \
-  LOCKSTEP_ROW("cuEventSynchronize", cuEventSynchronize, WAY),                \
-  LOCKSTEP_ROW("cuCtxSynchronize", cuCtxSynchronize, WAY),                    \
-  LOCKSTEP_ROW("cuEventRecord", cuEventRecord, WAY),                          \
-  LOCKSTEP_ROW("cuEventRecord_ptsz", cuEventRecord_ptsz, WAY),                \
-  LOCKSTEP_ROW("cuEventRecordWithFlags", cuEventRecordWithFlags, WAY),        \
-  LOCKSTEP_ROW("cuEventRecordWithFlags_ptsz", cuEventRecordWithFlags_ptsz, WAY), \
-  LOCKSTEP_ROW("cuStreamWaitEvent", cuStreamWaitEvent, WAY),                  \
-  LOCKSTEP_ROW("cuStreamWaitEvent_ptsz", cuStreamWaitEvent_ptsz, WAY),        \
-  LOCKSTEP_ROW("cuStreamCreate", cuStreamCreate, WAY),                        \
-  LOCKSTEP_ROW("cuStreamCreateWithPriority", cuStreamCreateWithPriority, WAY), \
-  LOCKSTEP_ROW("cuEventCreate", cuEventCreate, WAY),                          \
-  LOCKSTEP_ROW("cuMemcpy", cuMemcpy, WAY),                                    \
-  LOCKSTEP_ROW("cuMemcpy_ptds", cuMemcpy_ptds, WAY),                          \
-  LOCKSTEP_ROW("cuMemcpyPeer", cuMemcpyPeer, WAY),                            \
-  LOCKSTEP_ROW("cuMemcpyPeer_ptds", cuMemcpyPeer_ptds, WAY),                  \
-  LOCKSTEP_ROW("cuMemcpy3DPeer", cuMemcpy3DPeer, WAY),                        \
-  LOCKSTEP_ROW("cuMemcpy3DPeer_ptds", cuMemcpy3DPeer_ptds, WAY),              \
-  LOCKSTEP_ROW("cuMemAllocManaged", cuMemAllocManaged, WAY),                  \
-  LOCKSTEP_ROW("cuMemHostAlloc", cuMemHostAlloc, WAY),                        \
-  LOCKSTEP_ROW("cuMemFreeHost", cuMemFreeHost, WAY),                          \
-  LOCKSTEP_ROW("cuMemHostUnregister", cuMemHostUnregister, WAY),              \
-  LOCKSTEP_ROW("cuMemAllocAsync", cuMemAllocAsync, WAY),                      \
-  LOCKSTEP_ROW("cuMemAllocAsync_ptsz", cuMemAllocAsync_ptsz, WAY),            \
-  LOCKSTEP_ROW("cuMemAllocFromPoolAsync", cuMemAllocFromPoolAsync, WAY),      \
-  LOCKSTEP_ROW("cuMemAllocFromPoolAsync_ptsz", cuMemAllocFromPoolAsync_ptsz, WAY), \
-  LOCKSTEP_ROW("cuMemFreeAsync", cuMemFreeAsync, WAY),                        \
-  LOCKSTEP_ROW("cuMemFreeAsync_ptsz", cuMemFreeAsync_ptsz, WAY),              \
-  LOCKSTEP_ROW("cuMemPoolTrimTo", cuMemPoolTrimTo, WAY),                      \
-  LOCKSTEP_ROW("cuStreamBeginCaptureToGraph", cuStreamBeginCaptureToGraph, WAY), \
-  LOCKSTEP_ROW("cuStreamBeginCaptureToGraph_ptsz", cuStreamBeginCaptureToGraph_ptsz, WAY), \
-  LOCKSTEP_ROW("cuStreamEndCapture", cuStreamEndCapture, WAY),                \
-  LOCKSTEP_ROW("cuStreamEndCapture_ptsz", cuStreamEndCapture_ptsz, WAY),      \
-  LOCKSTEP_ROW("cuGraphInstantiateWithFlags", cuGraphInstantiateWithFlags, WAY), \
-  LOCKSTEP_ROW("cuGraphInstantiateWithParams", cuGraphInstantiateWithParams, WAY), \
-  LOCKSTEP_ROW("cuGraphInstantiateWithParams_ptsz", cuGraphInstantiateWithParams_ptsz, WAY), \
-  LOCKSTEP_ROW("cuGraphClone", cuGraphClone, WAY),                            \
-  LOCKSTEP_ROW("cuGraphAddChildGraphNode", cuGraphAddChildGraphNode, WAY),    \
-  LOCKSTEP_ROW("cuGraphLaunch", cuGraphLaunch, WAY),                          \
-  LOCKSTEP_ROW("cuGraphLaunch_ptsz", cuGraphLaunch_ptsz, WAY),                \
-  LOCKSTEP_ROW("cuGraphExecDestroy", cuGraphExecDestroy, WAY),                \
-  LOCKSTEP_ROW("cuGraphDestroy", cuGraphDestroy, WAY)
+#define LOCKSTEP_ROW(NAME, WRAPPER, WAY) \
+  { NAME, reinterpret_cast<void*>(&WRAPPER<WAY>::Call), &WRAPPER<WAY>::real }
+#define LOCKSTEP_ROWS(WAY)                                                                                            \
+  LOCKSTEP_ROW("cuStreamSynchronize", cuStreamSynchronize, WAY),                                                      \
+      LOCKSTEP_ROW("cuStreamSynchronize_ptsz", cuStreamSynchronize_ptsz, WAY),                                        \
+      LOCKSTEP_ROW("cuEventSynchronize", cuEventSynchronize, WAY),                                                    \
+      LOCKSTEP_ROW("cuCtxSynchronize", cuCtxSynchronize, WAY), LOCKSTEP_ROW("cuEventRecord", cuEventRecord, WAY),     \
+      LOCKSTEP_ROW("cuEventRecord_ptsz", cuEventRecord_ptsz, WAY),                                                    \
+      LOCKSTEP_ROW("cuEventRecordWithFlags", cuEventRecordWithFlags, WAY),                                            \
+      LOCKSTEP_ROW("cuEventRecordWithFlags_ptsz", cuEventRecordWithFlags_ptsz, WAY),                                  \
+      LOCKSTEP_ROW("cuStreamWaitEvent", cuStreamWaitEvent, WAY),                                                      \
+      LOCKSTEP_ROW("cuStreamWaitEvent_ptsz", cuStreamWaitEvent_ptsz, WAY),                                            \
+      LOCKSTEP_ROW("cuStreamCreate", cuStreamCreate, WAY),                                                            \
+      LOCKSTEP_ROW("cuStreamCreateWithPriority", cuStreamCreateWithPriority, WAY),                                    \
+      LOCKSTEP_ROW("cuEventCreate", cuEventCreate, WAY), LOCKSTEP_ROW("cuMemcpy", cuMemcpy, WAY),                     \
+      LOCKSTEP_ROW("cuMemcpy_ptds", cuMemcpy_ptds, WAY), LOCKSTEP_ROW("cuMemcpyPeer", cuMemcpyPeer, WAY),             \
+      LOCKSTEP_ROW("cuMemcpyPeer_ptds", cuMemcpyPeer_ptds, WAY), LOCKSTEP_ROW("cuMemcpy3DPeer", cuMemcpy3DPeer, WAY), \
+      LOCKSTEP_ROW("cuMemcpy3DPeer_ptds", cuMemcpy3DPeer_ptds, WAY),                                                  \
+      LOCKSTEP_ROW("cuMemAllocManaged", cuMemAllocManaged, WAY), LOCKSTEP_ROW("cuMemHostAlloc", cuMemHostAlloc, WAY), \
+      LOCKSTEP_ROW("cuMemFreeHost", cuMemFreeHost, WAY),                                                              \
+      LOCKSTEP_ROW("cuMemHostUnregister", cuMemHostUnregister, WAY),                                                  \
+      LOCKSTEP_ROW("cuMemAllocAsync", cuMemAllocAsync, WAY),                                                          \
+      LOCKSTEP_ROW("cuMemAllocAsync_ptsz", cuMemAllocAsync_ptsz, WAY),                                                \
+      LOCKSTEP_ROW("cuMemAllocFromPoolAsync", cuMemAllocFromPoolAsync, WAY),                                          \
+      LOCKSTEP_ROW("cuMemAllocFromPoolAsync_ptsz", cuMemAllocFromPoolAsync_ptsz, WAY),                                \
+      LOCKSTEP_ROW("cuMemFreeAsync", cuMemFreeAsync, WAY),                                                            \
+      LOCKSTEP_ROW("cuMemFreeAsync_ptsz", cuMemFreeAsync_ptsz, WAY),                                                  \
+      LOCKSTEP_ROW("cuMemPoolTrimTo", cuMemPoolTrimTo, WAY),                                                          \
+      LOCKSTEP_ROW("cuStreamBeginCaptureToGraph", cuStreamBeginCaptureToGraph, WAY),                                  \
+      LOCKSTEP_ROW("cuStreamBeginCaptureToGraph_ptsz", cuStreamBeginCaptureToGraph_ptsz, WAY),                        \
+      LOCKSTEP_ROW("cuStreamEndCapture", cuStreamEndCapture, WAY),                                                    \
+      LOCKSTEP_ROW("cuStreamEndCapture_ptsz", cuStreamEndCapture_ptsz, WAY),                                          \
+      LOCKSTEP_ROW("cuGraphInstantiateWithFlags", cuGraphInstantiateWithFlags, WAY),                                  \
+      LOCKSTEP_ROW("cuGraphInstantiateWithParams", cuGraphInstantiateWithParams, WAY),                                \
+      LOCKSTEP_ROW("cuGraphInstantiateWithParams_ptsz", cuGraphInstantiateWithParams_ptsz, WAY),                      \
+      LOCKSTEP_ROW("cuGraphClone", cuGraphClone, WAY),                                                                \
+      LOCKSTEP_ROW("cuGraphAddChildGraphNode", cuGraphAddChildGraphNode, WAY),                                        \
+      LOCKSTEP_ROW("cuGraphLaunch", cuGraphLaunch, WAY), LOCKSTEP_ROW("cuGraphLaunch_ptsz", cuGraphLaunch_ptsz, WAY), \
+      LOCKSTEP_ROW("cuGraphExecDestroy", cuGraphExecDestroy, WAY), LOCKSTEP_ROW("cuGraphDestroy", cuGraphDestroy, WAY)
 
 // Looked up by cuGetProcAddress: the plain name means the version that was asked for.
-const HookedName kProcNames[] = {
-    LOCKSTEP_ROWS(kByAddress),
-    LOCKSTEP_ROW("cuStreamDestroy", cuStreamDestroy, kByAddress),
-    LOCKSTEP_ROW("cuEventDestroy", cuEventDestroy, kByAddress),
-    LOCKSTEP_ROW("cuMemcpyHtoD", cuMemcpyHtoD, kByAddress),
-    LOCKSTEP_ROW("cuMemcpyHtoD_ptds", cuMemcpyHtoD_ptds, kByAddress),
-    LOCKSTEP_ROW("cuMemcpyDtoH", cuMemcpyDtoH, kByAddress),
-    LOCKSTEP_ROW("cuMemcpyDtoH_ptds", cuMemcpyDtoH_ptds, kByAddress),
-    LOCKSTEP_ROW("cuMemcpyDtoD", cuMemcpyDtoD, kByAddress),
-    LOCKSTEP_ROW("cuMemcpyDtoD_ptds", cuMemcpyDtoD_ptds, kByAddress),
-    LOCKSTEP_ROW("cuMemcpy2DUnaligned", cuMemcpy2DUnaligned, kByAddress),
-    LOCKSTEP_ROW("cuMemcpy2DUnaligned_ptds", cuMemcpy2DUnaligned_ptds, kByAddress),
-    LOCKSTEP_ROW("cuMemcpy3D", cuMemcpy3D, kByAddress),
-    LOCKSTEP_ROW("cuMemcpy3D_ptds", cuMemcpy3D_ptds, kByAddress),
-    LOCKSTEP_ROW("cuMemAlloc", cuMemAlloc, kByAddress),
-    LOCKSTEP_ROW("cuMemAllocPitch", cuMemAllocPitch, kByAddress),
-    LOCKSTEP_ROW("cuMemFree", cuMemFree, kByAddress),
-    LOCKSTEP_ROW("cuMemAllocHost", cuMemAllocHost, kByAddress),
-    LOCKSTEP_ROW("cuMemHostRegister", cuMemHostRegister, kByAddress),
-    LOCKSTEP_ROW("cuStreamBeginCapture", cuStreamBeginCapture, kByAddress),
-    LOCKSTEP_ROW("cuStreamBeginCapture_ptsz", cuStreamBeginCapture_ptsz, kByAddress),
-    LOCKSTEP_ROW("cuGraphInstantiate", cuGraphInstantiate, kByAddress),
-    LOCKSTEP_ROW("cuGraphExecUpdate", cuGraphExecUpdate, kByAddress),
-    LOCKSTEP_ROW("cuGetProcAddress", cuGetProcAddress, kByAddress),
-    {nullptr, nullptr, nullptr}};
+const HookedName kProcNames[] = {LOCKSTEP_ROWS(kByAddress),
+                                 LOCKSTEP_ROW("cuStreamDestroy", cuStreamDestroy, kByAddress),
+                                 LOCKSTEP_ROW("cuEventDestroy", cuEventDestroy, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyHtoD", cuMemcpyHtoD, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyHtoD_ptds", cuMemcpyHtoD_ptds, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyDtoH", cuMemcpyDtoH, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyDtoH_ptds", cuMemcpyDtoH_ptds, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyDtoD", cuMemcpyDtoD, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyDtoD_ptds", cuMemcpyDtoD_ptds, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpy2DUnaligned", cuMemcpy2DUnaligned, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpy2DUnaligned_ptds", cuMemcpy2DUnaligned_ptds, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpy3D", cuMemcpy3D, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpy3D_ptds", cuMemcpy3D_ptds, kByAddress),
+                                 LOCKSTEP_ROW("cuMemAlloc", cuMemAlloc, kByAddress),
+                                 LOCKSTEP_ROW("cuMemAllocPitch", cuMemAllocPitch, kByAddress),
+                                 LOCKSTEP_ROW("cuMemFree", cuMemFree, kByAddress),
+                                 LOCKSTEP_ROW("cuMemAllocHost", cuMemAllocHost, kByAddress),
+                                 LOCKSTEP_ROW("cuMemHostRegister", cuMemHostRegister, kByAddress),
+                                 LOCKSTEP_ROW("cuStreamBeginCapture", cuStreamBeginCapture, kByAddress),
+                                 LOCKSTEP_ROW("cuStreamBeginCapture_ptsz", cuStreamBeginCapture_ptsz, kByAddress),
+                                 LOCKSTEP_ROW("cuGraphInstantiate", cuGraphInstantiate, kByAddress),
+                                 LOCKSTEP_ROW("cuGraphExecUpdate", cuGraphExecUpdate, kByAddress),
+                                 LOCKSTEP_ROW("cuGetProcAddress", cuGetProcAddress, kByAddress),
+                                 {nullptr, nullptr, nullptr}};
 
 const HookedName* FindProcName(const char* symbol, const char* twin) noexcept {
   const size_t length = strlen(symbol);

@@ -1,7 +1,7 @@
-// HIP's names for the runtime calls in which a host waits and those that order streams: the same subset as CUDA's, seen the
-// same way. The _spt twins are for the per-thread default stream.
-#include "recorder/core/host_waits.h"
+// HIP's names for the runtime calls in which a host waits and those that order streams: the same subset as CUDA's, seen
+// the same way. The _spt twins are for the per-thread default stream.
 #include "recorder/abi/nccl.h"
+#include "recorder/core/host_waits.h"
 #include "recorder/core/real.h"
 
 using namespace lockstep::recorder;
@@ -13,13 +13,12 @@ using lockstep::ring::CallKind;
   const auto real = reinterpret_cast<decltype(&NAME)>(RealCuda(&function, caller)); \
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kRuntimeNotInitialised
 
-#define LOCKSTEP_HIP_STREAM_SYNCHRONIZE(NAME)                                     \
-  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                                   \
-    LOCKSTEP_REAL_HIP(NAME);                                                      \
-    if (!WaitsAreWatched(caller)) return real(stream);                            \
-    const uint32_t index = StreamWaitedFor(stream);                               \
-    return AroundWait(CallKind::kStreamSynchronize, index, IssuedOnStream(index), \
-                      [&] { return real(stream); });                              \
+#define LOCKSTEP_HIP_STREAM_SYNCHRONIZE(NAME)                                                                    \
+  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                                                                  \
+    LOCKSTEP_REAL_HIP(NAME);                                                                                     \
+    if (!WaitsAreWatched(caller)) return real(stream);                                                           \
+    const uint32_t index = StreamWaitedFor(stream);                                                              \
+    return AroundWait(CallKind::kStreamSynchronize, index, IssuedOnStream(index), [&] { return real(stream); }); \
   }
 LOCKSTEP_HIP_STREAM_SYNCHRONIZE(hipStreamSynchronize)
 LOCKSTEP_HIP_STREAM_SYNCHRONIZE(hipStreamSynchronize_spt)
@@ -52,7 +51,8 @@ LOCKSTEP_EXPORT int hipMemcpyWithStream(void* to, const void* from, size_t bytes
   LOCKSTEP_REAL_HIP(hipMemcpyWithStream);
   if (!WaitsAreWatched(caller)) return real(to, from, bytes, kind, stream);
   const uint32_t index = StreamWaitedFor(stream);
-  return AroundWait(CallKind::kMemcpy, index, IssuedOnStream(index), [&] { return real(to, from, bytes, kind, stream); });
+  return AroundWait(CallKind::kMemcpy, index, IssuedOnStream(index),
+                    [&] { return real(to, from, bytes, kind, stream); });
 }
 
 LOCKSTEP_EXPORT int hipMalloc(void** address, size_t bytes) {

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "recorder/base/environment.h"
-#include "recorder/calls/hook_entry.h"
 #include "recorder/base/loaded.h"
+#include "recorder/calls/hook_entry.h"
 #include "recorder/core/process.h"
 #include "recorder/core/real.h"
 

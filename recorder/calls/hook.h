@@ -10,11 +10,12 @@
 
 namespace lockstep::recorder {
 
-// A function of CUDA's driver that is wrapped when it is looked up by name: "cu" begins every such name. The table stands in
-// driver_names.cpp. Where dlsym finds `name` in a library, that address is stored to *real (once; a second library's
-// function of that name is handed out as it is) and the caller is given `wrapper`. RTLD_NEXT is passed on. `wrapper`
-// must work whether or not anything is recorded, from any thread, as early as a library's constructor, and before *real
-// is set it cannot be called. To serve cuGetProcAddress too, wrap it and answer with FindHookedName(symbol, found).
+// A function of CUDA's driver that is wrapped when it is looked up by name: "cu" begins every such name. The table
+// stands in driver_names.cpp. Where dlsym finds `name` in a library, that address is stored to *real (once; a second
+// library's function of that name is handed out as it is) and the caller is given `wrapper`. RTLD_NEXT is passed on.
+// `wrapper` must work whether or not anything is recorded, from any thread, as early as a library's constructor, and
+// before *real is set it cannot be called. To serve cuGetProcAddress too, wrap it and answer with
+// FindHookedName(symbol, found).
 struct HookedName {
   const char* name;
   void* wrapper;

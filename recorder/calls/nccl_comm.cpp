@@ -1,9 +1,9 @@
 // NCCL's calls that make and end communicators.
 #include <stdlib.h>
 
-#include "recorder/core/gpu_marks.h"
-#include "recorder/base/identity.h"
 #include "recorder/abi/nccl.h"
+#include "recorder/base/identity.h"
+#include "recorder/core/gpu_marks.h"
 #include "recorder/core/ops.h"
 #include "recorder/core/real.h"
 
@@ -13,7 +13,8 @@ namespace {
 using ring::CallKind;
 using ring::CommState;
 
-// As NCCL decides: the environment, else the configuration, whose default is blocking; without one a child is as its parent.
+// As NCCL decides: the environment, else the configuration, whose default is blocking; without one a child is as its
+// parent.
 bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
   const char* forced = getenv("NCCL_COMM_BLOCKING");
   if (forced != nullptr && (forced[0] == '0' || forced[0] == '1') && forced[1] == 0) return forced[0] == '0';
@@ -100,7 +101,8 @@ int MakeLate(CallKind kind, const CommPlan& plan, CommLocal* parent, void** out,
   return result;
 }
 
-// With NCCL_COMM_ID set all unique ids are alike: the n-th communicator that a rank makes from the same bytes is another one.
+// With NCCL_COMM_ID set all unique ids are alike: the n-th communicator that a rank makes from the same bytes is
+// another one.
 CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, const ConfigFacts& facts) noexcept {
   CommPlan plan;
   plan.origin = kind;
@@ -301,7 +303,8 @@ LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, Nccl
   if (!StartFor(caller)) return real(comm, excluded, count, child, config, flags);
   CommLocal* parent = Parent(comm);
   const int32_t size = parent != nullptr ? parent->entry->size : 0;
-  // NCCL looks at the list's entries before it looks at their number; a number that cannot be makes it fail in any case.
+  // NCCL looks at the list's entries before it looks at their number; a number that cannot be makes it fail in any
+  // case.
   if (parent == nullptr || excluded == nullptr || count < 1 || (size > 0 && count >= size)) {
     return real(comm, excluded, count, child, config, flags);
   }

@@ -1,6 +1,6 @@
 // NCCL's one-sided calls. They count per peer: signals sent to it, and signals of it that were waited for.
-#include "recorder/base/host_memory.h"
 #include "recorder/abi/nccl.h"
+#include "recorder/base/host_memory.h"
 #include "recorder/core/ops.h"
 #include "recorder/core/real.h"
 
@@ -35,9 +35,8 @@ LOCKSTEP_EXPORT int ncclPutSignal(const void* local, size_t count, int type, int
   const auto real = reinterpret_cast<decltype(&ncclPutSignal)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const Op op = {CallKind::kPutSignal, type, -1, peer, count, local, nullptr, comm, stream, LOCKSTEP_CALLER};
-  return Record(op, [&] {
-    return real(local, count, type, peer, window, offset, signal, context, flags, comm, stream);
-  });
+  return Record(op,
+                [&] { return real(local, count, type, peer, window, offset, signal, context, flags, comm, stream); });
 }
 
 LOCKSTEP_EXPORT int ncclSignal(int peer, int signal, int context, unsigned flags, NcclComm comm, CudaStream stream) {
@@ -60,8 +59,8 @@ LOCKSTEP_EXPORT int ncclWaitSignal(int count, void* signals, NcclComm comm, Cuda
       !ReadHostMemory(signals, waits, sizeof(waits[0]) * static_cast<size_t>(wanted))) {
     return real(count, signals, comm, stream);
   }
-  const Op op = {CallKind::kWaitSignal, -1,   -1,     waits[0].peer,  Asked(waits[0]), nullptr,
-                 nullptr,               comm, stream, LOCKSTEP_CALLER};
+  const Op op = {CallKind::kWaitSignal, -1, -1, waits[0].peer, Asked(waits[0]), nullptr, nullptr, comm, stream,
+                 LOCKSTEP_CALLER};
   OpInFlight flight;
   if (!BeginOp(op, &flight)) return real(count, signals, comm, stream);
   const int result = real(count, signals, comm, stream);

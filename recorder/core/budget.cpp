@@ -44,11 +44,16 @@ bool OverBudget(uint64_t call_ns, uint64_t permille) noexcept {
 
 const char* Name(GpuMode mode) noexcept {
   switch (mode) {
-    case GpuMode::kOff: return "off";
-    case GpuMode::kDone: return "done";
-    case GpuMode::kFull: return "full";
-    case GpuMode::kEvents: return "events";
-    case GpuMode::kProfiler: return "profiler";
+    case GpuMode::kOff:
+      return "off";
+    case GpuMode::kDone:
+      return "done";
+    case GpuMode::kFull:
+      return "full";
+    case GpuMode::kEvents:
+      return "events";
+    case GpuMode::kProfiler:
+      return "profiler";
   }
   return "on";
 }
@@ -57,8 +62,9 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
   ErrnoKeeper keep;
   ring::Header* header = g.map.header;
   char cost[96], line[160];
-  snprintf(cost, sizeof(cost), "own time %llu ns a call, %llu.%llu %% of a thread", static_cast<unsigned long long>(call_ns),
-           static_cast<unsigned long long>(permille / 10), static_cast<unsigned long long>(permille % 10));
+  snprintf(cost, sizeof(cost), "own time %llu ns a call, %llu.%llu %% of a thread",
+           static_cast<unsigned long long>(call_ns), static_cast<unsigned long long>(permille / 10),
+           static_cast<unsigned long long>(permille % 10));
   const uint64_t after_ms = Ns(Now() - header->created_ticks) / 1000000;
   if (g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler) {  // NCCL's own plugin interface cannot be left half-way
     const GpuMode from = g.gpu;
@@ -68,7 +74,8 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
     Store(&header->gpu_marks, static_cast<uint32_t>(g.gpu));
     Store(&header->stepped_down, header->stepped_down | ring::kSteppedMarks);
     snprintf(line, sizeof(line), "marks %s to %s after %llu.%llu s: %s", Name(from), Name(g.gpu),
-             static_cast<unsigned long long>(after_ms / 1000), static_cast<unsigned long long>(after_ms % 1000 / 100), cost);
+             static_cast<unsigned long long>(after_ms / 1000), static_cast<unsigned long long>(after_ms % 1000 / 100),
+             cost);
     AddNote(line);
   } else if (g.cuda) {
     g.cuda = false;

@@ -1,6 +1,6 @@
-// What recording costs the host, measured by the recorder itself at one call in kSampleEvery, and the way down when that
-// is more than it may be: GPU marks first, then CUDA's table updates, then recording as a whole. Each step and its time go
-// into the header's note. Nothing here waits; a thread that loses the race for a step leaves it to the other.
+// What recording costs the host, measured by the recorder itself at one call in kSampleEvery, and the way down when
+// that is more than it may be: GPU marks first, then CUDA's table updates, then recording as a whole. Each step and its
+// time go into the header's note. Nothing here waits; a thread that loses the race for a step leaves it to the other.
 #ifndef LOCKSTEP_RECORDER_CORE_BUDGET_H_
 #define LOCKSTEP_RECORDER_CORE_BUDGET_H_
 
@@ -28,8 +28,8 @@ struct OwnTimes {
   uint64_t since;  // ticks when this round began; 0: at the next sample
 };
 
-// LOCKSTEP_BUDGET: "N%" of a thread's time (with at least 5 us a call, so that a host that does nothing but call NCCL is
-// not mistaken for an expensive recorder), "Nns" a call, "off". Anything else, and nothing: 5%.
+// LOCKSTEP_BUDGET: "N%" of a thread's time (with at least 5 us a call, so that a host that does nothing but call NCCL
+// is not mistaken for an expensive recorder), "Nns" a call, "off". Anything else, and nothing: 5%.
 struct Budget {
   uint32_t permille;  // 0: not by share
   uint32_t call_ns;   // at most so much a call; with a share both must be exceeded

@@ -1,8 +1,8 @@
 #include "recorder/core/comms.h"
 
+#include "recorder/base/host_memory.h"
 #include "recorder/core/gpu_events.h"
 #include "recorder/core/gpu_marks.h"
-#include "recorder/base/host_memory.h"
 #include "recorder/core/real.h"
 
 namespace lockstep::recorder {
@@ -13,8 +13,8 @@ using ring::CommState;
 
 // Identity changes are rare and bracketed by an odd guard; a reader takes the lines between two equal even values.
 // Atomic, because a watchdog thread's error or abort may meet a change by the communicator's own thread: the guard must
-// be even again when both are done, and tell that somebody is at it while there are two. Signals wait: a handler that jumps out would leave
-// it odd for good.
+// be even again when both are done, and tell that somebody is at it while there are two. Signals wait: a handler that
+// jumps out would leave it odd for good.
 class Editing {
  public:
   explicit Editing(CommEntry* entry) noexcept : entry_(entry) {
@@ -132,7 +132,8 @@ uint32_t RootUses(uint64_t root_hash, int32_t rank) noexcept {
   const uint32_t used = Load(&g.comms_used);
   for (uint32_t i = 0; i < used; ++i) {
     const CommLocal& comm = g_tables.comms[i];
-    if (comm.root_hash == root_hash && comm.entry != nullptr && comm.entry->member_rank == rank && comm.root_use > uses) {
+    if (comm.root_hash == root_hash && comm.entry != nullptr && comm.entry->member_rank == rank &&
+        comm.root_use > uses) {
       uses = comm.root_use;
     }
   }

@@ -33,8 +33,8 @@ uint32_t RootUses(uint64_t root_hash, int32_t rank) noexcept;
 // NCCL gave the handle. A handle value seen before gets the next generation.
 void BindHandle(CommLocal* comm, const void* handle) noexcept;
 
-// NCCL may be used with it now; asks NCCL for rank, size and device where they are not known. Only for a handle that the
-// host used or that NCCL has just stored: what lies in an old variable may be anything.
+// NCCL may be used with it now; asks NCCL for rank, size and device where they are not known. Only for a handle that
+// the host used or that NCCL has just stored: what lies in an old variable may be anything.
 void CommIsReady(CommLocal* comm) noexcept;
 void CommEnded(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommState(CommLocal* comm, ring::CommState state) noexcept;

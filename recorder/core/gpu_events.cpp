@@ -11,8 +11,8 @@ constexpr uint32_t kPairs = 256;  // operations of one stream that can be under 
 constexpr uint32_t kPairsAtOnce = 64;
 constexpr uint32_t kNoPair = UINT32_MAX;
 
-// An event that tells a time makes the GPU wait for 2 us between two kernels that depend on each other, one that only tells
-// that it was reached for nothing (H100, docs/measurements.md).
+// An event that tells a time makes the GPU wait for 2 us between two kernels that depend on each other, one that only
+// tells that it was reached for nothing (H100, docs/measurements.md).
 struct Pair {
   void *start, *end;    // with times
   void *began, *ended;  // without; null where every operation is timed
@@ -65,7 +65,8 @@ constexpr double kFloatError = 1.2e-7;  // of an elapsed time, relative
 bool MakePair(Pair* pair) noexcept {
   if (g_driver.event_create(&pair->start, 0) != 0 || g_driver.event_create(&pair->end, 0) != 0) return false;
   if (g.gpu_sample == 1) return true;
-  return g_driver.event_create(&pair->began, kWithoutTime) == 0 && g_driver.event_create(&pair->ended, kWithoutTime) == 0;
+  return g_driver.event_create(&pair->began, kWithoutTime) == 0 &&
+         g_driver.event_create(&pair->ended, kWithoutTime) == 0;
 }
 
 void* StartOf(const Pair& pair, bool timed) noexcept {
@@ -138,7 +139,8 @@ bool HasEvents(uint32_t stream) noexcept {
   return LoadAcquire(&events.freed) != events.taken && LoadAcquire(&events.state) == kLive;
 }
 
-bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed, DriverResult* result) noexcept {
+bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed,
+                 DriverResult* result) noexcept {
   StreamEvents* events = &g_events[stream];
   *result = 0;
   if (LoadAcquire(&events->state) != kLive) return false;
@@ -194,8 +196,8 @@ void ForgetAllEvents() noexcept {
 
 namespace {
 
-// GPU time of the flight's end, counted from the stream's first anchor, and how long it took. False: the driver does not
-// say. The end event becomes the anchor now and then.
+// GPU time of the flight's end, counted from the stream's first anchor, and how long it took. False: the driver does
+// not say. The end event becomes the anchor now and then.
 bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_ns, double* error_ns) noexcept {
   float milliseconds = 0;
   if (g_driver.event_elapsed(&milliseconds, pair->start, pair->end) != 0 || !(milliseconds >= 0)) return false;
@@ -217,8 +219,8 @@ bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_
   return true;
 }
 
-// A start cannot lie before it was recorded, an end not behind its being seen: so every operation bounds what the host's
-// clock is ahead of the GPU's.
+// A start cannot lie before it was recorded, an end not behind its being seen: so every operation bounds what the
+// host's clock is ahead of the GPU's.
 void Bound(StreamEvents* events, double low, double high, double error_ns, int64_t now_ns) noexcept {
   const double leak = static_cast<double>(now_ns - events->bounded_ns) * kDrift + error_ns;
   const double low_before = events->low - leak, high_before = events->high + leak;
@@ -276,11 +278,12 @@ void TimeFlight(uint32_t stream, const Flight& flight) noexcept {
   const double enter = static_cast<double>(now.ns) - static_cast<double>(now.ticks - flight.enter) * now.ns_per_tick;
   Bound(events, enter - (end - duration), static_cast<double>(now.ns) - end, error, now.ns);
   const double completed = end + events->high;
-  WriteTime(stream, flight.ticket, TicksAt(now, completed - duration), TicksAt(now, completed), events->high - events->low);
+  WriteTime(stream, flight.ticket, TicksAt(now, completed - duration), TicksAt(now, completed),
+            events->high - events->low);
 }
 
-// The stream's events tell nothing more. An error is no completion; and whether an operation that had not been seen to end
-// did so before the error, nobody can tell any more.
+// The stream's events tell nothing more. An error is no completion; and whether an operation that had not been seen to
+// end did so before the error, nobody can tell any more.
 void EndStream(uint32_t stream, DriverResult error) noexcept {
   StoreRelease(&g.map.streams[stream].given, Load(&g.map.marks[stream].completed) + 1);
   if (IsGpuError(error)) {

@@ -1,5 +1,5 @@
-// LOCKSTEP_GPU=events: CUDA events before and behind the operations of a stream, made beforehand and used again, and one
-// thread of low priority that looks at them. It writes the streams' mark lines and the ring's times.
+// LOCKSTEP_GPU=events: CUDA events before and behind the operations of a stream, made beforehand and used again, and
+// one thread of low priority that looks at them. It writes the streams' mark lines and the ring's times.
 //
 // A stream's events have one producer at a time (whoever holds the stream's tickets) and one consumer, the thread.
 #ifndef LOCKSTEP_RECORDER_CORE_GPU_EVENTS_H_
@@ -15,9 +15,10 @@ namespace lockstep::recorder {
 bool MakeEvents(uint32_t stream, void* context) noexcept;
 // There is room for one more operation.
 bool HasEvents(uint32_t stream) noexcept;
-// The stream's context is current. `timed`: with events that tell times. False: not recorded, with the driver's error or 0
-// when there was no event left.
-bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed, DriverResult* result) noexcept;
+// The stream's context is current. `timed`: with events that tell times. False: not recorded, with the driver's error
+// or 0 when there was no event left.
+bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed,
+                 DriverResult* result) noexcept;
 bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;
 // The operation whose start was recorded last gets no end of its own.
 void DropStart(uint32_t stream) noexcept;
@@ -34,8 +35,8 @@ void LookOnce(int32_t device) noexcept;
 void ReleasePolling() noexcept;
 void ForgetPolling() noexcept;  // in a forked child
 
-// Of the thread only: looks at what is due on a stream. Keen: it is under way, and a look soon would tell more of how the
-// clocks lie together.
+// Of the thread only: looks at what is due on a stream. Keen: it is under way, and a look soon would tell more of how
+// the clocks lie together.
 enum class Look { kIdle, kBusy, kKeen };
 Look PollStream(uint32_t stream) noexcept;
 

@@ -29,14 +29,13 @@ void* HandleOf(const StreamLocal& stream) noexcept {
 
 bool RegisterMarks() noexcept {
   if (Swap<uint32_t>(&g_registered, 0, 1)) {
-    Result result =
-        g_driver.host_register(g.map.marks, g.map.marks_bytes, kRegisterPortable | kRegisterDeviceMap);
+    Result result = g_driver.host_register(g.map.marks, g.map.marks_bytes, kRegisterPortable | kRegisterDeviceMap);
     // Another context's end may have left it registered.
     if (result == kAlreadyRegistered) result = 0;
     if (result != 0) {
       char text[96];
-      snprintf(text, sizeof(text), "no GPU marks: the driver refused to register the ring (error %d); try LOCKSTEP_GPU=events",
-               result);
+      snprintf(text, sizeof(text),
+               "no GPU marks: the driver refused to register the ring (error %d); try LOCKSTEP_GPU=events", result);
       AddNote(text);
     }
     StoreRelease(&g_registered, result == 0 ? 2u : 3u);
@@ -163,8 +162,8 @@ void ForHeldStreams(const CommLocal& comm, Each each) noexcept {
   }
 }
 
-// As GiveEnd, some time after the use: a stream that captures by now would take the mark into its graph, so that the GPU wrote
-// it at every launch. Of what it did before, nothing is known then.
+// As GiveEnd, some time after the use: a stream that captures by now would take the mark into its graph, so that the
+// GPU wrote it at every launch. Of what it did before, nothing is known then.
 void GiveLate(StreamLocal* stream, uint64_t ticket) noexcept {
   uint64_t graph = 0;
   if (ticket <= LastGiven(*stream) || stream->ways == 0 || QueryCapture(*stream, &graph) != Capture::kNo) return;
@@ -246,8 +245,8 @@ Capture QueryCapture(const StreamLocal& stream, uint64_t* graph) noexcept {
 }
 
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept {
-  // Another thread is using the stream at this moment: which of the two comes first there, nobody can tell. Our own is a
-  // call that was left by a jump or an exception.
+  // Another thread is using the stream at this moment: which of the two comes first there, nobody can tell. Our own is
+  // a call that was left by a jump or an exception.
   const uint32_t me = thread->index + 1;
   if (!Swap(&stream->busy, kNobody, me)) {
     if (Load(&stream->busy) != me) return 0;

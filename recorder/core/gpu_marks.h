@@ -1,7 +1,7 @@
-// How far the GPU has come on each stream. Either the GPU itself writes a ticket into the stream's line of the ring file
-// when the stream gets there (cuStreamWriteValue64), or events are recorded there and looked at by a thread of ours
-// (gpu_events.h). The driver is found among the loaded objects at run time, never loaded by us. No error of the driver
-// reaches the host, and none is taken for a completion.
+// How far the GPU has come on each stream. Either the GPU itself writes a ticket into the stream's line of the ring
+// file when the stream gets there (cuStreamWriteValue64), or events are recorded there and looked at by a thread of
+// ours (gpu_events.h). The driver is found among the loaded objects at run time, never loaded by us. No error of the
+// driver reaches the host, and none is taken for a completion.
 #ifndef LOCKSTEP_RECORDER_CORE_GPU_MARKS_H_
 #define LOCKSTEP_RECORDER_CORE_GPU_MARKS_H_
 
@@ -18,8 +18,8 @@ inline constexpr uint8_t kWayMarks = 1, kWayEvents = 2;  // StreamLocal::ways
 void EnableMarks(StreamLocal* stream) noexcept;
 
 // The stream as the host means it now is the one that the table has under this handle. False: it was destroyed and its
-// handle given out again without our seeing it. Not to be asked of a stream that captures: CUDA refuses to tell the number
-// of one, in every mode, and spoils its capture (driver 580.159; not documented).
+// handle given out again without our seeing it. Not to be asked of a stream that captures: CUDA refuses to tell the
+// number of one, in every mode, and spoils its capture (driver 580.159; not documented).
 bool IsSameStream(const StreamLocal& stream) noexcept;
 
 enum class Capture { kNo, kYes, kUnknown };
@@ -38,8 +38,8 @@ inline bool MarksReady(StreamLocal* stream) noexcept {
 }
 
 // A use of a stream that is not captured, by one operation or all of a group: TakeTicket before NCCL is entered,
-// StartMark where it launches, EndMark behind it. Between the first and the last the thread holds the stream's tickets. 0:
-// it does not get them, and the GPU's part of this use stays unknown.
+// StartMark where it launches, EndMark behind it. Between the first and the last the thread holds the stream's tickets.
+// 0: it does not get them, and the GPU's part of this use stays unknown.
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept;
 // `now`: ticks, just before.
 void StartMark(StreamLocal* stream, uint64_t ticket, uint64_t now) noexcept;
@@ -49,7 +49,8 @@ void EndMark(StreamLocal* stream, uint64_t ticket) noexcept;
 // mark may come before it, so the stream waits with its marks until the communicator's state says success; until then
 // nothing is known of these tickets.
 void HoldMarks(CommLocal* comm, StreamLocal* stream) noexcept;  // between TakeTicket and EndMark
-// What to pass to SettleMarks; taken before NCCL is asked for the state. 0: a call is under way, the answer is of no use.
+// What to pass to SettleMarks; taken before NCCL is asked for the state. 0: a call is under way, the answer is of no
+// use.
 uint64_t MarksBegun(const CommLocal& comm) noexcept;
 // All work of the communicator up to `begun` is on its streams.
 void SettleMarks(CommLocal* comm, uint64_t begun) noexcept;

@@ -4,8 +4,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "recorder/core/gpu_events.h"
 #include "recorder/base/loaded.h"
+#include "recorder/core/gpu_events.h"
 #include "recorder/core/note.h"
 #include "recorder/core/process.h"
 

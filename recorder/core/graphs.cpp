@@ -1,9 +1,9 @@
 #include "recorder/core/graphs.h"
 
-#include "recorder/core/comms.h"
 #include "recorder/base/driver.h"
-#include "recorder/core/ops.h"
 #include "recorder/base/signature.h"
+#include "recorder/core/comms.h"
+#include "recorder/core/ops.h"
 #include "recorder/core/slots.h"
 #include "recorder/core/streams.h"
 
@@ -35,10 +35,10 @@ struct Lane {
 
 struct GraphLocal {
   GraphCell* cell;
-  uint32_t busy;      // a thread is adding to it: another's operation is counted only
-  uint32_t last_op;   // index in kGraphOps of the last one added, kNone at first
+  uint32_t busy;     // a thread is adding to it: another's operation is counted only
+  uint32_t last_op;  // index in kGraphOps of the last one added, kNone at first
   uint32_t lanes;
-  bool unnumbered;    // a launch cannot say which numbers it gives
+  bool unnumbered;  // a launch cannot say which numbers it gives
 };
 
 // Of the largest file's table. Pages that no graph uses are never touched.
@@ -195,7 +195,8 @@ Lane* FindLane(uint32_t graph, const CommLocal* comm, Direction direction, int32
   Lane* lanes = g_lanes[graph];
   const uint64_t created = comm->entry->created_ticks;
   for (uint32_t i = 0; i < local->lanes; ++i) {
-    if (lanes[i].comm == comm && lanes[i].comm_created == created && lanes[i].direction == direction && lanes[i].peer == peer)
+    if (lanes[i].comm == comm && lanes[i].comm_created == created && lanes[i].direction == direction &&
+        lanes[i].peer == peer)
       return &lanes[i];
   }
   if (local->lanes == ring::kMaxGraphLanes) return nullptr;
@@ -218,7 +219,9 @@ void AddToLane(uint32_t graph, const CapturedOp& op) noexcept {
     return;
   }
   Lane* lane = FindLane(graph, op.comm,
-                        collective ? kCollectives : op.kind == CallKind::kSend ? kSends : kReceives,
+                        collective                   ? kCollectives
+                        : op.kind == CallKind::kSend ? kSends
+                                                     : kReceives,
                         collective ? -1 : op.root_or_peer);
   if (lane == nullptr) {
     g_graphs[graph].unnumbered = true;
@@ -427,7 +430,8 @@ void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept {
   const uint32_t before = graph != nullptr ? GraphOfHandle(graph) : kNone;
   if (index == kNone) {
     // The value may have named another graph, whose end was not seen. One that was captured into before goes on.
-    if (graph != nullptr && before != kNone && HasState(&g.map.graphs[before], GraphState::kEnded)) ForgetGraphHandle(graph);
+    if (graph != nullptr && before != kNone && HasState(&g.map.graphs[before], GraphState::kEnded))
+      ForgetGraphHandle(graph);
     return;
   }
   GraphCell* cell = &g.map.graphs[index];

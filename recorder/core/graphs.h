@@ -1,5 +1,5 @@
-// CUDA graphs: what is captured into one, and each launch, which issues all of that anew without a call of NCCL's. Nothing here
-// asks CUDA anything but whether a stream captures, which no capture minds; nothing is put into a graph.
+// CUDA graphs: what is captured into one, and each launch, which issues all of that anew without a call of NCCL's.
+// Nothing here asks CUDA anything but whether a stream captures, which no capture minds; nothing is put into a graph.
 #ifndef LOCKSTEP_RECORDER_CORE_GRAPHS_H_
 #define LOCKSTEP_RECORDER_CORE_GRAPHS_H_
 
@@ -14,7 +14,8 @@ inline bool Capturing() noexcept {
   return LOCKSTEP_UNLIKELY(Load(&g_captures) != 0);
 }
 
-// Whether the stream captures, and which graph: asked where marks would be written, or a capture is known to be under way.
+// Whether the stream captures, and which graph: asked where marks would be written, or a capture is known to be under
+// way.
 Capture LookForCapture(const StreamLocal& stream, uint64_t* graph) noexcept;
 
 // An operation that NCCL accepted on a stream that captures.
@@ -32,7 +33,8 @@ void AddCapturedOp(uint64_t capture, const CapturedOp& op) noexcept;
 // A group with captured operations failed or was simulated: what the graph holds is not known any more.
 void SpoilCapture(uint64_t capture) noexcept;
 
-// After the calls succeeded, but for NoteCaptureEnding, which comes before the call and gives what NoteCaptureEnded needs.
+// After the calls succeeded, but for NoteCaptureEnding, which comes before the call and gives what NoteCaptureEnded
+// needs.
 void NoteCaptureBegun(const void* stream) noexcept;
 uint64_t NoteCaptureEnding(const void* stream) noexcept;
 void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept;  // graph null: the capture failed

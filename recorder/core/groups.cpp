@@ -85,7 +85,8 @@ void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
       auto* members = reinterpret_cast<ring::MemberSlot*>(slot);
       if (dropped) TakeBackMembers(members);
       Settle(&members->stage, StageOf(thread, members->stream, stage));
-    } else if (slot->type == static_cast<uint8_t>(ring::SlotType::kOp) && IsOperation(static_cast<CallKind>(slot->kind))) {
+    } else if (slot->type == static_cast<uint8_t>(ring::SlotType::kOp) &&
+               IsOperation(static_cast<CallKind>(slot->kind))) {
       if (dropped) TakeBackOp(slot);
       Settle(&slot->stage, StageOf(thread, slot->stream, stage));
     }

@@ -2,12 +2,12 @@
 
 #include <signal.h>
 
+#include "recorder/base/host_memory.h"
+#include "recorder/base/signature.h"
 #include "recorder/core/gpu_marks.h"
 #include "recorder/core/graphs.h"
-#include "recorder/base/host_memory.h"
 #include "recorder/core/profiler_events.h"
 #include "recorder/core/real.h"
-#include "recorder/base/signature.h"
 #include "recorder/core/slots.h"
 #include "recorder/core/streams.h"
 
@@ -193,8 +193,8 @@ LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept 
   stack_t handler{};
   if (Sys(SYS_sigaltstack, nullptr, &handler) == 0 && (handler.ss_flags & SS_ONSTACK) != 0) return false;
   const InsideMark* mark = thread->mark;
-  // The stack grows down: a call from above the mark's frame finds that frame gone. From below, it is there if what lies
-  // there still says so; it may have been another stack, unmapped since.
+  // The stack grows down: a call from above the mark's frame finds that frame gone. From below, it is there if what
+  // lies there still says so; it may have been another stack, unmapped since.
   if (reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(mark)) {
     InsideMark there{};
     if (ReadHostMemory(mark, &there, sizeof(there)) && there.thread == thread && there.number == thread->marks) {
@@ -321,8 +321,9 @@ LOCKSTEP_COLD void EndCaptured(OpInFlight* flight, int result) noexcept {
   const Op& op = *flight->op;
   const uint64_t now = Now();
   if (Accepted(result)) {
-    AddCapturedOp(flight->graph, {op.kind, Datatype(op.datatype), flight->reduction, op.root_or_peer, op.count, flight->comm,
-                                  flight->stream, static_cast<uint32_t>(thread->group), FindCallSite(op.caller)});
+    AddCapturedOp(flight->graph,
+                  {op.kind, Datatype(op.datatype), flight->reduction, op.root_or_peer, op.count, flight->comm,
+                   flight->stream, static_cast<uint32_t>(thread->group), FindCallSite(op.caller)});
   }
   OpStage stage = flight->grouped ? OpStage::kQueued : OpStage::kCaptured;
   if (!Accepted(result)) stage = OpStage::kFailed;
@@ -381,7 +382,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
 
   uint64_t ticket = 0, graph = 0;
   const bool looks = (Marking() || Capturing()) && stream != kNone;
-  if (LOCKSTEP_UNLIKELY(comm->nonblocking) && Marking() && stream != kNone) StoreRelease(&comm->async_begun, comm->async_begun + 1);
+  if (LOCKSTEP_UNLIKELY(comm->nonblocking) && Marking() && stream != kNone)
+    StoreRelease(&comm->async_begun, comm->async_begun + 1);
   if (LOCKSTEP_UNLIKELY(grouped)) {
     if (thread->group == 0) OpenGroup(thread);
     JoinGroup(thread, comm);

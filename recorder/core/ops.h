@@ -8,8 +8,8 @@
 
 namespace lockstep::recorder {
 
-// A collective, a send or receive, or a one-sided call, as the host passed it. A wait for a peer's signals has their number
-// as count.
+// A collective, a send or receive, or a one-sided call, as the host passed it. A wait for a peer's signals has their
+// number as count.
 struct Op {
   ring::CallKind kind;
   int32_t datatype;      // -1: none

@@ -4,22 +4,24 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "recorder/core/comms.h"
 #include "recorder/base/config.h"
+#include "recorder/base/loaded.h"
+#include "recorder/base/switches.h"
+#include "recorder/core/comms.h"
 #include "recorder/core/gpu_marks.h"
 #include "recorder/core/graphs.h"
 #include "recorder/core/helper.h"
-#include "recorder/base/loaded.h"
 #include "recorder/core/note.h"
 #include "recorder/core/profiler_events.h"
 #include "recorder/core/profiler_request.h"
 #include "recorder/core/streams.h"
-#include "recorder/base/switches.h"
 
 namespace lockstep::recorder {
 
-// glibc's, since 2.3.2; pthread_atfork itself is part of every program instead. Weak: other C libraries have pthread_atfork alone.
-extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* object);
+// glibc's, since 2.3.2; pthread_atfork itself is part of every program instead. Weak: other C libraries have
+// pthread_atfork alone.
+extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
+                                                       void* object);
 
 static uint32_t g_idle_word = kIdle;
 static const uint32_t g_no_stop = 0;
@@ -359,7 +361,8 @@ namespace {
 // a time, so that it costs nothing; a thread that ends leaves its cell as it is.
 void FindGoneThreads() noexcept {
   static uint32_t next;
-  const uint32_t used = Load(&g.threads_used) < g.map.capacities.threads ? Load(&g.threads_used) : g.map.capacities.threads;
+  const uint32_t used =
+      Load(&g.threads_used) < g.map.capacities.threads ? Load(&g.threads_used) : g.map.capacities.threads;
   uint32_t asked = 0;
   for (uint32_t i = 0; i < used && asked < 8; ++i) {
     ring::ThreadCell* cell = &g.map.threads[Add(&next, 1) % used];

@@ -5,16 +5,16 @@
 
 #include <stdint.h>
 
-#include "recorder/core/budget.h"
 #include "recorder/base/clock.h"
 #include "recorder/base/environment.h"
 #include "recorder/base/loaded.h"
+#include "recorder/base/ring_file.h"
+#include "recorder/base/sys.h"
+#include "recorder/core/budget.h"
 #include "recorder/core/real.h"
 #include "recorder/ring/calls.h"
 #include "recorder/ring/layout.h"
 #include "recorder/ring/snapshot.h"
-#include "recorder/base/ring_file.h"
-#include "recorder/base/sys.h"
 
 namespace lockstep::recorder {
 
@@ -25,28 +25,28 @@ inline constexpr uint32_t kNone = UINT32_MAX;
 struct CommLocal {
   ring::CommEntry* entry;
   uint32_t index;
-  uint32_t library;        // NCCL library that made it, as AskedLibrary counts
+  uint32_t library;  // NCCL library that made it, as AskedLibrary counts
   bool nonblocking;
   bool ready;              // NCCL may be asked about it
   bool needs_rank;         // child of a split or shrink: rank and size are not known yet
   uint32_t children;       // split, shrink, grow: the ordinal
   uint32_t nccl_children;  // NCCL's own child counter, part of a child's hash
-  uint64_t magic;       // first 8 bytes of the unique id, or the id: what NCCL derives a grown communicator's id from
-  uint64_t root_hash;   // of the unique id's bytes; 0: not made from one
-  uint32_t awaits_id;   // 1 + the thread inside ncclCommInitAll, until NCCL has made an id for it
-  uint32_t root_use;    // how often this process made a member of this rank from these bytes, this one included
-  int32_t last_async;   // written by whichever thread polls
-  // Of a non-blocking one: operations that were begun, and those whose call has returned. And whether its work may still
-  // be on its way to some stream (StreamLocal::held).
+  uint64_t magic;      // first 8 bytes of the unique id, or the id: what NCCL derives a grown communicator's id from
+  uint64_t root_hash;  // of the unique id's bytes; 0: not made from one
+  uint32_t awaits_id;  // 1 + the thread inside ncclCommInitAll, until NCCL has made an id for it
+  uint32_t root_use;   // how often this process made a member of this rank from these bytes, this one included
+  int32_t last_async;  // written by whichever thread polls
+  // Of a non-blocking one: operations that were begun, and those whose call has returned. And whether its work may
+  // still be on its way to some stream (StreamLocal::held).
   uint32_t async_begun, async_returned;
   bool holds;
-  uint32_t reductions;  // PreMulSum handles made so far
+  uint32_t reductions;           // PreMulSum handles made so far
   int32_t reduction_handles[8];  // the newest; [ordinal % 8]
   // While its operations are queued in an open group: what to go back to when the group fails.
   bool in_group;
   uint32_t group_thread;  // index of the thread whose group it is
-  bool group_init;      // its init call is part of the group
-  uint32_t group_next;  // next communicator of that group
+  bool group_init;        // its init call is part of the group
+  uint32_t group_next;    // next communicator of that group
   uint64_t group_issued, group_hash;
   uint64_t group_recent, group_recent_p2p;
   // The caller's variable that NCCL will store the handle to; null once bound.
@@ -87,8 +87,8 @@ struct ThreadState {
   uint64_t mask;
   uint64_t begun, ops, groups;
   uint32_t index;
-  bool overflow;  // rings have run out
-  bool inside;    // within a recorded call: what NCCL calls back is its own business
+  bool overflow;           // rings have run out
+  bool inside;             // within a recorded call: what NCCL calls back is its own business
   const InsideMark* mark;  // of that call, on its stack
   uint64_t marks;          // given so far
   // The call has counted itself and has not come to NCCL yet: what to go back to if it never does, because a signal's
@@ -133,9 +133,9 @@ enum class GroupCall : uint8_t { kNone, kStart, kEnd };
 struct ThreadLocal {
   ThreadState* state;
   uint32_t epoch;
-  int32_t group_depth;  // also counted while nothing is recorded: a group may hold the first init
+  int32_t group_depth;      // also counted while nothing is recorded: a group may hold the first init
   GroupCall in_group_call;  // another tool's shim may lead one group call by here twice
-  bool in_runtime;      // inside a wrapped call of the CUDA runtime: what that asks of the driver was seen already
+  bool in_runtime;          // inside a wrapped call of the CUDA runtime: what that asks of the driver was seen already
 };
 extern constinit thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")));
 
@@ -156,18 +156,18 @@ struct Process {
   uint64_t next_calibration = 0;  // ticks
   CodeRange nccl{};               // code of the first NCCL found: calls from there are its own
   uint32_t nccl_copies = 0;       // places taken in nccl_texts
-  uint32_t epoch = 1;  // changes when a child begins anew
+  uint32_t epoch = 1;             // changes when a child begins anew
   GpuMode gpu = GpuMode::kOff;
   uint32_t gpu_sample = 1;
   bool cuda = false;
   bool profiler_finds = false;  // NCCL's profiler tells of operations without naming the host's call
-  uint8_t cuda_layers = 0;  // kCudaRuntime, kCudaDriver
+  uint8_t cuda_layers = 0;      // kCudaRuntime, kCudaDriver
   alignas(64) RingMap map{};
   CodeRange more_nccl[kMaxNcclCopies]{};
   uintptr_t nccl_texts[kMaxNcclCopies]{};  // where the code of each NCCL library begins; 0: none
-  bool begun = false;  // a ring was tried for, in this process or its parent
-  bool ring_is_file = false;  // not memory of a test's
-  bool said = false;   // the one line has been printed
+  bool begun = false;                      // a ring was tried for, in this process or its parent
+  bool ring_is_file = false;               // not memory of a test's
+  bool said = false;                       // the one line has been printed
   uint32_t threads_used = 0, rings_used = 0, comms_used = 0, streams_used = 0, root_comms = 0;
 };
 extern Process g;
@@ -200,8 +200,8 @@ inline bool FromNccl(const void* caller) noexcept {
 }
 // Which of the NCCL libraries `caller` lies in; kNone: in none of them.
 uint32_t NcclCopyOf(const void* caller) noexcept;
-// The number of the NCCL library `object`, which must stay mapped; kNone when there are too many. `pure`: all its code is
-// NCCL's, so that calls from there are inner ones.
+// The number of the NCCL library `object`, which must stay mapped; kNone when there are too many. `pure`: all its code
+// is NCCL's, so that calls from there are inner ones.
 uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept;
 
 // Begins to record if nothing stands against it; called before the first communicator is made. True when recording.
@@ -252,8 +252,8 @@ void AssignRing(ThreadState* thread) noexcept;
 // inside a call. May stop recording.
 void Calibrate(uint64_t now) noexcept;
 
-// Whether the call that `thread` is said to be inside was left without returning (an exception, a jump out of a signal's
-// handler); then it is put right. `frame`: of the call that asks.
+// Whether the call that `thread` is said to be inside was left without returning (an exception, a jump out of a
+// signal's handler); then it is put right. `frame`: of the call that asks.
 bool LeftTheCall(ThreadState* thread, const void* frame) noexcept;
 
 inline void EnterCall(ThreadState* thread, InsideMark* mark) noexcept {

@@ -1,14 +1,14 @@
 #include "recorder/core/profiler_events.h"
 
+#include "recorder/abi/profiler.h"
+#include "recorder/base/identity.h"
 #include "recorder/core/comms.h"
 #include "recorder/core/gpu_marks.h"
-#include "recorder/base/identity.h"
 #include "recorder/core/ops.h"
-#include "recorder/abi/profiler.h"
 #include "recorder/core/profiler_handles.h"
 #include "recorder/core/profiler_match.h"
-#include "recorder/ring/profiler.h"
 #include "recorder/core/streams.h"
+#include "recorder/ring/profiler.h"
 
 namespace lockstep::recorder::profiler {
 namespace {
@@ -55,7 +55,8 @@ int EventsFor(int version) noexcept {
 // Free, or of an operation that nothing more will be told of: ended, or overtaken by a later one of its communicator.
 bool Reusable(const KernelEntry& entry) noexcept {
   if (Load(&entry.guard) == 0 || (Load(&entry.flags) & ring::kKernelEnded) != 0) return true;
-  return Load(&entry.started_channels) == Load(&entry.completed_channels) && Load(&entry.order) < CompletedOrder(entry.comm);
+  return Load(&entry.started_channels) == Load(&entry.completed_channels) &&
+         Load(&entry.order) < CompletedOrder(entry.comm);
 }
 
 // A handful of looks, so that the time is bounded; entries of what is stuck are never taken.
@@ -72,13 +73,13 @@ Entry* Claim(Entry* entries, uint32_t first, uint32_t count, uint64_t* begun, ui
 }
 
 KernelEntry* ClaimKernel() noexcept {
-  return Claim(g.map.kernels, 1, g.map.capacities.kernels, &State()->kernels_begun, &State()->kernels_dropped, Reusable);
+  return Claim(g.map.kernels, 1, g.map.capacities.kernels, &State()->kernels_begun, &State()->kernels_dropped,
+               Reusable);
 }
 ProxyEntry* ClaimProxy() noexcept {
-  return Claim(g.map.proxies, 0, g.map.capacities.proxies, &State()->proxies_begun, &State()->proxies_dropped,
-               [](const ProxyEntry& entry) {
-                 return Load(&entry.guard) == 0 || (Load(&entry.flags) & ring::kProxyEnded) != 0;
-               });
+  return Claim(
+      g.map.proxies, 0, g.map.capacities.proxies, &State()->proxies_begun, &State()->proxies_dropped,
+      [](const ProxyEntry& entry) { return Load(&entry.guard) == 0 || (Load(&entry.flags) & ring::kProxyEnded) != 0; });
 }
 
 template <typename Entry>
@@ -109,13 +110,20 @@ KernelEntry* TaskOf(Handle handle) noexcept {
 
 ProxyState ProxyStateOf(int state) noexcept {
   switch (state) {
-    case kStateSendGpuWait: return ProxyState::kSendGpuWait;
-    case kStateSendPeerWait: return ProxyState::kSendPeerWait;
-    case kStateSendWait: return ProxyState::kSendWait;
-    case kStateRecvWait: return ProxyState::kRecvWait;
-    case kStateRecvFlushWait: return ProxyState::kRecvFlushWait;
-    case kStateRecvGpuWait: return ProxyState::kRecvGpuWait;
-    default: return ProxyState::kNone;
+    case kStateSendGpuWait:
+      return ProxyState::kSendGpuWait;
+    case kStateSendPeerWait:
+      return ProxyState::kSendPeerWait;
+    case kStateSendWait:
+      return ProxyState::kSendWait;
+    case kStateRecvWait:
+      return ProxyState::kRecvWait;
+    case kStateRecvFlushWait:
+      return ProxyState::kRecvFlushWait;
+    case kStateRecvGpuWait:
+      return ProxyState::kRecvGpuWait;
+    default:
+      return ProxyState::kNone;
   }
 }
 
@@ -220,7 +228,8 @@ void EndComm(Handle context) noexcept {
   if (comm == kNone) return;
   for (uint32_t i = 1; i < g.map.capacities.kernels; ++i) {
     KernelEntry* entry = &g.map.kernels[i];
-    if (Load(&entry->guard) != 0 && entry->comm == comm) __atomic_or_fetch(&entry->flags, ring::kKernelEnded, __ATOMIC_RELAXED);
+    if (Load(&entry->guard) != 0 && entry->comm == comm)
+      __atomic_or_fetch(&entry->flags, ring::kKernelEnded, __ATOMIC_RELAXED);
   }
   for (uint32_t i = 0; i < g.map.capacities.proxies; ++i) {
     ProxyEntry* entry = &g.map.proxies[i];

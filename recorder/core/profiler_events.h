@@ -1,7 +1,7 @@
 // What the recorder makes of NCCL's profiler events, whatever the interface's version: communicators, operations,
 // kernels, network steps. Called on the host's threads, NCCL's own and the driver's callback thread; never blocks,
-// allocates or touches a pointer that NCCL hands back. Handles are numbers that carry what they stand for and a stamp, so
-// that one which is stale, another process's or nonsense is told from a good one.
+// allocates or touches a pointer that NCCL hands back. Handles are numbers that carry what they stand for and a stamp,
+// so that one which is stale, another process's or nonsense is told from a good one.
 #ifndef LOCKSTEP_RECORDER_CORE_PROFILER_EVENTS_H_
 #define LOCKSTEP_RECORDER_CORE_PROFILER_EVENTS_H_
 

@@ -11,7 +11,16 @@
 
 namespace lockstep::recorder::profiler {
 
-enum class Type : uint8_t { kNone = 0, kContext = 1, kApi = 2, kGroupApi = 3, kTask = 4, kKernelCh = 5, kProxyOp = 6, kProxyStep = 7 };
+enum class Type : uint8_t {
+  kNone = 0,
+  kContext = 1,
+  kApi = 2,
+  kGroupApi = 3,
+  kTask = 4,
+  kKernelCh = 5,
+  kProxyOp = 6,
+  kProxyStep = 7
+};
 inline constexpr uint64_t kLastType = 7;
 
 inline uint64_t ProcessStamp() noexcept {
@@ -65,15 +74,15 @@ inline ring::ProxyEntry* StepEntry(Handle handle, ring::ProxyEntry* entries, uin
   return StampOf(LoadAcquire(&entry->guard)) == EntryStamp(handle) ? entry : nullptr;
 }
 
-// A host call: captured 1, kind 6, communicator 8, its use 6, sequence number 33. Whole by value, because the calls of a
-// captured graph are named as parents at every replay, long after they ended.
+// A host call: captured 1, kind 6, communicator 8, its use 6, sequence number 33. Whole by value, because the calls of
+// a captured graph are named as parents at every replay, long after they ended.
 inline constexpr uint64_t kApiSeqMask = (uint64_t{1} << 33) - 1;
 inline uint64_t UseOf(const ring::CommEntry& entry) noexcept {
   return Mix(entry.created_ticks) & 63;
 }
 inline Handle MakeApi(bool captured, ring::CallKind kind, uint32_t comm, uint64_t use, uint64_t seq) noexcept {
-  return Make(Type::kApi, uint64_t{captured} << 53 | (static_cast<uint64_t>(kind) & 63) << 47 | uint64_t{comm & 255} << 39 |
-                              use << 33 | (seq & kApiSeqMask));
+  return Make(Type::kApi, uint64_t{captured} << 53 | (static_cast<uint64_t>(kind) & 63) << 47 |
+                              uint64_t{comm & 255} << 39 | use << 33 | (seq & kApiSeqMask));
 }
 
 }  // namespace lockstep::recorder::profiler

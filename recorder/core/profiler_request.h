@@ -1,5 +1,5 @@
-// Whether NCCL is to load this library as its profiler plugin, and how it is told so. Never in place of a plugin that the
-// user chose: NCCL has room for one.
+// Whether NCCL is to load this library as its profiler plugin, and how it is told so. Never in place of a plugin that
+// the user chose: NCCL has room for one.
 #ifndef LOCKSTEP_RECORDER_CORE_PROFILER_REQUEST_H_
 #define LOCKSTEP_RECORDER_CORE_PROFILER_REQUEST_H_
 
@@ -11,8 +11,8 @@ void RequestPlugin() noexcept;
 // Whether that was done. *note: why not, or null.
 bool PluginWillLoad(const char** note) noexcept;
 
-// Called by dlsym, for NCCL or for whoever looks: whether the tables may be found. An object that NCCL opened by name is
-// asked for; in the whole program (NCCL_PROFILER_PLUGIN=STATIC_PLUGIN) only with LOCKSTEP_GPU=profiler.
+// Called by dlsym, for NCCL or for whoever looks: whether the tables may be found. An object that NCCL opened by name
+// is asked for; in the whole program (NCCL_PROFILER_PLUGIN=STATIC_PLUGIN) only with LOCKSTEP_GPU=profiler.
 bool PluginIsAskedFor() noexcept;
 
 }  // namespace lockstep::recorder::profiler

@@ -209,8 +209,8 @@ bool IsOver(const ring::Dependency& wait) noexcept {
                          Load(&g.map.marks[stream - 1].completed) >= Load(&wait.ticket));
 }
 
-// Where among the target's a wait for `source` is noted. An earlier wait for the same stream that is not over holds up what came
-// between the two, and is kept if there is room; without marks nobody can tell, and the newest counts.
+// Where among the target's a wait for `source` is noted. An earlier wait for the same stream that is not over holds up
+// what came between the two, and is kept if there is room; without marks nobody can tell, and the newest counts.
 uint32_t PlaceOfWait(const ring::StreamCell& target, uint32_t source, uint16_t after) noexcept {
   const bool marked = Load(&g.map.streams[source].marked) != 0;
   uint32_t same = kNone, over = kNone, oldest = 0;

@@ -29,8 +29,8 @@ uint32_t ForgetStream(const void* handle) noexcept;
 // The stream was not destroyed after all.
 void KeepStream(uint32_t index, const void* handle) noexcept;
 
-// The thread has ended, perhaps in the middle of a group: its own default streams are no more, and those whose tickets it
-// held are free.
+// The thread has ended, perhaps in the middle of a group: its own default streams are no more, and those whose tickets
+// it held are free.
 void ForgetThreadStreams(uint32_t thread) noexcept;
 
 // The same for a default stream (null, legacy, per-thread) of the current device.

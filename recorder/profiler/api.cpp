@@ -12,11 +12,11 @@ using ring::CallKind;
 // What a thread has open. Only its thread touches it.
 struct OwnCalls {
   uint32_t epoch;
-  bool in_call;        // `flight` is an operation whose call has not returned
-  bool in_p2p;         // inside a send or receive, which gets its record when NCCL launches it
-  bool implicit;       // NCCL's own group around a lone call
+  bool in_call;   // `flight` is an operation whose call has not returned
+  bool in_p2p;    // inside a send or receive, which gets its record when NCCL launches it
+  bool implicit;  // NCCL's own group around a lone call
   bool explicit_group;
-  bool ending;         // inside the group's end
+  bool ending;  // inside the group's end
   InsideMark mark;
   OpInFlight flight;
 };
@@ -59,8 +59,8 @@ uint64_t RecordOwn(CommLocal* comm, const Task& task, const void* stream) noexce
   OwnCalls* own = CallsOf(thread);
   if (thread->inside && !own->ending && !own->in_call) return 0;  // within a call of another library's
   const void* on = stream != nullptr ? StreamFor(stream) : UnknownStream();
-  const Op op = {task.kind, task.datatype, -1,  task.root_or_peer, task.count, task.send,
-                 task.recv, HandleFor(comm), on, nullptr};
+  const Op op = {task.kind, task.datatype, -1, task.root_or_peer, task.count, task.send, task.recv, HandleFor(comm),
+                 on,        nullptr};
   const uint16_t call = Load(&thread->cell->call), comm_index = Load(&thread->cell->comm);
   const uint64_t seq = Load(&thread->cell->seq), since = Load(&thread->cell->since_ticks);
   const bool inside = thread->inside;

@@ -1,7 +1,7 @@
 // Contexts: the communicators that NCCL's profiler interface tells of.
+#include "recorder/base/identity.h"
 #include "recorder/core/comms.h"
 #include "recorder/core/gpu_marks.h"
-#include "recorder/base/identity.h"
 #include "recorder/core/profiler_handles.h"
 #include "recorder/core/profiler_match.h"
 
@@ -41,8 +41,8 @@ bool Fits(const ring::CommEntry& entry, const CommFacts& facts) noexcept {
 }
 
 // The entry that a call of the host wrote for this communicator. Where identities differ (a shrunk communicator, NCCL
-// before 2.26), or a rank is not known yet (several children of one split in a process), the only one that is being made
-// and fits; *maybe: there are several.
+// before 2.26), or a rank is not known yet (several children of one split in a process), the only one that is being
+// made and fits; *maybe: there are several.
 uint32_t FindMade(const CommFacts& facts, bool* maybe) noexcept {
   uint32_t same = kNone, any = kNone, sames = 0, anys = 0;
   const uint32_t used = Load(&g.comms_used);

@@ -30,8 +30,9 @@ CallKind KindOf(const char* func) noexcept {
 }
 
 int DatatypeOf(const char* name) noexcept {
-  static const char* const kNames[] = {"ncclInt8",    "ncclUint8",   "ncclInt32",   "ncclUint32",   "ncclInt64",      "ncclUint64",
-                                       "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
+  static const char* const kNames[] = {"ncclInt8",    "ncclUint8",    "ncclInt32",      "ncclUint32",
+                                       "ncclInt64",   "ncclUint64",   "ncclFloat16",    "ncclFloat32",
+                                       "ncclFloat64", "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
   for (int i = 0; name != nullptr && i < static_cast<int>(sizeof(kNames) / sizeof(kNames[0])); ++i) {
     if (strcmp(name, kNames[i]) == 0) return i;
   }
@@ -45,8 +46,9 @@ unsigned BytesOf(int datatype) noexcept {
 
 // Version 1 names functions and datatypes by NCCL's own numbers of then.
 CallKind KindOf(uint8_t func) noexcept {
-  static const CallKind kKinds[] = {CallKind::kBroadcast, CallKind::kReduce,          CallKind::kAllGather, CallKind::kReduceScatter,
-                                    CallKind::kAllReduce, CallKind::kOtherCollective, CallKind::kSend,      CallKind::kRecv};
+  static const CallKind kKinds[] = {CallKind::kBroadcast,     CallKind::kReduce,    CallKind::kAllGather,
+                                    CallKind::kReduceScatter, CallKind::kAllReduce, CallKind::kOtherCollective,
+                                    CallKind::kSend,          CallKind::kRecv};
   return func < sizeof(kKinds) / sizeof(kKinds[0]) ? kKinds[func] : CallKind::kOtherCollective;
 }
 int DatatypeOf(uint8_t datatype) noexcept {

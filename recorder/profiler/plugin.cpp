@@ -33,7 +33,8 @@ int InitKnown(int version, void** context, int* mask, const CommFacts& facts) no
 }
 
 bool HasRoot(CallKind kind) noexcept {
-  return kind == CallKind::kBroadcast || kind == CallKind::kReduce || kind == CallKind::kGather || kind == CallKind::kScatter;
+  return kind == CallKind::kBroadcast || kind == CallKind::kReduce || kind == CallKind::kGather ||
+         kind == CallKind::kScatter;
 }
 
 template <typename Coll>
@@ -127,8 +128,8 @@ int Start(void* context_pointer, void** handle, const D* descriptor) noexcept {
           made = BeginApi(context, {kind, DatatypeOf(d.coll_api.datatype), HasRoot(kind) ? d.coll_api.root : -1, d.rank,
                                     d.coll_api.count, d.coll_api.stream, d.coll_api.captured, false});
         } else if (d.type == kEventP2pApi) {
-          made = BeginApi(context, {KindOf(d.p2p_api.func), DatatypeOf(d.p2p_api.datatype), -1, d.rank,
-                                    d.p2p_api.count, d.p2p_api.stream, d.p2p_api.captured, true});
+          made = BeginApi(context, {KindOf(d.p2p_api.func), DatatypeOf(d.p2p_api.datatype), -1, d.rank, d.p2p_api.count,
+                                    d.p2p_api.stream, d.p2p_api.captured, true});
         } else if (kVersion >= 6 && d.type == kEventCeColl) {
           made = BeginCopyEngine(context, d);
         }
@@ -182,11 +183,11 @@ TableV5 g_v6 = {kName, InitV5To6<6>, Start<6, DescriptorV6>, Stop, Record<6>, Fi
 // NCCL asks for these names by dlsym, in an object that it opened or, with NCCL_PROFILER_PLUGIN=STATIC_PLUGIN, in the
 // whole program: there a preloaded Lockstep that nobody asked for would hide a plugin of the user's. So the symbols are
 // indirect: dlsym runs the function below, whose answer is the table, or null as if there were none.
-#define LOCKSTEP_PROFILER_TABLE(version)                                                        \
+#define LOCKSTEP_PROFILER_TABLE(version)                                                          \
   extern "C" __attribute__((visibility("hidden"), used)) void (*LockstepProfilerV##version())() { \
-    using namespace lockstep::recorder::profiler;                                               \
-    return PluginIsAskedFor() ? reinterpret_cast<void (*)()>(&g_v##version) : nullptr;          \
-  }                                                                                             \
+    using namespace lockstep::recorder::profiler;                                                 \
+    return PluginIsAskedFor() ? reinterpret_cast<void (*)()>(&g_v##version) : nullptr;            \
+  }                                                                                               \
   LOCKSTEP_EXPORT void ncclProfiler_v##version() __attribute__((ifunc("LockstepProfilerV" #version)))
 
 LOCKSTEP_PROFILER_TABLE(1);

@@ -1,4 +1,5 @@
-// The calls Lockstep records, numbered for good: the values stand in ring files and dumps, so they are only ever added to.
+// The calls Lockstep records, numbered for good: the values stand in ring files and dumps, so they are only ever added
+// to.
 #ifndef LOCKSTEP_RECORDER_RING_CALLS_H_
 #define LOCKSTEP_RECORDER_RING_CALLS_H_
 
@@ -17,9 +18,9 @@ enum class CallKind : uint16_t {
   kAlltoAll = 6,
   kGather = 7,
   kScatter = 8,
-  kBarrier = 9,            // frameworks' barrier, seen in Flight Recorder dumps only
-  kCoalesced = 10,         // a framework's coalesced batch of several collectives, likewise
-  kOtherCollective = 15,   // a collective whose name we do not know
+  kBarrier = 9,           // frameworks' barrier, seen in Flight Recorder dumps only
+  kCoalesced = 10,        // a framework's coalesced batch of several collectives, likewise
+  kOtherCollective = 15,  // a collective whose name we do not know
   // Point to point: one sequence number per communicator, peer and direction.
   kSend = 16,
   kRecv = 17,
@@ -28,7 +29,7 @@ enum class CallKind : uint16_t {
   kSignal = 21,
   kWaitSignal = 22,
   // Groups.
-  kGroup = 24,             // the outermost GroupStart .. GroupEnd as a whole
+  kGroup = 24,  // the outermost GroupStart .. GroupEnd as a whole
   kGroupStart = 25,
   kGroupEnd = 26,
   kGroupSimulateEnd = 27,
@@ -46,7 +47,7 @@ enum class CallKind : uint16_t {
   kCommRevoke = 42,
   kCommSuspend = 43,
   kCommResume = 44,
-  kCommAsyncError = 45,    // a change of what ncclCommGetAsyncError reports
+  kCommAsyncError = 45,  // a change of what ncclCommGetAsyncError reports
   // Other NCCL calls that can block or change what later calls mean.
   kRedOpCreate = 48,
   kRedOpDestroy = 49,
@@ -65,9 +66,9 @@ enum class CallKind : uint16_t {
   kMemcpy = 67,
   kCudaMalloc = 68,
   kCudaFree = 69,
-  kHostAlloc = 70,      // cudaMallocHost, cudaHostAlloc, cudaHostRegister
-  kHostFree = 71,       // cudaFreeHost, cudaHostUnregister
-  kGraphLaunch = 72,    // also the record of a launch whose operations are not told one by one
+  kHostAlloc = 70,    // cudaMallocHost, cudaHostAlloc, cudaHostRegister
+  kHostFree = 71,     // cudaFreeHost, cudaHostUnregister
+  kGraphLaunch = 72,  // also the record of a launch whose operations are not told one by one
   kCudaMallocAsync = 73,
   kCudaFreeAsync = 74,
   kGraphInstantiate = 75,
@@ -80,9 +81,13 @@ enum class CallKind : uint16_t {
 constexpr bool IsCollective(CallKind kind) {
   return kind >= CallKind::kAllReduce && kind <= CallKind::kOtherCollective;
 }
-constexpr bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kRecv; }
+constexpr bool IsPointToPoint(CallKind kind) {
+  return kind == CallKind::kSend || kind == CallKind::kRecv;
+}
 // One-sided: one number per communicator, peer and direction, signals sent and signals waited for.
-constexpr bool IsOneSided(CallKind kind) { return kind >= CallKind::kPutSignal && kind <= CallKind::kWaitSignal; }
+constexpr bool IsOneSided(CallKind kind) {
+  return kind >= CallKind::kPutSignal && kind <= CallKind::kWaitSignal;
+}
 constexpr bool IsCommInit(CallKind kind) {
   return kind >= CallKind::kCommInitRank && kind <= CallKind::kCommGrow;
 }
@@ -93,71 +98,132 @@ constexpr bool IsHostWait(CallKind kind) {
 // "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize"; "call 77" never: unknown values give "unknown call".
 constexpr const char* CallName(CallKind kind) {
   switch (kind) {
-    case CallKind::kNone: return "none";
-    case CallKind::kAllReduce: return "AllReduce";
-    case CallKind::kReduce: return "Reduce";
-    case CallKind::kBroadcast: return "Broadcast";
-    case CallKind::kAllGather: return "AllGather";
-    case CallKind::kReduceScatter: return "ReduceScatter";
-    case CallKind::kAlltoAll: return "AlltoAll";
-    case CallKind::kGather: return "Gather";
-    case CallKind::kScatter: return "Scatter";
-    case CallKind::kBarrier: return "Barrier";
-    case CallKind::kCoalesced: return "Coalesced";
-    case CallKind::kOtherCollective: return "Collective";
-    case CallKind::kSend: return "Send";
-    case CallKind::kRecv: return "Recv";
-    case CallKind::kPutSignal: return "PutSignal";
-    case CallKind::kSignal: return "Signal";
-    case CallKind::kWaitSignal: return "WaitSignal";
-    case CallKind::kGroup: return "Group";
-    case CallKind::kGroupStart: return "GroupStart";
-    case CallKind::kGroupEnd: return "GroupEnd";
-    case CallKind::kGroupSimulateEnd: return "GroupSimulateEnd";
-    case CallKind::kCommInitRank: return "CommInitRank";
-    case CallKind::kCommInitAll: return "CommInitAll";
-    case CallKind::kCommInitRankConfig: return "CommInitRankConfig";
-    case CallKind::kCommInitRankScalable: return "CommInitRankScalable";
-    case CallKind::kCommSplit: return "CommSplit";
-    case CallKind::kCommShrink: return "CommShrink";
-    case CallKind::kCommGrow: return "CommGrow";
-    case CallKind::kCommFinalize: return "CommFinalize";
-    case CallKind::kCommDestroy: return "CommDestroy";
-    case CallKind::kCommAbort: return "CommAbort";
-    case CallKind::kCommRevoke: return "CommRevoke";
-    case CallKind::kCommSuspend: return "CommSuspend";
-    case CallKind::kCommResume: return "CommResume";
-    case CallKind::kCommAsyncError: return "CommGetAsyncError";
-    case CallKind::kRedOpCreate: return "RedOpCreatePreMulSum";
-    case CallKind::kRedOpDestroy: return "RedOpDestroy";
-    case CallKind::kMemAlloc: return "MemAlloc";
-    case CallKind::kMemFree: return "MemFree";
-    case CallKind::kCommRegister: return "CommRegister";
-    case CallKind::kCommDeregister: return "CommDeregister";
-    case CallKind::kWindowRegister: return "CommWindowRegister";
-    case CallKind::kWindowDeregister: return "CommWindowDeregister";
-    case CallKind::kGetUniqueId: return "GetUniqueId";
-    case CallKind::kOtherNccl: return "other NCCL call";
-    case CallKind::kStreamSynchronize: return "cudaStreamSynchronize";
-    case CallKind::kEventSynchronize: return "cudaEventSynchronize";
-    case CallKind::kDeviceSynchronize: return "cudaDeviceSynchronize";
-    case CallKind::kMemcpy: return "cudaMemcpy";
-    case CallKind::kCudaMalloc: return "cudaMalloc";
-    case CallKind::kCudaFree: return "cudaFree";
-    case CallKind::kHostAlloc: return "cudaHostAlloc";
-    case CallKind::kHostFree: return "cudaFreeHost";
-    case CallKind::kGraphLaunch: return "cudaGraphLaunch";
-    case CallKind::kCudaMallocAsync: return "cudaMallocAsync";
-    case CallKind::kCudaFreeAsync: return "cudaFreeAsync";
-    case CallKind::kGraphInstantiate: return "cudaGraphInstantiate";
-    case CallKind::kGraphDestroy: return "cudaGraphExecDestroy";
-    case CallKind::kMemPoolTrim: return "cudaMemPoolTrimTo";
-    case CallKind::kProfilerComm: return "communicator told by NCCL's profiler interface";
+    case CallKind::kNone:
+      return "none";
+    case CallKind::kAllReduce:
+      return "AllReduce";
+    case CallKind::kReduce:
+      return "Reduce";
+    case CallKind::kBroadcast:
+      return "Broadcast";
+    case CallKind::kAllGather:
+      return "AllGather";
+    case CallKind::kReduceScatter:
+      return "ReduceScatter";
+    case CallKind::kAlltoAll:
+      return "AlltoAll";
+    case CallKind::kGather:
+      return "Gather";
+    case CallKind::kScatter:
+      return "Scatter";
+    case CallKind::kBarrier:
+      return "Barrier";
+    case CallKind::kCoalesced:
+      return "Coalesced";
+    case CallKind::kOtherCollective:
+      return "Collective";
+    case CallKind::kSend:
+      return "Send";
+    case CallKind::kRecv:
+      return "Recv";
+    case CallKind::kPutSignal:
+      return "PutSignal";
+    case CallKind::kSignal:
+      return "Signal";
+    case CallKind::kWaitSignal:
+      return "WaitSignal";
+    case CallKind::kGroup:
+      return "Group";
+    case CallKind::kGroupStart:
+      return "GroupStart";
+    case CallKind::kGroupEnd:
+      return "GroupEnd";
+    case CallKind::kGroupSimulateEnd:
+      return "GroupSimulateEnd";
+    case CallKind::kCommInitRank:
+      return "CommInitRank";
+    case CallKind::kCommInitAll:
+      return "CommInitAll";
+    case CallKind::kCommInitRankConfig:
+      return "CommInitRankConfig";
+    case CallKind::kCommInitRankScalable:
+      return "CommInitRankScalable";
+    case CallKind::kCommSplit:
+      return "CommSplit";
+    case CallKind::kCommShrink:
+      return "CommShrink";
+    case CallKind::kCommGrow:
+      return "CommGrow";
+    case CallKind::kCommFinalize:
+      return "CommFinalize";
+    case CallKind::kCommDestroy:
+      return "CommDestroy";
+    case CallKind::kCommAbort:
+      return "CommAbort";
+    case CallKind::kCommRevoke:
+      return "CommRevoke";
+    case CallKind::kCommSuspend:
+      return "CommSuspend";
+    case CallKind::kCommResume:
+      return "CommResume";
+    case CallKind::kCommAsyncError:
+      return "CommGetAsyncError";
+    case CallKind::kRedOpCreate:
+      return "RedOpCreatePreMulSum";
+    case CallKind::kRedOpDestroy:
+      return "RedOpDestroy";
+    case CallKind::kMemAlloc:
+      return "MemAlloc";
+    case CallKind::kMemFree:
+      return "MemFree";
+    case CallKind::kCommRegister:
+      return "CommRegister";
+    case CallKind::kCommDeregister:
+      return "CommDeregister";
+    case CallKind::kWindowRegister:
+      return "CommWindowRegister";
+    case CallKind::kWindowDeregister:
+      return "CommWindowDeregister";
+    case CallKind::kGetUniqueId:
+      return "GetUniqueId";
+    case CallKind::kOtherNccl:
+      return "other NCCL call";
+    case CallKind::kStreamSynchronize:
+      return "cudaStreamSynchronize";
+    case CallKind::kEventSynchronize:
+      return "cudaEventSynchronize";
+    case CallKind::kDeviceSynchronize:
+      return "cudaDeviceSynchronize";
+    case CallKind::kMemcpy:
+      return "cudaMemcpy";
+    case CallKind::kCudaMalloc:
+      return "cudaMalloc";
+    case CallKind::kCudaFree:
+      return "cudaFree";
+    case CallKind::kHostAlloc:
+      return "cudaHostAlloc";
+    case CallKind::kHostFree:
+      return "cudaFreeHost";
+    case CallKind::kGraphLaunch:
+      return "cudaGraphLaunch";
+    case CallKind::kCudaMallocAsync:
+      return "cudaMallocAsync";
+    case CallKind::kCudaFreeAsync:
+      return "cudaFreeAsync";
+    case CallKind::kGraphInstantiate:
+      return "cudaGraphInstantiate";
+    case CallKind::kGraphDestroy:
+      return "cudaGraphExecDestroy";
+    case CallKind::kMemPoolTrim:
+      return "cudaMemPoolTrimTo";
+    case CallKind::kProfilerComm:
+      return "communicator told by NCCL's profiler interface";
   }
   return "unknown call";
 }
 
-// ncclDataType_t and ncclRedOp_t are stored as NCCL numbers them (nccl.h 2.30); these values of ours say "not applicable".
+// ncclDataType_t and ncclRedOp_t are stored as NCCL numbers them (nccl.h 2.30); these values of ours say "not
+// applicable".
 constexpr uint8_t kNoDatatype = 0xff;
 constexpr uint8_t kNoReduction = 0xff;
 // Reductions made by ncclRedOpCreatePreMulSum: 0x10 + creation ordinal in the communicator (saturating at 0x7f). The

@@ -59,8 +59,8 @@ inline constexpr uint32_t kMaxSections = 16;
 
 enum class TickKind : uint32_t { kMonotonicNs = 1, kTsc = 2, kCntvct = 3 };
 
-// One instant on three clocks. `ticks` is written last; 0 means empty. A writer that was held up for several rounds may meet another in the
-// same place: `check` (0 in old files) tells a mix of two.
+// One instant on three clocks. `ticks` is written last; 0 means empty. A writer that was held up for several rounds may
+// meet another in the same place: `check` (0 in old files) tells a mix of two.
 struct ClockTriple {
   uint64_t ticks;
   int64_t mono_ns;
@@ -70,7 +70,8 @@ struct ClockTriple {
 static_assert(sizeof(ClockTriple) == 32);
 constexpr uint64_t ClockCheck(const ClockTriple& triple) {
   return ((triple.ticks * 0x9e3779b97f4a7c15u ^ static_cast<uint64_t>(triple.mono_ns)) * 0xd6e8feb86659fd93u ^
-          static_cast<uint64_t>(triple.real_ns)) | 1;
+          static_cast<uint64_t>(triple.real_ns)) |
+         1;
 }
 inline constexpr uint32_t kClockTriples = 8;  // [0] is of the creation, the others go round
 
@@ -123,7 +124,7 @@ struct Header {
   Section sections[kMaxSections];
   // From 1800: later additions, zero in files of recorders that lack them.
   uint64_t stopped_ticks;  // when `state` became anything but recording
-  uint32_t own_call_ns;    // the recorder's own time a call, and its share of the calling thread's time, as measured last
+  uint32_t own_call_ns;  // the recorder's own time a call, and its share of the calling thread's time, as measured last
   uint32_t own_permille;
   uint32_t stepped_down;  // kStepped...: given up because of the budget
   uint32_t reserved2;
@@ -326,9 +327,9 @@ static_assert(sizeof(MemberSlot) == 128);
 static_assert(offsetof(MemberSlot, type) == offsetof(OpSlot, type));
 static_assert(offsetof(MemberSlot, stage) == offsetof(OpSlot, stage));
 
-// One launch of a CUDA graph in which operations were captured: it issues them all, in the order of their capture. Each lane
-// (a communicator's collectives, or its sends to or receives from one peer) goes on from its own number. A launch with
-// more than four lanes takes several slots in a row, `first_lane` 0, 4, ...
+// One launch of a CUDA graph in which operations were captured: it issues them all, in the order of their capture. Each
+// lane (a communicator's collectives, or its sends to or receives from one peer) goes on from its own number. A launch
+// with more than four lanes takes several slots in a row, `first_lane` 0, 4, ...
 struct ReplayLane {
   uint64_t word;  // number of the first operation: 40 bits | how many: 24, from the lowest bit
   uint16_t comm;
@@ -347,7 +348,7 @@ struct ReplaySlot {
   uint8_t used;   // lanes in this slot
   uint8_t first_lane;
   uint16_t stream;
-  uint16_t graph;  // index in kGraphs
+  uint16_t graph;   // index in kGraphs
   uint64_t replay;  // of the graph, from 1
   uint64_t ticket;
   uint64_t enter_ticks;
@@ -375,16 +376,17 @@ struct GraphLaunch {
 static_assert(sizeof(GraphLaunch) == 32);
 inline constexpr uint32_t kGraphLaunches = 8;
 
-// What was captured as one CUDA graph. Its clones and everything instantiated or updated from it are the same graph here.
+// What was captured as one CUDA graph. Its clones and everything instantiated or updated from it are the same graph
+// here.
 struct GraphCell {
-  uint32_t state;  // GraphState; written last when the cell is claimed
-  uint32_t use;    // times the cell has been given to a graph
-  uint64_t id;     // of the capture, as CUDA numbers them: OpSlot::graph of what was captured
-  uint64_t exec;   // handle that was launched last
-  uint32_t ops;    // captured
+  uint32_t state;     // GraphState; written last when the cell is claimed
+  uint32_t use;       // times the cell has been given to a graph
+  uint64_t id;        // of the capture, as CUDA numbers them: OpSlot::graph of what was captured
+  uint64_t exec;      // handle that was launched last
+  uint32_t ops;       // captured
   uint32_t ops_lost;  // of these not in kGraphOps, or not numbered when the graph is launched
   uint32_t lanes;
-  uint32_t handles;  // graphs and executable graphs that are this one and not destroyed
+  uint32_t handles;         // graphs and executable graphs that are this one and not destroyed
   uint64_t captured_ticks;  // capture ended
   uint64_t ended_ticks;     // last handle destroyed
   uint64_t reserved0;
@@ -416,8 +418,8 @@ struct GraphOp {
 };
 static_assert(sizeof(GraphOp) == 64);
 
-// What the waiting stream got after it was made to wait runs behind all up to a ticket of the other one. Two threads may make
-// the same stream wait at once: `check` (0 in old files) tells a mix of two.
+// What the waiting stream got after it was made to wait runs behind all up to a ticket of the other one. Two threads
+// may make the same stream wait at once: `check` (0 in old files) tells a mix of two.
 struct Dependency {
   uint32_t stream_plus_one;  // 0: none
   uint32_t check;
@@ -510,7 +512,7 @@ struct KernelEntry {
   uint8_t flags;
   uint8_t channels;  // that will take part; 0: not said
   uint16_t reserved0;
-  uint64_t seq;                 // as in the operation's record; 0: no record was found
+  uint64_t seq;  // as in the operation's record; 0: no record was found
   uint64_t enqueued_ticks;
   // By bit of the channel's number.
   uint64_t started_channels, completed_channels;
@@ -524,7 +526,7 @@ struct KernelEntry {
 };
 static_assert(sizeof(KernelEntry) == 128);
 
-inline constexpr uint8_t kProxySend = 1;    // ProxyEntry::flags; else a receive
+inline constexpr uint8_t kProxySend = 1;  // ProxyEntry::flags; else a receive
 inline constexpr uint8_t kProxyEnded = 2;
 inline constexpr uint8_t kProxyRemote = 4;  // for another process's operation, which has the record
 
@@ -548,8 +550,9 @@ struct ProxyEntry {
 };
 static_assert(sizeof(ProxyEntry) == 64);
 
-// Questions to a thread inside the process, and its answers. Who asks holds flock(LOCK_EX) on the file meanwhile, writes the
-// question, raises `asked` by one and wakes it (a futex that is shared); the answer is there when `answered` equals it.
+// Questions to a thread inside the process, and its answers. Who asks holds flock(LOCK_EX) on the file meanwhile,
+// writes the question, raises `asked` by one and wakes it (a futex that is shared); the answer is there when `answered`
+// equals it.
 enum class HelperQuestion : uint32_t {
   kMemory = 1,   // the process's own at `address`; what is not mapped is no answer, never a fault
   kMaps = 2,     // /proc/self/maps from the byte `address` on

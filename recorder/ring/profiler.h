@@ -1,4 +1,5 @@
-// Words for what NCCL's profiler interface tells. The values stand in ring files and dumps: they are only ever added to.
+// Words for what NCCL's profiler interface tells. The values stand in ring files and dumps: they are only ever added
+// to.
 #ifndef LOCKSTEP_RECORDER_RING_PROFILER_H_
 #define LOCKSTEP_RECORDER_RING_PROFILER_H_
 
@@ -22,14 +23,22 @@ inline constexpr uint8_t kLastProxyState = 7;
 // NCCL's names, as its own traces have them.
 constexpr const char* ProxyStateName(ProxyState state) {
   switch (state) {
-    case ProxyState::kNone: return "no step under way";
-    case ProxyState::kPosted: return "Posted";
-    case ProxyState::kSendGpuWait: return "SendGPUWait";
-    case ProxyState::kSendPeerWait: return "SendPeerWait";
-    case ProxyState::kSendWait: return "SendWait";
-    case ProxyState::kRecvWait: return "RecvWait";
-    case ProxyState::kRecvFlushWait: return "RecvFlushWait";
-    case ProxyState::kRecvGpuWait: return "RecvGPUWait";
+    case ProxyState::kNone:
+      return "no step under way";
+    case ProxyState::kPosted:
+      return "Posted";
+    case ProxyState::kSendGpuWait:
+      return "SendGPUWait";
+    case ProxyState::kSendPeerWait:
+      return "SendPeerWait";
+    case ProxyState::kSendWait:
+      return "SendWait";
+    case ProxyState::kRecvWait:
+      return "RecvWait";
+    case ProxyState::kRecvFlushWait:
+      return "RecvFlushWait";
+    case ProxyState::kRecvGpuWait:
+      return "RecvGPUWait";
   }
   return "unknown state";
 }

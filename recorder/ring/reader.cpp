@@ -196,7 +196,7 @@ void FindSections(Reading* reading) {
 
 RecorderState CleanState(uint32_t state) {
   return state <= static_cast<uint32_t>(RecorderState::kReplaced) ? static_cast<RecorderState>(state)
-                                                                    : RecorderState::kUnknown;
+                                                                  : RecorderState::kUnknown;
 }
 
 void FillProcess(Reading* reading) {

@@ -20,7 +20,8 @@ std::vector<GraphLaunch> LaunchesOf(const GraphCell& first, const GraphCell& sec
       launches.push_back(launch);
     }
   }
-  std::sort(launches.begin(), launches.end(), [](const GraphLaunch& a, const GraphLaunch& b) { return a.number < b.number; });
+  std::sort(launches.begin(), launches.end(),
+            [](const GraphLaunch& a, const GraphLaunch& b) { return a.number < b.number; });
   return launches;
 }
 
@@ -74,11 +75,13 @@ void ReadGraphs(Reading* reading) {
     if (graph.use != 0 && graph.use == op.use && op.repeats != 0) graph.ops.push_back(op);
   }
   for (GraphTemplate& graph : reading->templates) {
-    std::sort(graph.ops.begin(), graph.ops.end(), [](const GraphOp& a, const GraphOp& b) { return a.position < b.position; });
+    std::sort(graph.ops.begin(), graph.ops.end(),
+              [](const GraphOp& a, const GraphOp& b) { return a.position < b.position; });
     // Behind a gap nothing can be numbered.
     uint64_t next = 0;
     size_t whole = 0;
-    for (; whole < graph.ops.size() && graph.ops[whole].position == next && next < kMostReplayed; ++whole) next += graph.ops[whole].repeats;
+    for (; whole < graph.ops.size() && graph.ops[whole].position == next && next < kMostReplayed; ++whole)
+      next += graph.ops[whole].repeats;
     graph.ops.resize(whole);
     graph.total = std::min<uint64_t>(next, kMostReplayed);
   }
@@ -87,11 +90,14 @@ void ReadGraphs(Reading* reading) {
 uint64_t ReplayedOps(const Reading& reading, const OpSlot& raw) {
   ReplaySlot slot;
   std::memcpy(&slot, &raw, sizeof(slot));
-  if (slot.type != static_cast<uint8_t>(SlotType::kReplay) || slot.first_lane != 0 || slot.graph >= reading.templates.size()) return 0;
+  if (slot.type != static_cast<uint8_t>(SlotType::kReplay) || slot.first_lane != 0 ||
+      slot.graph >= reading.templates.size())
+    return 0;
   return reading.templates[slot.graph].total;
 }
 
-size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint32_t thread, uint64_t thread_ops, bool one_by_one) {
+size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint32_t thread, uint64_t thread_ops,
+                 bool one_by_one) {
   ReplaySlot head;
   std::memcpy(&head, slots[0], sizeof(head));
   if (head.first_lane != 0) return 1;  // its beginning is overwritten
@@ -100,7 +106,8 @@ size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint
   for (; used < slots.size(); ++used) {
     ReplaySlot slot;
     std::memcpy(&slot, slots[used], sizeof(slot));
-    if (used > 0 && (slot.first_lane != used * kReplayLanes || slot.graph != head.graph || slot.replay != head.replay)) break;
+    if (used > 0 && (slot.first_lane != used * kReplayLanes || slot.graph != head.graph || slot.replay != head.replay))
+      break;
     for (uint32_t i = 0; i < std::min<uint32_t>(slot.used, kReplayLanes); ++i) {
       const ReplayLane& lane = slot.lane[i];
       lanes.push_back({lane.comm, lane.direction, lane.peer, lane.word & ((uint64_t{1} << 40) - 1)});
@@ -144,7 +151,8 @@ size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint
       const bool fits = candidate.comm == from.comm && candidate.direction == direction;
       if (fits && (collective || candidate.peer == from.root_or_peer)) lane = &candidate;
     }
-    const bool same_comm = from.comm < reading->comm_created.size() && reading->comm_created[from.comm] == from.comm_created;
+    const bool same_comm =
+        from.comm < reading->comm_created.size() && reading->comm_created[from.comm] == from.comm_created;
     for (uint32_t i = 0; i < from.repeats && from.position + i < kMostReplayed; ++i) {
       if (lane == nullptr || lane->next == 0 || !same_comm) continue;
       op.comm = from.comm;

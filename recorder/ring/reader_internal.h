@@ -46,7 +46,8 @@ struct Table {
   bool present = false;
 };
 
-// Operations told one by one of one thread's launches of graphs, and of one graph: a hostile file must not grow without bound.
+// Operations told one by one of one thread's launches of graphs, and of one graph: a hostile file must not grow without
+// bound.
 constexpr uint64_t kMostReplayed = 4096;
 
 struct GraphTemplate {
@@ -70,7 +71,6 @@ struct Reading {
   Table graphs{}, graph_ops{};
   std::vector<GraphTemplate> templates{};  // by index in the graph table
   uint64_t replayed_groups = 0;
-
 
   void Problem(const std::string& text);
 };
@@ -126,8 +126,10 @@ void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells);
 void ReadGraphs(Reading* reading);
 // How many operations the launch that begins in this slot issued; 0: none begins there.
 uint64_t ReplayedOps(const Reading& reading, const OpSlot& slot);
-// The launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Gives how many slots it took.
-size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint32_t thread, uint64_t thread_ops, bool one_by_one);
+// The launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Gives how many slots it
+// took.
+size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint32_t thread, uint64_t thread_ops,
+                 bool one_by_one);
 // Into the operations that ReadOps and ReadComms found.
 void ReadTimes(Reading* reading);
 void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells);

@@ -19,14 +19,18 @@ constexpr uint64_t kMostLines = 4096, kLargestStride = 4096;
 bool FindMarks(int fd, MarksPlace* out) {
   Header header;
   struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || pread(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) return false;
-  if (!LooksLikeRing(header.magic, sizeof header.magic) || header.endian_mark != kEndianMark || header.min_reader_version > kLayoutVersion) return false;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
+      pread(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
+    return false;
+  if (!LooksLikeRing(header.magic, sizeof header.magic) || header.endian_mark != kEndianMark ||
+      header.min_reader_version > kLayoutVersion)
+    return false;
   const uint64_t size = std::min<uint64_t>(static_cast<uint64_t>(info.st_size), kMaxFileBytes);
   for (uint32_t i = 0; i < std::min(header.section_count, kMaxSections); ++i) {
     const Section& section = header.sections[i];
     if (section.kind != SectionKind::kMarks) continue;
-    if (section.offset < kPage || section.offset > size || section.stride < sizeof(MarkLine) || section.stride > kLargestStride ||
-        section.stride % 8 != 0) {
+    if (section.offset < kPage || section.offset > size || section.stride < sizeof(MarkLine) ||
+        section.stride > kLargestStride || section.stride % 8 != 0) {
       return false;
     }
     out->offset = section.offset;

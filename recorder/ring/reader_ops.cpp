@@ -23,7 +23,8 @@ uint32_t StreamOf(const Reading& reading, uint16_t stream) {
 
 void AddOp(const Reading& reading, const OpSlot& slot, const Context& context, std::vector<OpSnapshot>* ops) {
   OpSnapshot op;
-  const bool returned = slot.return_ticks != 0;  // stored last: until then stage, result and a group's count are on their way
+  const bool returned =
+      slot.return_ticks != 0;  // stored last: until then stage, result and a group's count are on their way
   op.comm = CommOf(reading, slot.comm, slot.enter_ticks);
   op.kind = static_cast<CallKind>(slot.kind);
   op.stage = returned ? CleanStage(slot.stage) : OpStage::kEntered;
@@ -127,7 +128,8 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
     SettleSlot(*reading, at, (cell.begun - 1) % slots, &ring);
     for (uint64_t n = cell.begun; n > first && cell.groups != 0; --n) {
       const OpSlot& slot = ring[(n - 1) % slots];
-      if (slot.type != static_cast<uint8_t>(SlotType::kOp) || slot.kind != static_cast<uint16_t>(CallKind::kGroup)) continue;
+      if (slot.type != static_cast<uint8_t>(SlotType::kOp) || slot.kind != static_cast<uint16_t>(CallKind::kGroup))
+        continue;
       SettleSlot(*reading, at, (n - 1) % slots, &ring);
       break;
     }

@@ -35,18 +35,20 @@ struct Bound {
 };
 
 struct Timed {
-  size_t kernel;  // position in Snapshot::kernels
+  size_t kernel;      // position in Snapshot::kernels
   int64_t called_ns;  // of the host's call; 0 not known
   int64_t gpu_started, gpu_completed;
   int64_t told_started, told_completed;
 };
 
-// An operation cannot start before the host's call (NCCL tells of it after the launch, when it may run already), and the host
-// cannot be told of anything before it happened. The delay of the quickest telling near it is what a time may be late by.
+// An operation cannot start before the host's call (NCCL tells of it after the launch, when it may run already), and
+// the host cannot be told of anything before it happened. The delay of the quickest telling near it is what a time may
+// be late by.
 void LayClocksTogether(const std::vector<Timed>& timed, std::vector<KernelSnapshot>* kernels) {
   std::vector<Bound> bounds;
   for (const Timed& t : timed) {
-    Bound bound{t.gpu_started, t.called_ns == 0 ? INT64_MIN : t.called_ns - t.gpu_started, t.told_started - t.gpu_started};
+    Bound bound{t.gpu_started, t.called_ns == 0 ? INT64_MIN : t.called_ns - t.gpu_started,
+                t.told_started - t.gpu_started};
     if (t.gpu_completed != 0) bound.high = std::min(bound.high, t.told_completed - t.gpu_completed);
     bounds.push_back(bound);
   }
@@ -79,12 +81,15 @@ std::map<CallKey, int64_t> CallTimes(const Snapshot& snapshot) {
   for (const OpSnapshot& op : snapshot.ops) {
     if (op.comm == UINT32_MAX || op.seq == 0) continue;
     if (own[op.comm] && (snapshot.profiler.interface_version < kTellsCalls || IsPointToPoint(op.kind))) continue;
-    times.try_emplace({op.comm, static_cast<uint16_t>(op.kind), op.seq, IsPointToPoint(op.kind) ? op.root_or_peer : -1}, op.enter_ns);
+    times.try_emplace({op.comm, static_cast<uint16_t>(op.kind), op.seq, IsPointToPoint(op.kind) ? op.root_or_peer : -1},
+                      op.enter_ns);
   }
   return times;
 }
 
-bool Plausible(uint64_t ns) { return ns != 0 && ns < kFarNs; }
+bool Plausible(uint64_t ns) {
+  return ns != 0 && ns < kFarNs;
+}
 
 void ReadKernels(Reading* reading) {
   Snapshot* out = reading->out;
@@ -115,7 +120,8 @@ void ReadKernels(Reading* reading) {
     kernel.enqueued_ns = clock.ToNs(entry.enqueued_ticks);
     const int64_t told_started = clock.ToNs(entry.first_started_ticks);
     const int64_t told_completed = clock.ToNs(entry.last_completed_ticks);
-    const bool whole = kernel.ended && kernel.started_channels != 0 && kernel.completed_channels == kernel.started_channels;
+    const bool whole =
+        kernel.ended && kernel.started_channels != 0 && kernel.completed_channels == kernel.started_channels;
     if (kernel.started_channels != 0) kernel.started_ns = told_started;
     if (whole) kernel.completed_ns = told_completed;
     const size_t at = out->kernels.size();

@@ -31,7 +31,8 @@ bool SameIdentity(const CommEntry& a, const CommEntry& b) {
 
 constexpr size_t kProgressBytes = offsetof(CommEntry, launched_seq) - offsetof(CommEntry, issued_seq);
 
-// Reads until the identity is the same twice, and the progress whole and the same twice; what a dying writer left half done stays so.
+// Reads until the identity is the same twice, and the progress whole and the same twice; what a dying writer left half
+// done stays so.
 void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* before) {
   constexpr int kTries = 8;
   bool identity = SameIdentity(*before, *entry);
@@ -41,7 +42,8 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
     identity = SameIdentity(*before, *entry);
   }
   const auto whole = [&] {
-    return entry->issued_seq == entry->issued_check && std::memcmp(&before->issued_seq, &entry->issued_seq, kProgressBytes) == 0;
+    return entry->issued_seq == entry->issued_check &&
+           std::memcmp(&before->issued_seq, &entry->issued_seq, kProgressBytes) == 0;
   };
   bool progress = whole();
   const uint64_t at = reading->comms.offset + index * reading->comms.stride + offsetof(CommEntry, issued_seq);
@@ -57,8 +59,8 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
   if (!progress) entry->signature_hash = 0;
 }
 
-// `after` is a later copy of the same operations, which lie at `offset` of the file: one whose guard still stands there was not touched
-// while `ops` was read. An operation that returned meanwhile is read until it is twice the same.
+// `after` is a later copy of the same operations, which lie at `offset` of the file: one whose guard still stands there
+// was not touched while `ops` was read. An operation that returned meanwhile is read until it is twice the same.
 void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, const RecentOp* after, uint32_t size,
                uint64_t written, uint64_t offset) {
   constexpr int kTries = 8;
@@ -133,8 +135,7 @@ void AddPeers(Reading* reading, const std::vector<uint32_t>& place) {
   ForEachOf<PeerEntry>(*reading, reading->peers, [&](const PeerEntry& entry) {
     if ((entry.key >> 63) == 0) return;
     const uint64_t slot = entry.key >> 32 & 0x7fffffff;
-    if (slot >= place.size() || place[slot] == UINT32_MAX || entry.created_ticks != reading->comm_created[slot])
-      return;
+    if (slot >= place.size() || place[slot] == UINT32_MAX || entry.created_ticks != reading->comm_created[slot]) return;
     PeerProgress peer;
     peer.peer = static_cast<int32_t>(static_cast<uint32_t>(entry.key));
     peer.sends = entry.sends;
@@ -226,7 +227,8 @@ void ReadStreams(Reading* reading) {
     for (uint32_t d = 0; d < kDependencies; ++d) {
       const Dependency& dependency = cell.depends_on[d];
       if (dependency.stream_plus_one == 0 || dependency.stream_plus_one > cells.size()) continue;
-      if (dependency.check != 0 && dependency.check != DependencyCheck(dependency.stream_plus_one, dependency.ticket)) continue;
+      if (dependency.check != 0 && dependency.check != DependencyCheck(dependency.stream_plus_one, dependency.ticket))
+        continue;
       uint64_t after = StreamSnapshot::kAfterUnknown;
       UnpackGiven(cell.waits_after[d], cell.issued, &after);
       stream.depends_on.push_back({dependency.stream_plus_one - 1, dependency.ticket, after});

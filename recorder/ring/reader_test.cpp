@@ -300,7 +300,8 @@ TEST_F(ReaderTest, OnlyRegularFilesAndNoLinks) {
 }
 
 TEST(Dependency, TellsAfterHowManyTicketsTheStreamWasMadeToWait) {
-  for (const uint64_t after : {uint64_t{0}, uint64_t{1}, uint64_t{65534}, uint64_t{65535}, uint64_t{65536}, uint64_t{10'000'000'000}}) {
+  for (const uint64_t after :
+       {uint64_t{0}, uint64_t{1}, uint64_t{65534}, uint64_t{65535}, uint64_t{65536}, uint64_t{10'000'000'000}}) {
     for (const uint64_t since : {0, 1, 1000, 65534}) {
       uint64_t found = 1;
       EXPECT_TRUE(UnpackGiven(PackGiven(after), after + since, &found));

@@ -30,7 +30,7 @@ enum class CommState : uint32_t {
   kAborted = 5,
   kRevoked = 6,
   kInitFailed = 7,
-  kNotMember = 8,     // took part in a split with no colour
+  kNotMember = 8,  // took part in a split with no colour
 };
 
 // kProfiler: no marks; NCCL's profiler interface tells when kernels ran.
@@ -39,26 +39,26 @@ enum class GpuMarks : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kP
 struct ProcessInfo {
   std::string boot_id, host, job, step;
   int32_t pid = 0;
-  uint64_t start_ticks = 0;          // field 22 of /proc/PID/stat
+  uint64_t start_ticks = 0;  // field 22 of /proc/PID/stat
   uint64_t pid_namespace_inode = 0;
   uint32_t restart_count = 0;
   int32_t rank = -1, world_size = -1, local_rank = -1;  // from the launcher's environment; -1 unknown
-  int32_t gpu_index = -1;            // CUDA device of the first communicator; -1 unknown
-  std::string gpu_uuid, gpu_pci;     // empty when unknown
-  int32_t nccl_version = 0;          // as ncclGetVersion gives it, e.g. 22809; 0 unknown
-  int32_t cuda_version = 0;          // driver version, e.g. 13000
+  int32_t gpu_index = -1;                               // CUDA device of the first communicator; -1 unknown
+  std::string gpu_uuid, gpu_pci;                        // empty when unknown
+  int32_t nccl_version = 0;                             // as ncclGetVersion gives it, e.g. 22809; 0 unknown
+  int32_t cuda_version = 0;                             // driver version, e.g. 13000
   RecorderState state = RecorderState::kUnknown;
-  std::string stop_reason;           // why recording stopped, empty while recording
-  int64_t stopped_ns = 0;            // when; 0: still recording, or not known
-  std::string note;                  // what was asked for and not given, what was given up and when
-  uint32_t own_call_ns = 0;          // the recorder's own time a call, as it measured last; 0 not measured
-  uint32_t own_permille = 0;         // and its share of the calling thread's time
+  std::string stop_reason;    // why recording stopped, empty while recording
+  int64_t stopped_ns = 0;     // when; 0: still recording, or not known
+  std::string note;           // what was asked for and not given, what was given up and when
+  uint32_t own_call_ns = 0;   // the recorder's own time a call, as it measured last; 0 not measured
+  uint32_t own_permille = 0;  // and its share of the calling thread's time
   GpuMarks gpu_marks = GpuMarks::kOff;
-  bool host_waits = false;           // CUDA host waits are being recorded
-  std::string recorder_version;      // empty: not known
-  uint64_t ring_bytes = 0;           // size of the file
+  bool host_waits = false;       // CUDA host waits are being recorded
+  std::string recorder_version;  // empty: not known
+  uint64_t ring_bytes = 0;       // size of the file
   int64_t created_mono_ns = 0;
-  int64_t created_real_ns = 0;       // CLOCK_REALTIME at the same instant
+  int64_t created_real_ns = 0;  // CLOCK_REALTIME at the same instant
 };
 
 struct HashCheckpoint {
@@ -67,40 +67,40 @@ struct HashCheckpoint {
 };
 
 struct PeerProgress {
-  int32_t peer = -1;                 // member rank in the communicator
-  uint64_t sends = 0, recvs = 0;     // issued so far, per direction
+  int32_t peer = -1;              // member rank in the communicator
+  uint64_t sends = 0, recvs = 0;  // issued so far, per direction
   int64_t last_send_ns = 0, last_recv_ns = 0;
   uint64_t signals = 0, waited = 0;  // one-sided: signals sent to the peer, signals of the peer waited for
 };
 
 struct CommSnapshot {
-  uint32_t index = 0;                // slot of the communicator table; ops refer to it
-  uint64_t id = 0;                   // job-wide identity; see docs/ring-file.md
-  uint32_t generation = 0;           // of the handle, counted when a pointer value is used again
+  uint32_t index = 0;       // slot of the communicator table; ops refer to it
+  uint64_t id = 0;          // job-wide identity; see docs/ring-file.md
+  uint32_t generation = 0;  // of the handle, counted when a pointer value is used again
   CommState state = CommState::kUnknown;
-  CallKind origin = CallKind::kNone; // the call that made it
-  std::string name;                  // ncclConfig commName; empty when none
+  CallKind origin = CallKind::kNone;  // the call that made it
+  std::string name;                   // ncclConfig commName; empty when none
   int32_t member_rank = -1, size = -1;
-  uint64_t parent_id = 0;            // 0 for none
-  uint32_t ordinal = 0;              // how many children (or root communicators) were made before it, counted from 1
-  int32_t color = 0, key = 0;        // of a split
-  std::vector<int32_t> excluded;     // of a shrink; may be cut, see excluded_total
+  uint64_t parent_id = 0;         // 0 for none
+  uint32_t ordinal = 0;           // how many children (or root communicators) were made before it, counted from 1
+  int32_t color = 0, key = 0;     // of a split
+  std::vector<int32_t> excluded;  // of a shrink; may be cut, see excluded_total
   uint32_t excluded_total = 0;
   int32_t device = -1;
   bool blocking = true;
-  bool from_profiler = false;        // only the profiler interface told of it: entry and operations are its
-  bool profiled = false;             // the profiler interface told of it
+  bool from_profiler = false;  // only the profiler interface told of it: entry and operations are its
+  bool profiled = false;       // the profiler interface told of it
   int64_t created_ns = 0, ready_ns = 0, ended_ns = 0;
   // Progress cell: never overwritten by traffic.
-  uint64_t issued_seq = 0;           // collectives issued
+  uint64_t issued_seq = 0;  // collectives issued
   int64_t issued_ns = 0;
-  uint64_t launched_seq = 0;         // of these, known to be on a stream (outermost group end returned)
-  uint64_t signature_hash = 0;       // rolling, at issued_seq
+  uint64_t launched_seq = 0;                // of these, known to be on a stream (outermost group end returned)
+  uint64_t signature_hash = 0;              // rolling, at issued_seq
   std::vector<HashCheckpoint> checkpoints;  // oldest first
   std::vector<PeerProgress> peers;
-  uint64_t peers_lost = 0;           // peers beyond the table: their counts are not known
-  uint64_t lost_records = 0;         // operations of this communicator that have left or never entered the event rings
-  int32_t async_error = 0;           // last value of ncclCommGetAsyncError other than Success and InProgress
+  uint64_t peers_lost = 0;    // peers beyond the table: their counts are not known
+  uint64_t lost_records = 0;  // operations of this communicator that have left or never entered the event rings
+  int32_t async_error = 0;    // last value of ncclCommGetAsyncError other than Success and InProgress
   int64_t async_error_ns = 0;
 };
 
@@ -115,26 +115,26 @@ enum class OpStage : uint8_t {
 };
 
 struct OpSnapshot {
-  uint32_t comm = UINT32_MAX;        // CommSnapshot::index; UINT32_MAX for calls without one
+  uint32_t comm = UINT32_MAX;  // CommSnapshot::index; UINT32_MAX for calls without one
   CallKind kind = CallKind::kNone;
   OpStage stage = OpStage::kUnknown;
   uint8_t datatype = kNoDatatype;
   uint8_t reduction = kNoReduction;
-  int32_t root_or_peer = -1;         // member rank; -1 not applicable
-  uint64_t count = 0;                // elements, as passed
-  uint64_t seq = 0;                  // collective: in the communicator; send, receive: in (peer, direction)
-  uint32_t thread = 0;               // ThreadSnapshot::index; UINT32_MAX from the communicator's recent operations
-  uint64_t index = 0;                // program order inside the thread, over all communicators
-  uint64_t group = 0;                // 0: no explicit group; else a per-thread group number
-  uint32_t stream = UINT32_MAX;      // StreamSnapshot::index
-  uint64_t ticket = 0;               // of that stream; 0 without GPU marks
-  uint64_t graph = 0;                // CUDA graph id when captured or replayed
-  uint64_t replay = 0;               // launch of that graph, from 1, that issued it; 0: captured, or an ordinary call
-  uint32_t place = 0;                // of a replayed one: its place in the graph, from 1
+  int32_t root_or_peer = -1;     // member rank; -1 not applicable
+  uint64_t count = 0;            // elements, as passed
+  uint64_t seq = 0;              // collective: in the communicator; send, receive: in (peer, direction)
+  uint32_t thread = 0;           // ThreadSnapshot::index; UINT32_MAX from the communicator's recent operations
+  uint64_t index = 0;            // program order inside the thread, over all communicators
+  uint64_t group = 0;            // 0: no explicit group; else a per-thread group number
+  uint32_t stream = UINT32_MAX;  // StreamSnapshot::index
+  uint64_t ticket = 0;           // of that stream; 0 without GPU marks
+  uint64_t graph = 0;            // CUDA graph id when captured or replayed
+  uint64_t replay = 0;           // launch of that graph, from 1, that issued it; 0: captured, or an ordinary call
+  uint32_t place = 0;            // of a replayed one: its place in the graph, from 1
   int64_t enter_ns = 0, return_ns = 0;  // return_ns 0: has not returned
-  int32_t result = 0;                // ncclResult_t of the call; meaningful when return_ns != 0
-  uint64_t caller = 0;               // offset of the caller in its object; with caller_object a stable call site
-  uint32_t caller_object = 0;        // hash of the object's build id (or path); 0 unknown
+  int32_t result = 0;                   // ncclResult_t of the call; meaningful when return_ns != 0
+  uint64_t caller = 0;                  // offset of the caller in its object; with caller_object a stable call site
+  uint32_t caller_object = 0;           // hash of the object's build id (or path); 0 unknown
   uint64_t send_address = 0, recv_address = 0;
   // When the GPU reached and passed its ticket, where something measured that. Late by at most the uncertainty, both by
   // the same; their difference is exact where events measured it.
@@ -146,37 +146,39 @@ struct ThreadSnapshot {
   uint32_t index = 0;
   int32_t tid = 0;
   std::string name;
-  CallKind call = CallKind::kNone;   // NCCL call the thread is inside now
+  CallKind call = CallKind::kNone;  // NCCL call the thread is inside now
   uint32_t comm = UINT32_MAX;
   uint64_t seq = 0;
   int64_t since_ns = 0;
   uint32_t group_depth = 0;
   int64_t group_since_ns = 0;
-  CallKind wait = CallKind::kNone;   // CUDA host wait the thread is inside now
-  uint32_t wait_stream = UINT32_MAX; // UINT32_MAX: not one stream (device) or unknown
-  uint64_t wait_ticket = 0;          // last ticket issued on that stream when the wait began
+  CallKind wait = CallKind::kNone;    // CUDA host wait the thread is inside now
+  uint32_t wait_stream = UINT32_MAX;  // UINT32_MAX: not one stream (device) or unknown
+  uint64_t wait_ticket = 0;           // last ticket issued on that stream when the wait began
   int64_t wait_since_ns = 0;
-  int64_t last_call_ns = 0;          // when it last left a recorded call or wait
-  uint64_t calls = 0;                // recorded so far = index of the next operation
-  uint64_t overwritten = 0;          // records of this thread that later ones have overwritten
-  bool gone = false;                 // it ended without leaving the call (not in `call` any more) or the group it was in
+  int64_t last_call_ns = 0;  // when it last left a recorded call or wait
+  uint64_t calls = 0;        // recorded so far = index of the next operation
+  uint64_t overwritten = 0;  // records of this thread that later ones have overwritten
+  bool gone = false;         // it ended without leaving the call (not in `call` any more) or the group it was in
 };
 
 struct StreamSnapshot {
   uint32_t index = 0;
   uint64_t handle = 0;
   int32_t device = -1;
-  bool marked = false;               // GPU marks are written for this stream
+  bool marked = false;                              // GPU marks are written for this stream
   uint64_t issued = 0, started = 0, completed = 0;  // tickets; started only with full marks
-  // Of `started` and `completed` the last so many were reached after the process had died: who watched it can tell, a file alone cannot.
+  // Of `started` and `completed` the last so many were reached after the process had died: who watched it can tell, a
+  // file alone cannot.
   uint64_t late_started = 0, late_completed = 0;
-  int32_t first_error = 0;           // cudaError_t
+  int32_t first_error = 0;  // cudaError_t
   // The last ticket whose completion mark the driver took. Of later ones nothing is known, not even that their work was
   // queued.
   uint64_t given = UINT64_MAX;
-  uint32_t timed_every = 0;          // events: one in so many operations is timed; 0: no events
-  bool starts_marked = false;        // events: the start of every operation is, and not of those only that are timed
-  // Tickets of this stream above `after` run behind all of the other one up to `ticket`. kAfterUnknown: which ones is not recorded.
+  uint32_t timed_every = 0;    // events: one in so many operations is timed; 0: no events
+  bool starts_marked = false;  // events: the start of every operation is, and not of those only that are timed
+  // Tickets of this stream above `after` run behind all of the other one up to `ticket`. kAfterUnknown: which ones is
+  // not recorded.
   static constexpr uint64_t kAfterUnknown = UINT64_MAX;
   struct Dependency {
     uint32_t stream = 0;
@@ -190,64 +192,64 @@ enum class GraphState : uint32_t {
   kNone = 0,
   kCapturing = 1,  // or its capture ended unseen
   kCaptured = 2,
-  kEnded = 3,      // every handle of it is destroyed
-  kSpoilt = 4,     // the capture failed
+  kEnded = 3,   // every handle of it is destroyed
+  kSpoilt = 4,  // the capture failed
 };
 
 // A CUDA graph in which operations were captured; its clones and what was instantiated from it are one with it.
 struct GraphSnapshot {
-  uint32_t index = 0;                // slot of the graph table
-  uint64_t id = 0;                   // of the capture: OpSnapshot::graph
+  uint32_t index = 0;  // slot of the graph table
+  uint64_t id = 0;     // of the capture: OpSnapshot::graph
   GraphState state = GraphState::kNone;
-  uint64_t exec = 0;                 // handle that was launched last
-  uint64_t operations = 0;           // captured
-  uint64_t operations_lost = 0;      // of these not recorded one by one, or not numbered at a launch
+  uint64_t exec = 0;             // handle that was launched last
+  uint64_t operations = 0;       // captured
+  uint64_t operations_lost = 0;  // of these not recorded one by one, or not numbered at a launch
   uint64_t launches = 0;
-  uint64_t completed = 0;            // newest launch that the GPU is known to have completed; 0 none, or not known
-  uint32_t stream = UINT32_MAX;      // of the last launch
-  uint64_t ticket = 0;               // of the last launch; 0 without GPU marks
+  uint64_t completed = 0;        // newest launch that the GPU is known to have completed; 0 none, or not known
+  uint32_t stream = UINT32_MAX;  // of the last launch
+  uint64_t ticket = 0;           // of the last launch; 0 without GPU marks
   int64_t captured_ns = 0, last_launch_ns = 0, ended_ns = 0;
 };
 
 // What NCCL's profiler interface told, over all communicators.
 struct ProfilerSnapshot {
-  uint32_t interface_version = 0;    // 0: the plugin was not loaded
-  uint32_t events = 0;               // NCCL's event bits that were asked for
+  uint32_t interface_version = 0;  // 0: the plugin was not loaded
+  uint32_t events = 0;             // NCCL's event bits that were asked for
   uint64_t kernels_dropped = 0, proxies_dropped = 0;
-  uint64_t unmatched = 0;            // operations of which no record was found
-  uint64_t stale = 0;                // callbacks with a handle that meant nothing
-  uint64_t remote = 0;               // network operations carried out for other processes
+  uint64_t unmatched = 0;  // operations of which no record was found
+  uint64_t stale = 0;      // callbacks with a handle that meant nothing
+  uint64_t remote = 0;     // network operations carried out for other processes
 };
 
 // One operation as its kernel ran. Times are on the host's clock, as well as the two clocks can be laid together.
 struct KernelSnapshot {
-  uint32_t comm = UINT32_MAX;        // CommSnapshot::index
+  uint32_t comm = UINT32_MAX;  // CommSnapshot::index
   CallKind kind = CallKind::kNone;
-  int32_t peer = -1;                 // of a send or receive
-  uint64_t seq = 0;                  // of the operation's record; 0: none was found
+  int32_t peer = -1;  // of a send or receive
+  uint64_t seq = 0;   // of the operation's record; 0: none was found
   uint64_t count = 0;
-  uint64_t order = 0;                // of the communicator's operations as NCCL launched them
-  uint32_t channels = 0;             // that take part; 0: not said
+  uint64_t order = 0;                                     // of the communicator's operations as NCCL launched them
+  uint32_t channels = 0;                                  // that take part; 0: not said
   uint64_t started_channels = 0, completed_channels = 0;  // by bit
   bool launched = false, captured = false, ended = false, copy_engine = false;
-  bool gpu_times = false;            // from the GPU's clock; else when the host was told
-  int64_t enqueued_ns = 0;           // NCCL told that it had launched it; it may have been running by then
+  bool gpu_times = false;   // from the GPU's clock; else when the host was told
+  int64_t enqueued_ns = 0;  // NCCL told that it had launched it; it may have been running by then
   int64_t started_ns = 0, completed_ns = 0;
-  int64_t uncertainty_ns = 0;        // started_ns and completed_ns are late by at most this
+  int64_t uncertainty_ns = 0;  // started_ns and completed_ns are late by at most this
 };
 
 // One network operation: the steps of one channel to or from one peer.
 struct ProxySnapshot {
   uint32_t comm = UINT32_MAX;
-  CallKind kind = CallKind::kNone;   // of the operation
+  CallKind kind = CallKind::kNone;  // of the operation
   uint64_t seq = 0;
-  int32_t peer = -1;                 // member rank at the other end
-  int32_t rank = -1;                 // member rank that it is done for
+  int32_t peer = -1;  // member rank at the other end
+  int32_t rank = -1;  // member rank that it is done for
   uint32_t channel = 0;
   bool send = false, ended = false;
-  bool remote = false;               // for another process's operation
+  bool remote = false;  // for another process's operation
   uint32_t steps = 0, begun = 0, done = 0;
-  uint32_t step = 0;                 // the oldest that is not done, from 0
+  uint32_t step = 0;  // the oldest that is not done, from 0
   ProxyState state = ProxyState::kNone;
   int64_t started_ns = 0, changed_ns = 0;
 };
@@ -255,7 +257,7 @@ struct ProxySnapshot {
 struct Snapshot {
   ProcessInfo process;
   std::vector<CommSnapshot> comms;
-  std::vector<OpSnapshot> ops;       // per thread in program order; group members carry the group's number
+  std::vector<OpSnapshot> ops;  // per thread in program order; group members carry the group's number
   // The last operations of each communicator, kept apart from the rings' traffic. May repeat entries of `ops`.
   std::vector<OpSnapshot> recent;
   std::vector<ThreadSnapshot> threads;
@@ -265,9 +267,9 @@ struct Snapshot {
   ProfilerSnapshot profiler;
   std::vector<KernelSnapshot> kernels;
   std::vector<ProxySnapshot> proxies;
-  uint64_t records_lost = 0;         // counted drops: threads or communicators beyond the tables
-  std::vector<std::string> problems; // damage that was met and stepped over: what, file offset
-  int64_t read_mono_ns = 0;          // reader's clock when the snapshot was taken; 0 when not on the recording boot
+  uint64_t records_lost = 0;          // counted drops: threads or communicators beyond the tables
+  std::vector<std::string> problems;  // damage that was met and stepped over: what, file offset
+  int64_t read_mono_ns = 0;           // reader's clock when the snapshot was taken; 0 when not on the recording boot
 };
 
 }  // namespace lockstep::ring

@@ -130,12 +130,14 @@ TEST_P(AllocationTest, NothingIsAllocatedByAMillionCalls) {
   EXPECT_GT(recorded, 1000000u);
 #if defined(__x86_64__)
   if (!outcome.traced) GTEST_SKIP() << "system calls could not be counted: tracing is refused here";
-  for (const long number : {SYS_mmap, SYS_brk, SYS_mremap, SYS_munmap}) EXPECT_EQ(outcome.calls.count(number), 0u) << number;
+  for (const long number : {SYS_mmap, SYS_brk, SYS_mremap, SYS_munmap})
+    EXPECT_EQ(outcome.calls.count(number), 0u) << number;
   for (const auto& [number, count] : outcome.calls) printf("system call %ld: %lu\n", number, count);
 #endif
 }
 
-INSTANTIATE_TEST_SUITE_P(InEveryMode, AllocationTest, ::testing::Values("off", "done", "full", "events", "profiler", "auto"),
+INSTANTIATE_TEST_SUITE_P(InEveryMode, AllocationTest,
+                         ::testing::Values("off", "done", "full", "events", "profiler", "auto"),
                          [](const auto& mode) { return std::string(mode.param); });
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A host for machines of another kind than the one that builds: every way in, on the NCCL that does nothing, with no other library.
+// A host for machines of another kind than the one that builds: every way in, on the NCCL that does nothing, with no
+// other library.
 //   arm_host linked | by-hand LIBRARY | threads      prints what the host sees; the same with and without the recorder
 #include <dlfcn.h>
 
@@ -83,7 +84,8 @@ int Threads() {
     threads.emplace_back([t, &failed] {
       void* comm = MakeComm(t % 4);
       for (unsigned long i = 1; i <= 2000; ++i)
-        failed[t] += ncclAllReduce(At(0x1000), At(0x2000), i, 7, 0, comm, At(0x6000 + 64 * static_cast<unsigned long>(t)));
+        failed[t] +=
+            ncclAllReduce(At(0x1000), At(0x2000), i, 7, 0, comm, At(0x6000 + 64 * static_cast<unsigned long>(t)));
     });
   }
   for (std::thread& thread : threads) thread.join();

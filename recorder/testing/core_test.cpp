@@ -13,8 +13,8 @@
 
 #include "recorder/base/identity.h"
 #include "recorder/core/ops.h"
-#include "recorder/ring/reader.h"
 #include "recorder/core/slots.h"
+#include "recorder/ring/reader.h"
 
 namespace lockstep::recorder {
 namespace {

@@ -253,7 +253,8 @@ int ManyThreads() {
 std::string RingBytes() {
   std::string all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(std::getenv("LOCKSTEP_DIR"))) {
-    if (!entry.is_regular_file() || entry.path().string().find("." + std::to_string(getpid()) + ".") == std::string::npos) {
+    if (!entry.is_regular_file() ||
+        entry.path().string().find("." + std::to_string(getpid()) + ".") == std::string::npos) {
       continue;
     }
     std::ifstream file(entry.path());
@@ -397,7 +398,8 @@ int Fill(const char* path) {
   return 0;
 }
 
-// Refuses system calls with the given error, as a container does, and becomes the program: deny ERROR NUMBERS PROGRAM...
+// Refuses system calls with the given error, as a container does, and becomes the program: deny ERROR NUMBERS
+// PROGRAM...
 int Deny(int error, char* numbers, char** program) {
   std::vector<sock_filter> filter = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (char* word = std::strtok(numbers, ","); word != nullptr; word = std::strtok(nullptr, ",")) {

@@ -1,4 +1,5 @@
-// An NCCL that counts the calls that reach it and calls the host back from inside one, for hosts that die or jump there.
+// An NCCL that counts the calls that reach it and calls the host back from inside one, for hosts that die or jump
+// there.
 #include <stddef.h>
 
 #define API extern "C" __attribute__((weak, visibility("default")))

@@ -254,7 +254,8 @@ TEST_F(DeathsTest, ASetuidProgramIsLeftAlone) {
   ASSERT_EQ(chown(program.c_str(), 65534, 65534), 0);
   ASSERT_EQ(chmod(program.c_str(), 04755), 0);
   outcome = Shell(run);
-  if (outcome.out.rfind("secure 1 ", 0) != 0) GTEST_SKIP() << "set-uid bits are not honoured here: " << outcome.out << outcome.err;
+  if (outcome.out.rfind("secure 1 ", 0) != 0)
+    GTEST_SKIP() << "set-uid bits are not honoured here: " << outcome.out << outcome.err;
   EXPECT_EQ(outcome.out, "secure 1 0 3\n");
   EXPECT_EQ(outcome.err, "");
   EXPECT_THAT(RingPaths(), IsEmpty());
@@ -262,7 +263,8 @@ TEST_F(DeathsTest, ASetuidProgramIsLeftAlone) {
 
 TEST_F(DeathsTest, TwoNamelessJobsOfOneUserHaveFoldersOfTheirOwn) {
   const std::string host = "timeout 60 '" LOCKSTEP_DEATHS_PROGRAM "' calls 3";
-  const Outcome outcome = Shell("unset SLURM_JOB_ID PBS_JOBID LSB_JOBID JOB_ID FLUX_JOB_ID; " + Environment("TORCHELASTIC_RUN_ID=none MASTER_PORT=29500 RANK=0") + host + " & " +
+  const Outcome outcome = Shell("unset SLURM_JOB_ID PBS_JOBID LSB_JOBID JOB_ID FLUX_JOB_ID; " +
+                                Environment("TORCHELASTIC_RUN_ID=none MASTER_PORT=29500 RANK=0") + host + " & " +
                                 Environment("MASTER_PORT=29501 RANK=0") + host + " & wait");
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(RingPaths(rings_ + "/port-29500.0"), SizeIs(1));
@@ -277,8 +279,8 @@ TEST_F(DeathsTest, AnotherPidNamespaceAndAPrivateSharedMemory) {
   const std::string inside = "mount -t tmpfs -o size=64m tmpfs /dev/shm && timeout 60 '" LOCKSTEP_HOST_PROGRAM
                              "' kinds && df -k --output=avail /dev/shm | tail -1 && cp -r /dev/shm/lockstep-0 '" +
                              folder_ + "/rings'";
-  const Outcome outcome = Shell("unset LOCKSTEP_DIR; LD_PRELOAD='" LOCKSTEP_LIBRARY
-                                "' unshare -m -p -f --mount-proc sh -c \"" + inside + "\"");
+  const Outcome outcome = Shell(
+      "unset LOCKSTEP_DIR; LD_PRELOAD='" LOCKSTEP_LIBRARY "' unshare -m -p -f --mount-proc sh -c \"" + inside + "\"");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_GE(std::atoi(outcome.out.c_str()), 60 << 10) << "KiB left";
   const std::vector<Snapshot> rings = Rings();
@@ -335,9 +337,10 @@ TEST_F(DeathsTest, RefusedSystemCallsOfTheRecorderAlone) {
   const std::string calls = " '" LOCKSTEP_DEATHS_PROGRAM "' exceptions";
   const Outcome allowed = Host("deny 1 9999" + calls, "", false);
   if (WIFEXITED(allowed.status) && WEXITSTATUS(allowed.status) == 77) GTEST_SKIP() << "no seccomp filters here";
-  const std::vector<int> numbers = {SYS_faccessat, SYS_getdents64, SYS_ppoll,         SYS_sigaltstack, SYS_fstatfs,
-                                    SYS_fallocate, SYS_mkdirat,    SYS_pwrite64,      SYS_getrandom,   SYS_tgkill,
-                                    SYS_madvise,   SYS_fstat,      SYS_process_vm_readv, SYS_rt_sigprocmask};
+  const std::vector<int> numbers = {SYS_faccessat,        SYS_getdents64,    SYS_ppoll,   SYS_sigaltstack,
+                                    SYS_fstatfs,          SYS_fallocate,     SYS_mkdirat, SYS_pwrite64,
+                                    SYS_getrandom,        SYS_tgkill,        SYS_madvise, SYS_fstat,
+                                    SYS_process_vm_readv, SYS_rt_sigprocmask};
   for (const int error : {EPERM, ENOSYS}) {
     for (const int number : numbers) {
       const std::string mode = "deny " + std::to_string(error) + " " + std::to_string(number) + calls;
@@ -377,8 +380,8 @@ struct Stepping {
   int status = -1;     // of the host
 };
 
-// Runs the host and delivers SIGUSR1 after `first`, `first` + `stride`, ... instructions of the recorder's in successive
-// rounds, until a round is over before its signal's time.
+// Runs the host and delivers SIGUSR1 after `first`, `first` + `stride`, ... instructions of the recorder's in
+// successive rounds, until a round is over before its signal's time.
 Stepping StepThrough(const std::string& command, int first, int stride) {
   Stepping stepping;
   const pid_t child = fork();
@@ -438,8 +441,8 @@ TEST_P(SignalTest, AtAnyInstruction) {
   // Single steps are slow: every run takes other places. LOCKSTEP_EVERY_INSTRUCTION=1 takes all, in minutes.
   const int stride = std::getenv("LOCKSTEP_EVERY_INSTRUCTION") != nullptr ? 1 : group ? 149 : 11;
   const Stepping stepping =
-      StepThrough("exec env " + Environment("LOCKSTEP_BUDGET=off") + "'" LOCKSTEP_DEATHS_PROGRAM "' stepped " + what + " " + way +
-                      " 4000 >'" + folder_ + "/out' 2>'" + folder_ + "/err'",
+      StepThrough("exec env " + Environment("LOCKSTEP_BUDGET=off") + "'" LOCKSTEP_DEATHS_PROGRAM "' stepped " + what +
+                      " " + way + " 4000 >'" + folder_ + "/out' 2>'" + folder_ + "/err'",
                   getpid() % stride, stride);
   ASSERT_TRUE(stepping.whole) << "status " << std::hex << stepping.status << " after " << std::dec << stepping.rounds
                               << Slurp(folder_ + "/out") << Slurp(folder_ + "/err");
@@ -469,8 +472,8 @@ TEST_P(SignalTest, AtAnyInstruction) {
   // The last ten are whole and in order.
   int whole = 0;
   for (const OpSnapshot& op : parent.ops) {
-    whole += op.kind == CallKind::kAllReduce && op.comm == comm.index && op.return_ns != 0 &&
-             op.seq + 10 > comm.issued_seq;
+    whole +=
+        op.kind == CallKind::kAllReduce && op.comm == comm.index && op.return_ns != 0 && op.seq + 10 > comm.issued_seq;
   }
   EXPECT_EQ(whole, 10);
   for (const ThreadSnapshot& thread : parent.threads) EXPECT_EQ(thread.call, CallKind::kNone);

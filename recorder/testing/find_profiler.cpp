@@ -1,4 +1,5 @@
-// Looks for the profiler's tables in the two ways NCCL's plugin loader has, with the real NCCL loaded where there is one.
+// Looks for the profiler's tables in the two ways NCCL's plugin loader has, with the real NCCL loaded where there is
+// one.
 //   recorder_find_profiler LIBRARY REAL_NCCL
 #include <dlfcn.h>
 
@@ -6,7 +7,8 @@
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  if (argv[2][0] != 0 && dlopen(argv[2], RTLD_NOW | RTLD_LOCAL) == nullptr) std::printf("real NCCL not loaded: %s\n", dlerror());
+  if (argv[2][0] != 0 && dlopen(argv[2], RTLD_NOW | RTLD_LOCAL) == nullptr)
+    std::printf("real NCCL not loaded: %s\n", dlerror());
   void* program = dlopen(nullptr, RTLD_NOW | RTLD_LOCAL);
   void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   for (int version = 1; version <= 6; ++version) {

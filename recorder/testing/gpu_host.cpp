@@ -1,5 +1,5 @@
-// A program that uses GPUs in the ways that marks and events must bear; gpu_test.cpp runs it. It prints a line when what is to be
-// looked at is there, goes on when a line comes in, and ends by itself when its input ends.
+// A program that uses GPUs in the ways that marks and events must bear; gpu_test.cpp runs it. It prints a line when
+// what is to be looked at is there, goes on when a line comes in, and ends by itself when its input ends.
 //   recorder_gpu_host MODE
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -48,7 +48,9 @@ void Close(cudaStream_t stream) {
   CHECK(cudaLaunchHostFunc(stream, Gate, nullptr));
 }
 
-CUstream Driver(cudaStream_t stream) { return reinterpret_cast<CUstream>(stream); }
+CUstream Driver(cudaStream_t stream) {
+  return reinterpret_cast<CUstream>(stream);
+}
 
 float* Buffer() {
   float* buffer = nullptr;
@@ -417,7 +419,8 @@ int Shared() {
   return 0;
 }
 
-// Collectives of a stream that is captured by turns, and another thread's capture in global mode, which forbids much to others.
+// Collectives of a stream that is captured by turns, and another thread's capture in global mode, which forbids much to
+// others.
 int Captures() {
   ncclComm_t comm = Alone(0), other = Alone(0);
   cudaStream_t stream, aside;
@@ -448,8 +451,8 @@ int Captures() {
   return 0;
 }
 
-// Streams that wait for each other by turns, as a training step's do: the second one is made to wait for the first between its own
-// operations, twice, while nothing of the first is done.
+// Streams that wait for each other by turns, as a training step's do: the second one is made to wait for the first
+// between its own operations, twice, while nothing of the first is done.
 int Waits() {
   ncclComm_t comm = Alone(0), other = Alone(0);
   cudaStream_t first, second;
@@ -536,10 +539,21 @@ int main(int argc, char** argv) {
   constexpr struct {
     const char* name;
     int (*run)();
-  } kModes[] = {{"groups", Groups},     {"never_ends", NeverEnds}, {"never_reaches", NeverReaches}, {"sticky", Sticky},
-                {"contexts", Contexts}, {"reused", Reused},        {"many", Many},                  {"timed", Timed},
-                {"nonblocking", Nonblocking}, {"reset", Reset},    {"shared", Shared},              {"captures", Captures},
-                {"waits", Waits},       {"captured_late", CapturedLate},   {"beside", Beside}};
+  } kModes[] = {{"groups", Groups},
+                {"never_ends", NeverEnds},
+                {"never_reaches", NeverReaches},
+                {"sticky", Sticky},
+                {"contexts", Contexts},
+                {"reused", Reused},
+                {"many", Many},
+                {"timed", Timed},
+                {"nonblocking", Nonblocking},
+                {"reset", Reset},
+                {"shared", Shared},
+                {"captures", Captures},
+                {"waits", Waits},
+                {"captured_late", CapturedLate},
+                {"beside", Beside}};
   for (const auto& known : kModes) {
     if (std::strcmp(mode, known.name) == 0) return known.run();
   }

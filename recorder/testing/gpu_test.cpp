@@ -29,8 +29,8 @@ using ring::OpSnapshot;
 using ring::OpStage;
 using ring::Snapshot;
 using ring::StreamSnapshot;
-using ::testing::HasSubstr;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -138,7 +138,8 @@ class GpuTest : public ::testing::Test {
 };
 
 bool Stands(const Snapshot& ring, size_t stream, uint64_t started, uint64_t completed) {
-  return ring.streams.size() > stream && ring.streams[stream].started == started && ring.streams[stream].completed == completed;
+  return ring.streams.size() > stream && ring.streams[stream].started == started &&
+         ring.streams[stream].completed == completed;
 }
 
 std::vector<OpSnapshot> Reductions(const Snapshot& ring) {
@@ -164,8 +165,9 @@ TEST_F(GpuTest, OffTouchesNoStream) {
 
 TEST_F(GpuTest, AutoIsDoneExceptWithOneConnection) {
   for (const bool one : {false, true}) {
-    Program program = Start("contexts", one ? "auto" : "", one ? std::vector<std::string>{"CUDA_DEVICE_MAX_CONNECTIONS=1"}
-                                                               : std::vector<std::string>{});
+    Program program =
+        Start("contexts", one ? "auto" : "",
+              one ? std::vector<std::string>{"CUDA_DEVICE_MAX_CONNECTIONS=1"} : std::vector<std::string>{});
     EXPECT_EQ(program.Line(), "all is done");
     EXPECT_EQ(Ring().process.gpu_marks, one ? GpuMarks::kOff : GpuMarks::kDone);
     EXPECT_EQ(Ring().process.note, "");
@@ -176,7 +178,8 @@ TEST_F(GpuTest, AutoIsDoneExceptWithOneConnection) {
 // As `lockstep run` asks for it: the most that holds nothing up.
 TEST_F(GpuTest, WatchIsFullOrWithOneConnectionEventsMostOfWhichHaveNoTimes) {
   for (const bool one : {false, true}) {
-    Program program = Start("contexts", "watch", {one ? "CUDA_DEVICE_MAX_CONNECTIONS=1" : "CUDA_DEVICE_MAX_CONNECTIONS=8"});
+    Program program =
+        Start("contexts", "watch", {one ? "CUDA_DEVICE_MAX_CONNECTIONS=1" : "CUDA_DEVICE_MAX_CONNECTIONS=8"});
     EXPECT_EQ(program.Line(), "all is done");
     const Snapshot ring = Ring();
     EXPECT_EQ(ring.process.gpu_marks, one ? GpuMarks::kEvents : GpuMarks::kFull);
@@ -187,12 +190,14 @@ TEST_F(GpuTest, WatchIsFullOrWithOneConnectionEventsMostOfWhichHaveNoTimes) {
   }
 }
 
-// With one hardware queue a write on a busy stream holds up the others: neither the default nor what `lockstep run` asks for writes there.
+// With one hardware queue a write on a busy stream holds up the others: neither the default nor what `lockstep run`
+// asks for writes there.
 TEST_F(GpuTest, WithOneConnectionNothingIsHeldUpUnlessWritesWereAskedFor) {
   for (const std::string mode : {"auto", "watch", "events", "done", "full"}) {
     for (const bool one : {false, true}) {
       SCOPED_TRACE(mode + (one ? ", one connection" : ""));
-      Program program = Start("beside", mode, {one ? "CUDA_DEVICE_MAX_CONNECTIONS=1" : "CUDA_DEVICE_MAX_CONNECTIONS=8"});
+      Program program =
+          Start("beside", mode, {one ? "CUDA_DEVICE_MAX_CONNECTIONS=1" : "CUDA_DEVICE_MAX_CONNECTIONS=8"});
       EXPECT_EQ(program.Line(), one && (mode == "done" || mode == "full") ? "it is held up" : "it ran");
       EXPECT_EQ(program.Finish(), 0);
     }
@@ -312,7 +317,8 @@ TEST_F(GpuTest, AHandleGivenOutAgainIsAnotherStream) {
     const std::string address = program.Line();
     ASSERT_EQ(program.Line(), "all is done");
     const Snapshot ring = RingWhere([](const Snapshot& r) {
-      return std::all_of(r.streams.begin(), r.streams.end(), [](const StreamSnapshot& s) { return s.completed == s.issued; });
+      return std::all_of(r.streams.begin(), r.streams.end(),
+                         [](const StreamSnapshot& s) { return s.completed == s.issued; });
     });
     if (address == "same") {
       EXPECT_EQ(ring.streams.at(0).handle, ring.streams.at(1).handle);
@@ -412,7 +418,8 @@ TEST_F(GpuTest, EventsAreMadeOnceAndWhatFindsNoneIsUnknown) {
   program.GoOn();
   const std::string events = program.Line();
   EXPECT_LE(std::stoul(events), 2 * 256u + 1) << events;
-  const Snapshot after = RingWhere([](const Snapshot& r) { return r.streams.at(0).completed == r.streams.at(0).issued; });
+  const Snapshot after =
+      RingWhere([](const Snapshot& r) { return r.streams.at(0).completed == r.streams.at(0).issued; });
   EXPECT_GT(Reductions(after).back().ticket, 0u);
   EXPECT_EQ(program.Finish(), 0);
 }
@@ -514,7 +521,8 @@ TEST_F(GpuTest, ThreadsThatShareAStreamNeverMakeTicketsGoBack) {
     Program program = Start("shared", mode);
     ASSERT_EQ(program.Line(), "all is done");
     const Snapshot ring = RingWhere([](const Snapshot& r) {
-      return std::all_of(r.streams.begin(), r.streams.end(), [](const StreamSnapshot& s) { return s.completed == s.issued; });
+      return std::all_of(r.streams.begin(), r.streams.end(),
+                         [](const StreamSnapshot& s) { return s.completed == s.issued; });
     });
     // Threads that meet a stream for the first time at one moment may each have an entry for it.
     std::set<std::pair<uint32_t, uint64_t>> tickets;

@@ -1,5 +1,5 @@
-// A program that captures NCCL operations into CUDA graphs and launches them; the graph tests run it with and without the
-// recorder and compare what it prints.
+// A program that captures NCCL operations into CUDA graphs and launches them; the graph tests run it with and without
+// the recorder and compare what it prints.
 //   recorder_graph_host MODE
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -76,8 +76,8 @@ void Finish(const Rank& rank) {
   CHECK(cudaStreamDestroy(rank.stream));
 }
 
-// The same calls on two communicators: on one as replays, some of them captured with more calls into another graph, on the
-// other one by one.
+// The same calls on two communicators: on one as replays, some of them captured with more calls into another graph, on
+// the other one by one.
 int Beside() {
   const Rank replaying = Start(), plain = Start();
   CHECK(AllReduce(replaying));
@@ -125,7 +125,8 @@ int Replays() {
 int Kin() {
   const Rank rank = Start();
   cudaGraph_t graph = Capture(rank), clone = nullptr, outer = nullptr, again = nullptr, second = nullptr;
-  cudaGraphExec_t first_exec = nullptr, clone_exec = nullptr, outer_exec = nullptr, again_exec = nullptr, params_exec = nullptr;
+  cudaGraphExec_t first_exec = nullptr, clone_exec = nullptr, outer_exec = nullptr, again_exec = nullptr,
+                  params_exec = nullptr;
   CHECK(cudaGraphInstantiateWithFlags(&first_exec, graph, 0));
   CHECK(cudaGraphClone(&clone, graph));
   CHECK(cudaGraphInstantiate(&clone_exec, clone));
@@ -167,7 +168,8 @@ int Kin() {
 
 // The first use of a stream is in a capture, of each mode; another thread makes NCCL calls on another stream meanwhile.
 int Modes() {
-  for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
+  for (const auto mode :
+       {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
     for (const unsigned flags : {cudaStreamNonBlocking, cudaStreamDefault}) {
       const Rank rank = Start(flags), other = Start();
       CHECK(cudaStreamBeginCapture(rank.stream, mode));

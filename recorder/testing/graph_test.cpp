@@ -35,8 +35,8 @@ class GraphTest : public ::testing::Test {
 
   int Run(const std::string& mode, const std::string& environment, bool preload, std::string* out) const {
     const std::string command = "RANK=0 WORLD_SIZE=1 LOCKSTEP_DIR='" + folder_ + "/rings' " + environment +
-                                (preload ? " LD_PRELOAD='" LOCKSTEP_LIBRARY "'" : "") + " timeout 60 '" LOCKSTEP_GRAPH_PROGRAM "' " +
-                                mode + " >'" + folder_ + "/out' 2>&1";
+                                (preload ? " LD_PRELOAD='" LOCKSTEP_LIBRARY "'" : "") +
+                                " timeout 60 '" LOCKSTEP_GRAPH_PROGRAM "' " + mode + " >'" + folder_ + "/out' 2>&1";
     const int status = std::system(command.c_str());
     std::ifstream file(folder_ + "/out");
     *out = {std::istreambuf_iterator<char>(file), {}};
@@ -89,7 +89,8 @@ TEST_P(EachMarksTest, LaunchesIssueWhatWasCapturedInTheOrderOfTheCalls) {
   EXPECT_EQ(graph.completed, std::string(GetParam()) == "off" ? 0u : 5u);
   EXPECT_GT(graph.captured_ns, 0);
   EXPECT_GT(graph.last_launch_ns, graph.captured_ns);
-  // Captured: recorded without a number. Then number 1 before the capture, and four collectives a launch and one behind it.
+  // Captured: recorded without a number. Then number 1 before the capture, and four collectives a launch and one behind
+  // it.
   EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kCaptured), ElementsAre(0, 0, 0));
   EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kLaunched),
               ElementsAre(1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19, 21, 22, 23, 24, 26));
@@ -111,7 +112,10 @@ TEST_P(EachMarksTest, LaunchesIssueWhatWasCapturedInTheOrderOfTheCalls) {
     EXPECT_EQ(op.graph, graph.id);
     EXPECT_NE(op.caller, 0u);
     EXPECT_EQ(op.group != 0, ring::IsPointToPoint(op.kind));
-    EXPECT_EQ(op.place, op.kind == CallKind::kBroadcast ? 4u : op.kind == CallKind::kSend ? 5u : op.kind == CallKind::kRecv ? 6u : op.place);
+    EXPECT_EQ(op.place, op.kind == CallKind::kBroadcast ? 4u
+                        : op.kind == CallKind::kSend    ? 5u
+                        : op.kind == CallKind::kRecv    ? 6u
+                                                        : op.place);
     tickets += op.ticket != 0;
   }
   EXPECT_EQ(tickets, std::string(GetParam()) == "off" ? 0u : 30u);
@@ -195,7 +199,8 @@ TEST_F(GraphTest, WhatBothLayersSeeIsOneRecord) {
     EXPECT_EQ(ring.comms[0].issued_seq, 26u) << layers;
   }
   std::filesystem::remove_all(folder_ + "/rings");
-  // Not watched at all: what is captured is known for what it is by the marks' own question, what a graph launches is not.
+  // Not watched at all: what is captured is known for what it is by the marks' own question, what a graph launches is
+  // not.
   const Snapshot ring = Record("replays", "LOCKSTEP_CUDA=off LOCKSTEP_GPU=done");
   EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kCaptured), ElementsAre(0, 0, 0));
   EXPECT_EQ(ring.comms[0].issued_seq, 6u);

@@ -1,5 +1,5 @@
-// Nothing that was recorded is lost with its process: a thousand ranks are killed at random moments of their lives, and every record they
-// had acknowledged by then is found in the file they left, as far back as the ring reaches.
+// Nothing that was recorded is lost with its process: a thousand ranks are killed at random moments of their lives, and
+// every record they had acknowledged by then is found in the file they left, as far back as the ring reaches.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ using ring::OpStage;
 using ring::Snapshot;
 using ::testing::IsEmpty;
 
-// What the smallest file's ring certainly still holds: 512 slots, one of them being written; a group of eight members takes three.
+// What the smallest file's ring certainly still holds: 512 slots, one of them being written; a group of eight members
+// takes three.
 constexpr uint64_t kCollectiveDepth = 511, kMemberDepth = 1300;
 
 struct Acknowledged {
@@ -122,8 +123,10 @@ class KillTest : public ::testing::Test {
       const uint64_t depth = what == 0 ? kCollectiveDepth : kMemberDepth;
       const uint64_t newest = found[what].empty() ? 0 : *found[what].rbegin();
       EXPECT_GE(newest, told.entered[what]);
-      for (uint64_t n = newest > depth ? newest - depth + 1 : 1; n <= told.entered[what]; ++n) missing_ += 1 - found[what].count(n);
-      for (uint64_t n = newest > depth ? newest - depth + 1 : 1; n <= told.returned[what]; ++n) unfinished_ += 1 - finished[what].count(n);
+      for (uint64_t n = newest > depth ? newest - depth + 1 : 1; n <= told.entered[what]; ++n)
+        missing_ += 1 - found[what].count(n);
+      for (uint64_t n = newest > depth ? newest - depth + 1 : 1; n <= told.returned[what]; ++n)
+        unfinished_ += 1 - finished[what].count(n);
       checked_ += std::min(told.entered[what], depth);
     }
     if (!snapshot.comms.empty()) {
@@ -165,8 +168,9 @@ TEST_F(KillTest, AThousandKillsLoseNoAcknowledgedRecord) {
     EXPECT_EQ(missing_, 0u) << "seed " << start << ", life " << i;
     EXPECT_EQ(unfinished_, 0u) << "seed " << start << ", life " << i;
   }
-  printf("%d kills, %d of them before the first record; %lu acknowledged records within the rings' depth, missing %lu\n", kills, early,
-         checked_, missing_);
+  printf(
+      "%d kills, %d of them before the first record; %lu acknowledged records within the rings' depth, missing %lu\n",
+      kills, early, checked_, missing_);
   EXPECT_GT(checked_, 20u * static_cast<uint64_t>(kills));
 }
 

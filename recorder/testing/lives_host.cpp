@@ -1,5 +1,5 @@
-// A program that leads communicators through every life NCCL knows. It prints what calls returned, so that runs with and
-// without the recorder can be compared.
+// A program that leads communicators through every life NCCL knows. It prints what calls returned, so that runs with
+// and without the recorder can be compared.
 //   lives_host MODE LIBNCCL RUNTIME [hip]
 #include "recorder/testing/lives_host.h"
 
@@ -181,8 +181,8 @@ int Nonblocking() {
   Say("blocking reduce", Reduce(d, second));
   // One whose parent's variable is gone when its handle comes.
   {
-    auto* gone = static_cast<ncclComm_t*>(
-        mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    auto* gone =
+        static_cast<ncclComm_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     Say("third split", NCCL(ncclCommSplit)(d.comm, 5, 0, gone, nullptr));
     ncclComm_t third = nullptr;
     Await([&] { return (third = __atomic_load_n(gone, __ATOMIC_ACQUIRE)) != nullptr; });
@@ -444,7 +444,8 @@ int Rocm() {
   const size_t counts[2] = {8, 8}, offsets[2] = {0, 8};
   const auto every = Must<int (*)(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*,
                                   ncclDataType_t, ncclComm_t, cudaStream_t)>("ncclAllToAllv");
-  on_both([&](Device& d) { return every(d.send, counts, offsets, d.recv, counts, offsets, ncclFloat, d.comm, d.stream); });
+  on_both(
+      [&](Device& d) { return every(d.send, counts, offsets, d.recv, counts, offsets, ncclFloat, d.comm, d.stream); });
   Synchronize(devices);
   CHECK(Runtime("SetDevice", 0));
   cudaEvent_t event;
@@ -460,8 +461,8 @@ int Rocm() {
   Synchronize(devices);
   float back = 0;
   CHECK(Runtime("Memcpy", static_cast<void*>(&back), static_cast<const void*>(devices[0].recv), sizeof(back), 2));
-  CHECK(Runtime("MemcpyWithStream", static_cast<void*>(&back), static_cast<const void*>(devices[0].recv), sizeof(back), 2,
-                devices[0].stream));
+  CHECK(Runtime("MemcpyWithStream", static_cast<void*>(&back), static_cast<const void*>(devices[0].recv), sizeof(back),
+                2, devices[0].stream));
   CHECK(Runtime("DeviceSynchronize"));
   Snapshot("rocm");
   for (Device& d : devices) {
@@ -495,7 +496,8 @@ int Stall(int count) {
   std::vector<Device> devices = InitAll(count);
   for (int n = 0; n < 6; ++n) {
     CHECK(NCCL(ncclGroupStart)());
-    for (int i = 0; i < count - (n == 5); ++i) CHECK(Reduce(devices[static_cast<size_t>(i)], devices[static_cast<size_t>(i)].comm));
+    for (int i = 0; i < count - (n == 5); ++i)
+      CHECK(Reduce(devices[static_cast<size_t>(i)], devices[static_cast<size_t>(i)].comm));
     CHECK(NCCL(ncclGroupEnd)());
     if (n < 5) Synchronize(devices);
   }
@@ -517,11 +519,22 @@ int main(int argc, char** argv) {
   void* runtime = dlopen(argv[3], RTLD_NOW | RTLD_GLOBAL);
   void* nccl = runtime != nullptr ? dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL) : nullptr;
   if (nccl == nullptr) Die(dlerror());
-  const std::map<std::string, std::function<int()>> modes = {
-      {"children", Children}, {"states", States},     {"nonblocking", Nonblocking}, {"watchdog", Watchdog},
-      {"reuse", Reuse},       {"comm-id", CommId},    {"scalable", Scalable},       {"one-sided", OneSided},
-      {"configs", Configs},   {"future", Future},     {"rocm", Rocm},               {"versions", Versions},
-      {"no-device", NoDevice}, {"signal-lost", SignalLost}, {"stall2", [] { return Stall(2); }}, {"stall8", [] { return Stall(8); }}};
+  const std::map<std::string, std::function<int()>> modes = {{"children", Children},
+                                                             {"states", States},
+                                                             {"nonblocking", Nonblocking},
+                                                             {"watchdog", Watchdog},
+                                                             {"reuse", Reuse},
+                                                             {"comm-id", CommId},
+                                                             {"scalable", Scalable},
+                                                             {"one-sided", OneSided},
+                                                             {"configs", Configs},
+                                                             {"future", Future},
+                                                             {"rocm", Rocm},
+                                                             {"versions", Versions},
+                                                             {"no-device", NoDevice},
+                                                             {"signal-lost", SignalLost},
+                                                             {"stall2", [] { return Stall(2); }},
+                                                             {"stall8", [] { return Stall(8); }}};
   const auto mode = modes.find(argv[1]);
   return mode != modes.end() ? mode->second() : 2;
 }

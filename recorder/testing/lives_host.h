@@ -1,5 +1,5 @@
-// What the programs of the life-cycle tests share: an NCCL of any version opened by hand, devices, and copies of the rings
-// as they are at one moment.
+// What the programs of the life-cycle tests share: an NCCL of any version opened by hand, devices, and copies of the
+// rings as they are at one moment.
 #ifndef LOCKSTEP_RECORDER_TESTING_LIVES_HOST_H_
 #define LOCKSTEP_RECORDER_TESTING_LIVES_HOST_H_
 
@@ -40,13 +40,14 @@ F Must(const std::string& name) {
 
 // As an application that was linked: by the global scope, where a preloaded library comes first.
 #define NCCL(name) lives::Must<decltype(&name)>(#name)
-#define CHECK(call)                                                                                         \
-  do {                                                                                                      \
-    const int check_result = static_cast<int>(call);                                                        \
-    if (check_result != 0) lives::Die("line " + std::to_string(__LINE__) + ": " #call " gave " + std::to_string(check_result)); \
+#define CHECK(call)                                                                                        \
+  do {                                                                                                     \
+    const int check_result = static_cast<int>(call);                                                       \
+    if (check_result != 0)                                                                                 \
+      lives::Die("line " + std::to_string(__LINE__) + ": " #call " gave " + std::to_string(check_result)); \
   } while (0)
-#define EXPECT(condition)                                                             \
-  do {                                                                                \
+#define EXPECT(condition)                                                               \
+  do {                                                                                  \
     if (!(condition)) lives::Die("line " + std::to_string(__LINE__) + ": " #condition); \
   } while (0)
 

@@ -43,8 +43,7 @@ class LivesRuns : public ::testing::Test {
   // Both runs end well and print the same; gives what they printed.
   std::string RunBoth(const std::string& mode, const std::string& environment = "", const std::string& nccl = kNccl,
                       const std::string& runtime = kCudart, const std::string& prefix = "cuda") const {
-    const std::string program =
-        "'" LIVES_HOST "' " + mode + " '" + nccl + "' '" + runtime + "' " + prefix;
+    const std::string program = "'" LIVES_HOST "' " + mode + " '" + nccl + "' '" + runtime + "' " + prefix;
     const std::string more = environment + " LIVES_NCCL='" + nccl + "' ";
     const Outcome plain = Run(program, more);
     const Outcome recorded = Run(program, more + Recorded());

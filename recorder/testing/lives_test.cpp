@@ -1,4 +1,5 @@
-// The lives of communicators as NCCL lets them be led: each ring must say what happened, and the host must notice nothing.
+// The lives of communicators as NCCL lets them be led: each ring must say what happened, and the host must notice
+// nothing.
 #include <map>
 #include <set>
 #include <string>
@@ -242,7 +243,8 @@ TEST_F(LivesTest, OneSidedCallsAreCountedForEachPeer) {
     return ring.comms.at(comm).peers.at(0);
   };
   const Snapshot balanced = Copied("balanced");
-  EXPECT_EQ(peer(balanced, 0).signals, 4u) << "three puts and a bare signal; what was given up or refused does not count";
+  EXPECT_EQ(peer(balanced, 0).signals, 4u)
+      << "three puts and a bare signal; what was given up or refused does not count";
   EXPECT_EQ(peer(balanced, 0).waited, 1u);
   EXPECT_EQ(peer(balanced, 1).signals, 1u);
   EXPECT_EQ(peer(balanced, 1).waited, 4u);

@@ -161,8 +161,8 @@ TEST_F(PreloadTest, MarksOfTheGpuReachTheRing) {
   std::map<uint32_t, uint64_t> unmarked;  // by stream
   for (const ring::StreamSnapshot& stream : rings[0].streams) {
     EXPECT_TRUE(stream.marked);
-    // While the other thread registers the marks' memory with the driver, this one waits for nothing: what it issues then
-    // has no mark.
+    // While the other thread registers the marks' memory with the driver, this one waits for nothing: what it issues
+    // then has no mark.
     EXPECT_GE(stream.issued, 95u);
     EXPECT_LE(stream.issued, 100u);
     EXPECT_EQ(stream.started, stream.issued);

@@ -1,6 +1,6 @@
-// liblockstep.so as NCCL's profiler plugin, on stand-ins that speak each version of the interface: beside the host's own
-// records, and alone where NCCL is linked statically. No test here may pass by the other way in: where the records come
-// from is asserted.
+// liblockstep.so as NCCL's profiler plugin, on stand-ins that speak each version of the interface: beside the host's
+// own records, and alone where NCCL is linked statically. No test here may pass by the other way in: where the records
+// come from is asserted.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -55,12 +55,13 @@ class ProfilerTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string Command(const std::string& program, const std::string& environment) const {
-    return "env -u LD_PRELOAD -u NCCL_PROFILER_PLUGIN -u LOCKSTEP_GPU HOME='" + folder_ + "' LOCKSTEP_DIR='" + rings_ + "' RANK=0 LOCAL_RANK=0 " +
-           environment + " timeout 60 " + program;
+    return "env -u LD_PRELOAD -u NCCL_PROFILER_PLUGIN -u LOCKSTEP_GPU HOME='" + folder_ + "' LOCKSTEP_DIR='" + rings_ +
+           "' RANK=0 LOCAL_RANK=0 " + environment + " timeout 60 " + program;
   }
   Outcome Run(const std::string& program, const std::string& environment) const {
     Outcome outcome;
-    outcome.status = std::system((Command(program, environment) + " >'" + folder_ + "/out' 2>'" + folder_ + "/err'").c_str());
+    outcome.status =
+        std::system((Command(program, environment) + " >'" + folder_ + "/out' 2>'" + folder_ + "/err'").c_str());
     outcome.out = Slurp(folder_ + "/out");
     outcome.err = Slurp(folder_ + "/err");
     return outcome;
@@ -90,7 +91,8 @@ class ProfilerTest : public ::testing::Test {
     return rings.empty() ? Snapshot() : rings[0];
   }
   // Runs in the background until the ring file looks as wanted, at most 20 s; then kills it.
-  Snapshot RunUntil(const std::string& program, const std::string& environment, const std::function<bool(const Snapshot&)>& wanted) {
+  Snapshot RunUntil(const std::string& program, const std::string& environment,
+                    const std::function<bool(const Snapshot&)>& wanted) {
     const pid_t child = fork();
     if (child == 0) {
       setpgid(0, 0);
@@ -122,10 +124,14 @@ constexpr char kStaticHost[] = "'" LOCKSTEP_STATIC_HOST_PROGRAM "' ";
 constexpr char kJob[] = "'" LOCKSTEP_PROFILER_PROGRAM "' ";
 constexpr char kStaticJob[] = "'" LOCKSTEP_STATIC_PROFILER_PROGRAM "' ";
 
-std::string Newest(int version) { return "STANDIN_PROFILER_MAX_VERSION=" + std::to_string(version) + " "; }
+std::string Newest(int version) {
+  return "STANDIN_PROFILER_MAX_VERSION=" + std::to_string(version) + " ";
+}
 
 using OpKey = std::tuple<uint32_t, CallKind, uint64_t, int32_t>;
-OpKey KeyOf(const OpSnapshot& op) { return {op.comm, op.kind, op.seq, ring::IsPointToPoint(op.kind) ? op.root_or_peer : -1}; }
+OpKey KeyOf(const OpSnapshot& op) {
+  return {op.comm, op.kind, op.seq, ring::IsPointToPoint(op.kind) ? op.root_or_peer : -1};
+}
 
 // Every kernel is that of one recorded operation.
 void ExpectEachKernelHasItsRecord(const Snapshot& ring) {
@@ -133,7 +139,8 @@ void ExpectEachKernelHasItsRecord(const Snapshot& ring) {
   for (const OpSnapshot& op : ring.ops) records.insert(KeyOf(op));
   for (const KernelSnapshot& kernel : ring.kernels) {
     const OpKey key{kernel.comm, kernel.kind, kernel.seq, ring::IsPointToPoint(kernel.kind) ? kernel.peer : -1};
-    EXPECT_EQ(records.count(key), 1u) << ring::CallName(kernel.kind) << " #" << kernel.seq << " of communicator " << kernel.comm;
+    EXPECT_EQ(records.count(key), 1u) << ring::CallName(kernel.kind) << " #" << kernel.seq << " of communicator "
+                                      << kernel.comm;
   }
 }
 
@@ -153,7 +160,8 @@ void ExpectTimesOfVersion(const Snapshot& ring, int version) {
     EXPECT_EQ(kernel.started_channels, 3u);
     EXPECT_EQ(kernel.completed_channels, 3u);
     if (version >= 4 && !ring.comms[kernel.comm].from_profiler) {
-      const int64_t call = called[{kernel.comm, kernel.kind, kernel.seq, ring::IsPointToPoint(kernel.kind) ? kernel.peer : -1}];
+      const int64_t call =
+          called[{kernel.comm, kernel.kind, kernel.seq, ring::IsPointToPoint(kernel.kind) ? kernel.peer : -1}];
       EXPECT_GE(kernel.started_ns, call);
       EXPECT_GT(kernel.uncertainty_ns, 0);
     }
@@ -209,7 +217,8 @@ TEST_P(EachVersion, WhatCallsAndPluginSeeIsOneRecord) {
 TEST_P(EachVersion, NonBlockingCommunicatorsAndThreadsKeepOneRecord) {
   for (const char* mode : {"nonblocking", "nonblocking-group", "threads"}) {
     std::filesystem::remove_all(rings_);
-    const Outcome outcome = Run(std::string(kHost) + mode, std::string(kPreload) + "LOCKSTEP_GPU=profiler " + Newest(GetParam()));
+    const Outcome outcome =
+        Run(std::string(kHost) + mode, std::string(kPreload) + "LOCKSTEP_GPU=profiler " + Newest(GetParam()));
     ASSERT_EQ(outcome.status, 0) << mode << outcome.out << outcome.err;
     const Snapshot ring = OnlyRing();
     EXPECT_EQ(ring.profiler.unmatched, 0u) << mode;
@@ -263,7 +272,9 @@ TEST_P(EachVersion, AloneItRecordsStaticallyLinkedNccl) {
 }
 
 TEST_P(EachVersion, NetworkStepsSayChannelPeerAndHowFar) {
-  const Outcome outcome = Run(std::string(kJob) + "network", std::string(kPreload) + "LOCKSTEP_GPU=profiler STANDIN_NODE_RANKS=1 " + Newest(GetParam()));
+  const Outcome outcome =
+      Run(std::string(kJob) + "network",
+          std::string(kPreload) + "LOCKSTEP_GPU=profiler STANDIN_NODE_RANKS=1 " + Newest(GetParam()));
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   const Snapshot ring = OnlyRing();
   ASSERT_THAT(ring.proxies, SizeIs(3 * 2 * 2));  // operations, ranks, directions
@@ -304,7 +315,8 @@ TEST_P(EachVersion, AStuckNetworkIsSeenAtItsStep) {
 TEST_F(ProfilerTest, EachReplayOfAGraphIsToldOfItsOperation) {
   for (const int version : {5, 6}) {
     std::filesystem::remove_all(rings_);
-    const Outcome outcome = Run(std::string(kJob) + "replay", std::string(kPreload) + "LOCKSTEP_GPU=profiler " + Newest(version));
+    const Outcome outcome =
+        Run(std::string(kJob) + "replay", std::string(kPreload) + "LOCKSTEP_GPU=profiler " + Newest(version));
     ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
     const Snapshot ring = OnlyRing();
     int replays = 0;
@@ -325,7 +337,9 @@ TEST_F(ProfilerTest, EachReplayOfAGraphIsToldOfItsOperation) {
 }
 
 TEST_F(ProfilerTest, OperationsOfOtherProcessesAreNotTakenForOwn) {
-  const Outcome outcome = Run(std::string(kJob) + "network", std::string(kPreload) + "LOCKSTEP_GPU=profiler STANDIN_NODE_RANKS=1 STANDIN_PROFILER_PXN=1");
+  const Outcome outcome =
+      Run(std::string(kJob) + "network",
+          std::string(kPreload) + "LOCKSTEP_GPU=profiler STANDIN_NODE_RANKS=1 STANDIN_PROFILER_PXN=1");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   const Snapshot ring = OnlyRing();
   EXPECT_EQ(ring.profiler.remote, 12u);
@@ -357,7 +371,8 @@ TEST_F(ProfilerTest, CopyEngineCollectivesHaveNoKernel) {
 }
 
 TEST_F(ProfilerTest, PlacesAreUsedAgainAndNothingIsDropped) {
-  const Outcome outcome = Run(std::string(kJob) + "many", std::string(kPreload) + "LOCKSTEP_GPU=profiler STANDIN_NODE_RANKS=1");
+  const Outcome outcome =
+      Run(std::string(kJob) + "many", std::string(kPreload) + "LOCKSTEP_GPU=profiler STANDIN_NODE_RANKS=1");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   const Snapshot ring = OnlyRing();
   EXPECT_EQ(ring.profiler.kernels_dropped, 0u);
@@ -377,7 +392,9 @@ TEST_F(ProfilerTest, SurvivesBeingClosedAndOpenedAgain) {
 }
 
 TEST_F(ProfilerTest, AnOpenGroupShowsWithoutTheHostsCalls) {
-  const auto open = [](const Snapshot& ring) { return !ring.threads.empty() && ring.threads[0].group_depth == 1 && ring.ops.back().stage == ring::OpStage::kQueued; };
+  const auto open = [](const Snapshot& ring) {
+    return !ring.threads.empty() && ring.threads[0].group_depth == 1 && ring.ops.back().stage == ring::OpStage::kQueued;
+  };
   const Snapshot ring = RunUntil(std::string(kStaticJob) + "open-group", kPlugin, open);
   EXPECT_TRUE(open(ring));
 }
@@ -409,13 +426,15 @@ TEST_F(ProfilerTest, NobodyAskedNothingHappens) {
 }
 
 TEST_F(ProfilerTest, ThePreloadedLibraryServesAStaticPlugin) {
-  const Outcome outcome = Run(std::string(kStaticJob) + "network", std::string(kPreload) + "NCCL_PROFILER_PLUGIN=static_plugin LOCKSTEP_GPU=profiler ");
+  const Outcome outcome = Run(std::string(kStaticJob) + "network",
+                              std::string(kPreload) + "NCCL_PROFILER_PLUGIN=static_plugin LOCKSTEP_GPU=profiler ");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_TRUE(OnlyRing().comms.at(0).from_profiler);
 }
 
 TEST_F(ProfilerTest, SwitchedOffItIsAQuietPlugin) {
-  const Outcome outcome = Run(std::string(kStaticJob) + "network", std::string(kPlugin) + "LOCKSTEP=0 NCCL_DEBUG=WARN ");
+  const Outcome outcome =
+      Run(std::string(kStaticJob) + "network", std::string(kPlugin) + "LOCKSTEP=0 NCCL_DEBUG=WARN ");
   ASSERT_EQ(outcome.status, 0) << outcome.out;
   EXPECT_EQ(outcome.err, "");
   EXPECT_THAT(Rings(), IsEmpty());
@@ -424,7 +443,8 @@ TEST_F(ProfilerTest, SwitchedOffItIsAQuietPlugin) {
 TEST_F(ProfilerTest, APluginOfTheUsersKeepsItsPlace) {
   std::filesystem::create_symlink(LOCKSTEP_OTHER_PROFILER, folder_ + "/libnccl-profiler.so");
   std::ofstream(folder_ + "/conf") << "# a comment\nNCCL_PROFILER_PLUGIN=" LOCKSTEP_OTHER_PROFILER "\n";
-  const std::string ways[] = {"NCCL_PROFILER_PLUGIN='" LOCKSTEP_OTHER_PROFILER "' ", "LD_LIBRARY_PATH='" + folder_ + "' "};
+  const std::string ways[] = {"NCCL_PROFILER_PLUGIN='" LOCKSTEP_OTHER_PROFILER "' ",
+                              "LD_LIBRARY_PATH='" + folder_ + "' "};
   for (const std::string& way : ways) {
     std::filesystem::remove_all(rings_);
     const Outcome outcome = Run(std::string(kJob) + "network", std::string(kPreload) + "LOCKSTEP_GPU=profiler " + way);
@@ -437,14 +457,17 @@ TEST_F(ProfilerTest, APluginOfTheUsersKeepsItsPlace) {
   }
   // The stand-in does not read nccl.conf; that the recorder does not name itself is what counts.
   std::filesystem::remove_all(rings_);
-  const Outcome outcome = Run(std::string(kJob) + "network", std::string(kPreload) + "LOCKSTEP_GPU=profiler NCCL_CONF_FILE='" + folder_ + "/conf' ");
+  const Outcome outcome = Run(std::string(kJob) + "network",
+                              std::string(kPreload) + "LOCKSTEP_GPU=profiler NCCL_CONF_FILE='" + folder_ + "/conf' ");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(OnlyRing().process.note, HasSubstr("nccl.conf"));
   EXPECT_EQ(OnlyRing().profiler.interface_version, 0u);
 }
 
 TEST_F(ProfilerTest, AStaticPluginOfTheUsersIsNotHidden) {
-  const Outcome outcome = Run(std::string(kStaticJob) + "network", "LD_PRELOAD='" LOCKSTEP_OTHER_PROFILER ":" LOCKSTEP_LIBRARY "' NCCL_PROFILER_PLUGIN=STATIC_PLUGIN ");
+  const Outcome outcome =
+      Run(std::string(kStaticJob) + "network",
+          "LD_PRELOAD='" LOCKSTEP_OTHER_PROFILER ":" LOCKSTEP_LIBRARY "' NCCL_PROFILER_PLUGIN=STATIC_PLUGIN ");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("the other plugin is used"));
   EXPECT_THAT(Rings(), IsEmpty());
@@ -473,17 +496,25 @@ TEST_F(ProfilerTest, AStaticPluginOfTheUsersIsNotHidden) {
     d.parent = handles[random() % handles.size()];
     d.rank = static_cast<int>(random() % 5) - 2;
     if (d.type == kEventColl || d.type == kEventCollApi) d.coll.func = d.coll.datatype = nullptr;
-    if (d.type == kEventProxyOp) d.proxy_op = {static_cast<int>(random() % 2 ? getpid() : 5), static_cast<uint8_t>(random()), -7, static_cast<int>(random() % 9) - 3, 0, 1};
+    if (d.type == kEventProxyOp)
+      d.proxy_op = {static_cast<int>(random() % 2 ? getpid() : 5),
+                    static_cast<uint8_t>(random()),
+                    -7,
+                    static_cast<int>(random() % 9) - 3,
+                    0,
+                    1};
     if (d.type == kEventProxyStep) d.proxy_step.step = static_cast<int>(random());
     if (d.type == kEventKernelCh) d.kernel_ch = {static_cast<uint8_t>(random()), random()};
     void* handle = nullptr;
     table->start_event(random() % 4 ? context : handles[random() % handles.size()], &handle, &d);
     if (handle != nullptr && handles.size() < 300) handles.push_back(handle);
     StateArguments arguments{random()};
-    table->record_event_state(handles[random() % handles.size()], static_cast<int>(random() % 40) - 3, random() % 3 ? &arguments : nullptr);
+    table->record_event_state(handles[random() % handles.size()], static_cast<int>(random() % 40) - 3,
+                              random() % 3 ? &arguments : nullptr);
     if (random() % 2) table->stop_event(handles[random() % handles.size()]);
     if (random() % 8 == 0) table->stop_event(reinterpret_cast<void*>(random()));
-    if (random() % 4096 == 0) table->init(&context, random() % 9, &mask, "y", 1, 4, static_cast<int>(random() % 4), nullptr);
+    if (random() % 4096 == 0)
+      table->init(&context, random() % 9, &mask, "y", 1, 4, static_cast<int>(random() % 4), nullptr);
     if (random() % 4096 == 0) table->finalize(random() % 2 ? context : reinterpret_cast<void*>(random()));
   }
   table->start_event(context, nullptr, nullptr);
@@ -506,7 +537,8 @@ TEST_F(ProfilerTest, NonsenseIsCountedAndHarmless) {
 
 TEST_F(ProfilerTest, OneInstanceHoweverNcclOpensIt) {
   // By its path beside the preloaded one, and in the whole program, as the loader of any NCCL does.
-  const Outcome outcome = Run("'" LOCKSTEP_FIND_PROFILER_PROGRAM "' '" LOCKSTEP_LIBRARY "' '" LOCKSTEP_REAL_NCCL "'", std::string(kPreload) + "LOCKSTEP_GPU=profiler ");
+  const Outcome outcome = Run("'" LOCKSTEP_FIND_PROFILER_PROGRAM "' '" LOCKSTEP_LIBRARY "' '" LOCKSTEP_REAL_NCCL "'",
+                              std::string(kPreload) + "LOCKSTEP_GPU=profiler ");
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("same instance"));
 }

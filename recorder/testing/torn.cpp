@@ -97,7 +97,8 @@ void Checker::Threads(const Snapshot& snapshot) {
       Expect((thread.seq > kSecond) == (thread.comm % 2 == 1), "thread's communicator", thread.seq);
       Expect(thread.call == CollectiveKind(Key(thread.comm, 0, thread.seq)), "thread's call", thread.seq);
     } else if (thread.call != CallKind::kNone) {
-      Expect(ring::IsPointToPoint(thread.call) || thread.call == CallKind::kGroupEnd || thread.call == CallKind::kGetUniqueId,
+      Expect(ring::IsPointToPoint(thread.call) || thread.call == CallKind::kGroupEnd ||
+                 thread.call == CallKind::kGetUniqueId,
              "thread's call", thread.seq);
     }
     if (thread.wait != CallKind::kNone) {

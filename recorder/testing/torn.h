@@ -1,5 +1,5 @@
-// Payloads that give a torn record away: every field follows from the communicator and the sequence number, so that a mix of two records
-// cannot pass for one.
+// Payloads that give a torn record away: every field follows from the communicator and the sequence number, so that a
+// mix of two records cannot pass for one.
 #ifndef LOCKSTEP_RECORDER_TESTING_TORN_H_
 #define LOCKSTEP_RECORDER_TESTING_TORN_H_
 

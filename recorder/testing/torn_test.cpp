@@ -1,6 +1,6 @@
-// No reader ever takes a torn record: sixteen writers on rings of 256 slots, stopped by SIGSTOP inside their writes, while a reader looks
-// on. Each writer is a process of its own that shares this one's memory and thread state (as a vfork child does), because SIGSTOP stops
-// whole processes only. Built a second time under ThreadSanitizer.
+// No reader ever takes a torn record: sixteen writers on rings of 256 slots, stopped by SIGSTOP inside their writes,
+// while a reader looks on. Each writer is a process of its own that shares this one's memory and thread state (as a
+// vfork child does), because SIGSTOP stops whole processes only. Built a second time under ThreadSanitizer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -16,8 +16,8 @@
 #include <random>
 #include <thread>
 
-#include "recorder/ring/reader.h"
 #include "recorder/core/streams.h"
+#include "recorder/ring/reader.h"
 #include "recorder/testing/torn.h"
 
 namespace lockstep::recorder {
@@ -64,9 +64,15 @@ void Collective(Writer* writer, uint32_t which) {
   const uint32_t comm = writer->number * 2 + which;
   const uint64_t seq = ++writer->collectives[which] + (which == 0 ? 0 : torn::kSecond);
   const uint64_t key = torn::Key(comm, 0, seq);
-  const Op op = {torn::CollectiveKind(key), torn::Datatype(key),  torn::Reduction(key),
-                 torn::Root(key),           torn::Count(key),     Handle(torn::SendAddress(key)),
-                 Handle(torn::RecvAddress(key)), Handle(CommHandle(comm)), Handle(torn::StreamHandle(key)),
+  const Op op = {torn::CollectiveKind(key),
+                 torn::Datatype(key),
+                 torn::Reduction(key),
+                 torn::Root(key),
+                 torn::Count(key),
+                 Handle(torn::SendAddress(key)),
+                 Handle(torn::RecvAddress(key)),
+                 Handle(CommHandle(comm)),
+                 Handle(torn::StreamHandle(key)),
                  Handle(torn::Caller(key))};
   Do(writer, op, torn::Result(key));
 }
@@ -75,9 +81,16 @@ void P2p(Writer* writer, uint32_t which, bool receive, int32_t peer, bool groupe
   const uint32_t comm = writer->number * 2 + which;
   const uint64_t seq = ++writer->p2p[which][receive ? 1 : 0][peer];
   const uint64_t key = torn::Key(comm, torn::Channel(receive, peer), seq);
-  const Op op = {receive ? CallKind::kRecv : CallKind::kSend, torn::Datatype(key), -1, peer, torn::Count(key),
-                 Handle(torn::SendAddress(key)), Handle(torn::RecvAddress(key)), Handle(CommHandle(comm)),
-                 Handle(torn::StreamHandle(key)), Handle(torn::Caller(key))};
+  const Op op = {receive ? CallKind::kRecv : CallKind::kSend,
+                 torn::Datatype(key),
+                 -1,
+                 peer,
+                 torn::Count(key),
+                 Handle(torn::SendAddress(key)),
+                 Handle(torn::RecvAddress(key)),
+                 Handle(CommHandle(comm)),
+                 Handle(torn::StreamHandle(key)),
+                 Handle(torn::Caller(key))};
   Do(writer, op, grouped ? 0 : torn::Result(key));
 }
 
@@ -140,19 +153,22 @@ void Write(Writer* writer) {
           P2p(writer, which, turn % 8 == 3, static_cast<int32_t>(turn % torn::kPeers), false);
         }
         break;
-      case 5: Call(writer); break;
+      case 5:
+        Call(writer);
+        break;
       case 7:
         Wait(writer);
         Tables(writer, turn);
         break;
-      default: Collective(writer, which);
+      default:
+        Collective(writer, which);
     }
     writer->inside.store(0, std::memory_order_relaxed);
   }
 }
 
-// What vfork does, without the C library: sanitizers turn vfork into fork. The child runs on this thread's stack and thread-local storage
-// until it ends; this thread waits for that inside the call.
+// What vfork does, without the C library: sanitizers turn vfork into fork. The child runs on this thread's stack and
+// thread-local storage until it ends; this thread waits for that inside the call.
 __attribute__((noinline)) void WriteInChild(Writer* writer) {
 #if defined(__x86_64__)
   long result;
@@ -262,7 +278,8 @@ class TornTest : public ::testing::Test {
     const double end = Seconds() + seconds;
     bool living = true;
     // On a loaded machine longer: writers must have been met inside their writes, and read.
-    while (living && (Seconds() < end || ((stopped_inside_ <= 20 || looks_ == 0) && Seconds() < end + 60))) living = StopSome(&random);
+    while (living && (Seconds() < end || ((stopped_inside_ <= 20 || looks_ == 0) && Seconds() < end + 60)))
+      living = StopSome(&random);
     g_stop = true;
     for (Writer& writer : g_writers) {
       pthread_join(writer.thread, nullptr);
@@ -290,9 +307,10 @@ class TornTest : public ::testing::Test {
     return true;
   }
 
-  // How many of them were inside a write; -1 when one could not be stopped. System calls alone, unseen by a sanitizer: a writer may stand
-  // still inside its runtime, with a lock of it.
-  __attribute__((no_sanitize("thread"), noinline)) static int StopFor(const int32_t* pids, const std::atomic<uint32_t>* const* inside,
+  // How many of them were inside a write; -1 when one could not be stopped. System calls alone, unseen by a sanitizer:
+  // a writer may stand still inside its runtime, with a lock of it.
+  __attribute__((no_sanitize("thread"), noinline)) static int StopFor(const int32_t* pids,
+                                                                      const std::atomic<uint32_t>* const* inside,
                                                                       uint32_t n, long nanoseconds) {
     int found = 0;
     uint32_t done = 0;
@@ -300,7 +318,9 @@ class TornTest : public ::testing::Test {
       if (pids[done] == 0) continue;
       int status = 0;
       if (syscall(SYS_kill, pids[done], SIGSTOP) != 0) found = -1;
-      if (found < 0 || syscall(SYS_wait4, pids[done], &status, WUNTRACED, nullptr) != pids[done] || (status & 0xff) != 0x7f) found = -1;
+      if (found < 0 || syscall(SYS_wait4, pids[done], &status, WUNTRACED, nullptr) != pids[done] ||
+          (status & 0xff) != 0x7f)
+        found = -1;
       if (found < 0) break;
       found += static_cast<int>(__atomic_load_n(reinterpret_cast<const uint32_t*>(inside[done]), __ATOMIC_RELAXED));
     }
@@ -365,8 +385,10 @@ class TornTest : public ::testing::Test {
     } else {
       EXPECT_EQ(snapshot.records_lost, dropped);
     }
-    printf("%lu looks took %lu records (%lu of them unfinished); %lu stops inside a write; %lu shared, %lu dropped, %lu no longer there\n",
-           looks_.load(), checker_.records(), checker_.unfinished(), stopped_inside_, shared, snapshot.records_lost, lost);
+    printf(
+        "%lu looks took %lu records (%lu of them unfinished); %lu stops inside a write; %lu shared, %lu dropped, %lu "
+        "no longer there\n",
+        looks_.load(), checker_.records(), checker_.unfinished(), stopped_inside_, shared, snapshot.records_lost, lost);
     EXPECT_GT(looks_.load(), 0u);
     EXPECT_GT(stopped_inside_, 20u);
   }

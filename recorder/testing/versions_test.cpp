@@ -1,5 +1,5 @@
-// NCCL libraries older and newer than ours, and RCCL: every call is passed on, what the library lacks is refused and noted,
-// and what is known is recorded.
+// NCCL libraries older and newer than ours, and RCCL: every call is passed on, what the library lacks is refused and
+// noted, and what is known is recorded.
 #include <map>
 #include <string>
 
@@ -43,17 +43,16 @@ TEST_P(VersionTest, EveryCallAnswersAsTheLibraryDoes) {
   EXPECT_EQ(launched[CallKind::kSignal], version.code >= 22900 ? 1 : 0);
   EXPECT_EQ(launched[CallKind::kCommSplit], version.code >= 21800 ? 1 : 0);
   EXPECT_EQ(world.issued_seq, static_cast<uint64_t>(launched[CallKind::kAllReduce] + launched[CallKind::kAllGather] +
-                                                         launched[CallKind::kBroadcast] + launched[CallKind::kReduce] +
-                                                         launched[CallKind::kReduceScatter] + launched[CallKind::kAlltoAll] +
-                                                         launched[CallKind::kGather] + launched[CallKind::kScatter]));
+                                                    launched[CallKind::kBroadcast] + launched[CallKind::kReduce] +
+                                                    launched[CallKind::kReduceScatter] + launched[CallKind::kAlltoAll] +
+                                                    launched[CallKind::kGather] + launched[CallKind::kScatter]));
 }
 
 // A program that was linked against a newer NCCL than it finds: only the recorder has these functions.
 TEST_P(VersionTest, CallsThatItLacksAreInvalidUsageAndNoted) {
   const Version version = GetParam();
-  const Outcome outcome =
-      Run("'" LIVES_LINKED_HOST "'",
-          Recorded() + "LD_LIBRARY_PATH='" LIVES_STANDIN "/nccl-" + std::string(version.name) + ":" LIVES_STANDIN "/lib'");
+  const Outcome outcome = Run("'" LIVES_LINKED_HOST "'", Recorded() + "LD_LIBRARY_PATH='" LIVES_STANDIN "/nccl-" +
+                                                             std::string(version.name) + ":" LIVES_STANDIN "/lib'");
   ASSERT_EQ(outcome.status, 0) << outcome.out;
   const auto says = [&](const char* what, int since) {
     const std::string refused = std::string(what) + " 5 errno 44\n";
@@ -104,7 +103,8 @@ TEST_F(OtherLibraryTest, ANewerNcclsNamesAndNumbersAreKept) {
   const Snapshot ring = Copied("future");
   EXPECT_EQ(ring.process.nccl_version, 23100);
   ASSERT_THAT(ring.comms, SizeIs(2));
-  for (const CommSnapshot& comm : ring.comms) EXPECT_EQ(comm.issued_seq, 3u) << "what an unknown function does is not seen";
+  for (const CommSnapshot& comm : ring.comms)
+    EXPECT_EQ(comm.issued_seq, 3u) << "what an unknown function does is not seen";
   int types = 0, reductions = 0;
   for (const OpSnapshot& op : ring.ops) {
     types += op.kind == CallKind::kAllGather && op.datatype == 12;
@@ -118,7 +118,8 @@ TEST_F(OtherLibraryTest, ANewerNcclsNamesAndNumbersAreKept) {
 TEST_F(OtherLibraryTest, NvidiasNcclFailsWithoutADeviceAsItDoesAlone) {
   const std::string nccl = "/usr/local/cuda/lib/libnccl.so.2";
   if (!std::filesystem::exists(nccl)) GTEST_SKIP() << "no " << nccl;
-  if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there may be a device: initialisation would wait for peers";
+  if (std::filesystem::exists("/dev/nvidiactl"))
+    GTEST_SKIP() << "there may be a device: initialisation would wait for peers";
   const std::string out = RunBoth("no-device", "", nccl, nccl);
   EXPECT_THAT(out, HasSubstr("id 0"));
   EXPECT_THAT(out, Not(HasSubstr("init 0")));
@@ -136,7 +137,8 @@ TEST_F(OtherLibraryTest, NvidiasNcclFailsWithoutADeviceAsItDoesAlone) {
 }
 
 TEST_F(OtherLibraryTest, RcclAndHipAreSeenUnderTheirNames) {
-  RunBoth("rocm", "LOCKSTEP_GPU=full", LIVES_STANDIN "/rocm/librccl.so.1", LIVES_STANDIN "/rocm/libamdhip64.so.6", "hip");
+  RunBoth("rocm", "LOCKSTEP_GPU=full", LIVES_STANDIN "/rocm/librccl.so.1", LIVES_STANDIN "/rocm/libamdhip64.so.6",
+          "hip");
   const Snapshot ring = Copied("rocm");
   EXPECT_EQ(ring.process.nccl_version, 22707);
   EXPECT_NE(ring.process.gpu_uuid, "");

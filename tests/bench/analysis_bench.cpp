@@ -25,8 +25,8 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/engine/facts/model.h"
 #include "analyzer/load/load.h"
-#include "analyzer/util/large_pages.h"
 #include "analyzer/report/report.h"
+#include "analyzer/util/large_pages.h"
 
 namespace {
 
@@ -121,14 +121,16 @@ int PrintShares(const std::vector<std::string>& paths, bool row) {
   const double reading = loaded - begin, aligning = aligned - loaded, reasoning = analyzed - aligned - aligning;
   const double reporting = reported - analyzed, all = reading + aligning + reasoning + reporting;
   if (row) {
-    printf(" %.0f / %.0f / %.0f / %.0f %% |\n", 100 * reading / all, 100 * aligning / all, 100 * reasoning / all, 100 * reporting / all);
+    printf(" %.0f / %.0f / %.0f / %.0f %% |\n", 100 * reading / all, 100 * aligning / all, 100 * reasoning / all,
+           100 * reporting / all);
     fflush(stdout);
     _exit(0);
   }
   printf("%zu ranks, %zu operations, %zu bytes of report\n", bundle->ranks.size(), operations, text);
-  printf("reading %.3f s (%.0f %%), aligning %.3f s (%.0f %%), reasoning %.3f s (%.0f %%), reporting %.3f s (%.0f %%)\n",
-         reading, 100 * reading / all, aligning, 100 * aligning / all, reasoning, 100 * reasoning / all, reporting,
-         100 * reporting / all);
+  printf(
+      "reading %.3f s (%.0f %%), aligning %.3f s (%.0f %%), reasoning %.3f s (%.0f %%), reporting %.3f s (%.0f %%)\n",
+      reading, 100 * reading / all, aligning, 100 * aligning / all, reasoning, 100 * reasoning / all, reporting,
+      100 * reporting / all);
   fflush(stdout);
   _exit(0);
 }
@@ -158,7 +160,9 @@ int main(int argc, char** argv) {
   uint64_t bytes = 0;
   size_t files = 0;
   Warm(paths, &bytes, &files);
-  if (row == nullptr) printf("%zu files, %.0f MB, %ld processors\n", files, static_cast<double>(bytes) * 1e-6, sysconf(_SC_NPROCESSORS_ONLN));
+  if (row == nullptr)
+    printf("%zu files, %.0f MB, %ld processors\n", files, static_cast<double>(bytes) * 1e-6,
+           sysconf(_SC_NPROCESSORS_ONLN));
   Run best;
   std::vector<double> walls;
   double mebibytes = 0;  // at most, of all runs
@@ -174,12 +178,13 @@ int main(int argc, char** argv) {
   }
   if (row != nullptr) {
     std::sort(walls.begin(), walls.end());
-    printf("| %s | %zu | %.0f MB | %.2f s (%.2f s) | %.2f + %.2f s | %.0f MiB | %.0f MB/s |", row, files, static_cast<double>(bytes) * 1e-6, best.wall,
-           walls[walls.size() / 2], best.user, best.system, mebibytes, static_cast<double>(bytes) * 1e-6 / best.wall);
+    printf("| %s | %zu | %.0f MB | %.2f s (%.2f s) | %.2f + %.2f s | %.0f MiB | %.0f MB/s |", row, files,
+           static_cast<double>(bytes) * 1e-6, best.wall, walls[walls.size() / 2], best.user, best.system, mebibytes,
+           static_cast<double>(bytes) * 1e-6 / best.wall);
     return PrintShares(paths, true);
   }
-  printf("wall %.2f s, processor %.2f s (user %.2f, system %.2f), peak memory %.0f MiB, %.0f MB/s (best of %d)\n", best.wall,
-         best.user + best.system, best.user, best.system, mebibytes, static_cast<double>(bytes) * 1e-6 / best.wall,
-         runs);
+  printf("wall %.2f s, processor %.2f s (user %.2f, system %.2f), peak memory %.0f MiB, %.0f MB/s (best of %d)\n",
+         best.wall, best.user + best.system, best.user, best.system, mebibytes,
+         static_cast<double>(bytes) * 1e-6 / best.wall, runs);
   return PrintShares(paths, false);
 }

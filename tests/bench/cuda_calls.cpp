@@ -1,5 +1,5 @@
-// What the recorder adds to CUDA's calls: nanoseconds of processor time per call of a runtime that does nothing, on one thread. Run
-// with and without the recorder preloaded.
+// What the recorder adds to CUDA's calls: nanoseconds of processor time per call of a runtime that does nothing, on one
+// thread. Run with and without the recorder preloaded.
 //   recorder_cuda_calls CALLS
 #include <algorithm>
 #include <cstdint>
@@ -27,7 +27,9 @@ int cudaGraphLaunch(void*, void*);
 
 namespace {
 
-void* Address(unsigned long value) { return reinterpret_cast<void*>(value); }
+void* Address(unsigned long value) {
+  return reinterpret_cast<void*>(value);
+}
 
 double ThreadCpuNs() {
   timespec now{};
@@ -57,7 +59,8 @@ int main(int argc, char** argv) {
   auto reduce = [&](void* on) { return ncclAllReduce(Address(0x10000), Address(0x20000), 1024, 7, 0, comm, on); };
   reduce(stream);
   reduce(other);
-  Print("cudaEventRecord, of 64 events", calls, [&](int i) { cudaEventRecord(Address(0x7000 + 64ul * (i % 64)), stream); });
+  Print("cudaEventRecord, of 64 events", calls,
+        [&](int i) { cudaEventRecord(Address(0x7000 + 64ul * (i % 64)), stream); });
   Print("cudaStreamWaitEvent", calls, [&](int i) { cudaStreamWaitEvent(other, Address(0x7000 + 64ul * (i % 64)), 0); });
   Print("cudaStreamSynchronize", calls, [&](int) { cudaStreamSynchronize(stream); });
   Print("cudaMemcpy, blocking", calls, [&](int) { cudaMemcpy(Address(0x10000), Address(0x20000), 8, 1); });
@@ -67,7 +70,8 @@ int main(int argc, char** argv) {
     for (int i = 0; i < operations; ++i) reduce(stream);
     cudaStreamEndCapture(stream, &graph);
     cudaGraphInstantiate(&exec, graph, 0, nullptr, 0);
-    Print(operations == 1 ? "cudaGraphLaunch, 1 operation" : "cudaGraphLaunch, 200 operations", calls, [&](int) { cudaGraphLaunch(exec, stream); });
+    Print(operations == 1 ? "cudaGraphLaunch, 1 operation" : "cudaGraphLaunch, 200 operations", calls,
+          [&](int) { cudaGraphLaunch(exec, stream); });
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// What detection costs a collector: beats of a whole cluster, once a second from every host, into the merged progress, the desync
-// watch and the detector; then a stall that makes every communicator late. Prints one line for each size.
+// What detection costs a collector: beats of a whole cluster, once a second from every host, into the merged progress,
+// the desync watch and the detector; then a stall that makes every communicator late. Prints one line for each size.
 //   detection_bench [RANKS...]     default 1024 8192 24576 98304
 #include <time.h>
 
@@ -40,17 +40,20 @@ struct Place {
   std::vector<int32_t> ranks;  // of this host
 };
 
-// Twelve communicators of the host's ranks, one of all, the rest of one rank in every host over ever larger parts of the cluster.
+// Twelve communicators of the host's ranks, one of all, the rest of one rank in every host over ever larger parts of
+// the cluster.
 std::vector<Place> PlacesOf(int host, int hosts) {
   std::vector<Place> places;
   std::vector<int32_t> all;
   for (int i = 0; i < kRanksAHost; ++i) all.push_back(host * kRanksAHost + i);
-  for (int i = 0; i < 12; ++i) places.push_back({1'000'000'000ull + static_cast<uint64_t>(host * 12 + i), kRanksAHost, all});
+  for (int i = 0; i < 12; ++i)
+    places.push_back({1'000'000'000ull + static_cast<uint64_t>(host * 12 + i), kRanksAHost, all});
   places.push_back({1, hosts * kRanksAHost, all});
   for (int i = 0; i < kCommsARank - 13; ++i) {
     const int part = std::max(1, hosts >> i);  // hosts in it
     for (int local = 0; local < kRanksAHost; ++local) {
-      const uint64_t id = (static_cast<uint64_t>(i) + 2) * 100'000'000 + static_cast<uint64_t>(host / part * kRanksAHost + local);
+      const uint64_t id =
+          (static_cast<uint64_t>(i) + 2) * 100'000'000 + static_cast<uint64_t>(host / part * kRanksAHost + local);
       places.push_back({id, std::min(part, hosts), {all[static_cast<size_t>(local)]}});
     }
   }
@@ -115,8 +118,8 @@ void Bench(int ranks) {
     ++passed;
   }
   const double seen = CpuSeconds() - stall;
-  printf("%8d %10zu %12zu %14.3f %14.1f %12.0f %16.1f %14.1f %10s\n", ranks, detector.progress().size(), a_second, moving,
-         moving * 1e9 / static_cast<double>(a_second), memory - memory_own, seen * 1e3, busiest_tick * 1e3,
+  printf("%8d %10zu %12zu %14.3f %14.1f %12.0f %16.1f %14.1f %10s\n", ranks, detector.progress().size(), a_second,
+         moving, moving * 1e9 / static_cast<double>(a_second), memory - memory_own, seen * 1e3, busiest_tick * 1e3,
          LevelName(detector.level()));
 }
 
@@ -127,8 +130,8 @@ int main(int argc, char** argv) {
   std::vector<int> sizes;
   for (int i = 1; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
   if (sizes.empty()) sizes = {1024, 8192, 24576, 98304};
-  printf("%8s %10s %12s %14s %14s %12s %16s %14s %10s\n", "ranks", "comms", "beats/s", "CPU s/s moving", "ns a beat", "MiB", "ms until late",
-         "ms worst tick", "level");
+  printf("%8s %10s %12s %14s %14s %12s %16s %14s %10s\n", "ranks", "comms", "beats/s", "CPU s/s moving", "ns a beat",
+         "MiB", "ms until late", "ms worst tick", "level");
   for (int ranks : sizes) {
     if (ranks >= 64) lockstep::Bench(ranks);
   }

@@ -1,6 +1,6 @@
-// Writes the Flight Recorder dumps of one large job as PyTorch's own pickler does (protocol 2, strings and shared frames
-// through the memo, one file a rank): tensor, pipeline and data parallel groups and the world, full rings that have been
-// overwritten many times, and one rank that misses the last all_reduce of the world.
+// Writes the Flight Recorder dumps of one large job as PyTorch's own pickler does (protocol 2, strings and shared
+// frames through the memo, one file a rank): tensor, pipeline and data parallel groups and the world, full rings that
+// have been overwritten many times, and one rank that misses the last all_reduce of the world.
 //
 //   fr_dumps [--ranks N] [--entries N] [--frames N] [--missing RANK] [--no-timing] [--p2p] [--json] FOLDER
 #include <sys/stat.h>
@@ -22,7 +22,7 @@ struct Options {
   int64_t entries = 2000;
   int frames = 14;
   int32_t missing = 9;  // -1: nobody
-  bool timing = true;  // TORCH_NCCL_ENABLE_TIMING: started times and durations
+  bool timing = true;   // TORCH_NCCL_ENABLE_TIMING: started times and durations
   bool p2p = false, json = false;
   std::string folder;
 };
@@ -82,11 +82,13 @@ std::vector<Frame> StackOf(int site, int frames) {
   std::vector<Frame> stack;
   const int own = std::max(0, frames - kSharedFrames);
   for (int i = 0; i < own && i < 2; i++) {
-    stack.push_back({kWrappers[i], "/opt/venv/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", 2700 + i});
+    stack.push_back(
+        {kWrappers[i], "/opt/venv/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", 2700 + i});
   }
   for (int i = 2; i < own; i++) {
     stack.push_back({"block_" + std::to_string(site) + "_" + std::to_string(i),
-                     "/workspace/megatron/core/transformer/layer_" + std::to_string(site % 7) + ".py", 100 + site * 8 + i});
+                     "/workspace/megatron/core/transformer/layer_" + std::to_string(site % 7) + ".py",
+                     100 + site * 8 + i});
   }
   for (int i = 0; i < kSharedFrames && static_cast<int>(stack.size()) < frames; i++) {
     stack.push_back({kOuter[i], "/workspace/megatron/training/training.py", 1800 + 37 * i});
@@ -98,15 +100,18 @@ std::vector<Entry> StepOf(const std::vector<Group>& groups, bool p2p, int32_t ra
   std::vector<Entry> step;
   int site = 0;
   for (int layer = 0; layer < 3; layer++) {
-    step.push_back({1, "nccl:_all_gather_base", "", 4096, 4096 * static_cast<int64_t>(groups[1].members.size()), site++});
-    step.push_back({1, "nccl:_reduce_scatter_base", "", 4096 * static_cast<int64_t>(groups[1].members.size()), 4096, site++});
+    step.push_back(
+        {1, "nccl:_all_gather_base", "", 4096, 4096 * static_cast<int64_t>(groups[1].members.size()), site++});
+    step.push_back(
+        {1, "nccl:_reduce_scatter_base", "", 4096 * static_cast<int64_t>(groups[1].members.size()), 4096, site++});
   }
   if (p2p && groups[2].members.size() > 1) {
     const auto place = std::find(groups[2].members.begin(), groups[2].members.end(), rank) - groups[2].members.begin();
     const auto size = static_cast<int64_t>(groups[2].members.size());
     const std::string own = std::to_string(place);
     step.push_back({2, "", "nccl:send " + own + "->" + std::to_string((place + 1) % size), 65536, 65536, site, true});
-    step.push_back({2, "", "nccl:recv " + own + "<-" + std::to_string((place + size - 1) % size), 65536, 65536, site, true});
+    step.push_back(
+        {2, "", "nccl:recv " + own + "<-" + std::to_string((place + size - 1) % size), 65536, 65536, site, true});
     step.push_back({2, "nccl:coalesced", "", 0, 0, site++, true});
   } else {
     step.push_back({2, "nccl:broadcast", "", 65536, 65536, site++});
@@ -120,7 +125,9 @@ class Pickle {
  public:
   std::string out = "\x80\x02";
 
-  void Bytes(uint64_t number, int count) { out.append(reinterpret_cast<const char*>(&number), static_cast<size_t>(count)); }
+  void Bytes(uint64_t number, int count) {
+    out.append(reinterpret_cast<const char*>(&number), static_cast<size_t>(count));
+  }
   uint32_t Put() {
     if (puts_ < 256) {
       out += 'q';
@@ -270,7 +277,8 @@ void WriteTypes(const char* key, bool any, Writer* out) {
 }
 
 template <typename Writer>
-void WriteEntry(const Entry& entry, int site, Group* group, int64_t record, bool done, const Options& options, Writer* out) {
+void WriteEntry(const Entry& entry, int site, Group* group, int64_t record, bool done, const Options& options,
+                Writer* out) {
   const bool member = entry.p2p && !entry.p2p_name.empty();
   const bool first_of_batch = member && entry.p2p_name.find("send") != std::string::npos;
   if (entry.p2p) {
@@ -346,7 +354,8 @@ void WriteDump(int32_t rank, const Options& options, Writer* out) {
   const int64_t earlier = kFirstRecord / size;
   for (const Entry& entry : step) {
     Group& group = groups[static_cast<size_t>(entry.group)];
-    (entry.p2p ? group.p2ps : group.collectives) += entry.p2p && entry.p2p_name.find("send") == std::string::npos ? 0 : earlier;
+    (entry.p2p ? group.p2ps : group.collectives) +=
+        entry.p2p && entry.p2p_name.find("send") == std::string::npos ? 0 : earlier;
     group.op_id += earlier;
   }
   std::vector<Group> last = groups;
@@ -404,7 +413,8 @@ void WriteDump(int32_t rank, const Options& options, Writer* out) {
       const bool final = i + 1 == steps && entry.group == 0;
       if (final && rank == options.missing) break;
       const int site = entry.site + static_cast<int>(size) * static_cast<int>(i % kVariants);
-      WriteEntry(entry, site, &groups[static_cast<size_t>(entry.group)], record++, !(final && options.missing >= 0), options, out);
+      WriteEntry(entry, site, &groups[static_cast<size_t>(entry.group)], record++, !(final && options.missing >= 0),
+                 options, out);
     }
   }
   out->Close(']');
@@ -456,7 +466,8 @@ int main(int argc, char** argv) {
     }
   }
   if (options.folder.empty() || options.ranks < 1 || options.entries < 1) {
-    fprintf(stderr, "fr_dumps [--ranks N] [--entries N] [--frames N] [--missing RANK] [--no-timing] [--p2p] [--json] FOLDER\n");
+    fprintf(stderr,
+            "fr_dumps [--ranks N] [--entries N] [--frames N] [--missing RANK] [--no-timing] [--p2p] [--json] FOLDER\n");
     return 2;
   }
   mkdir(options.folder.c_str(), 0777);

@@ -1,5 +1,6 @@
-// What the recorder costs the host, as tables in Markdown: nanoseconds of processor time per ring write and, for each GPU mode, added per
-// call to an NCCL and a CUDA that do nothing, and to the stand-ins where their folder is given; memory; the time of the first call. Medians.
+// What the recorder costs the host, as tables in Markdown: nanoseconds of processor time per ring write and, for each
+// GPU mode, added per call to an NCCL and a CUDA that do nothing, and to the stand-ins where their folder is given;
+// memory; the time of the first call. Medians.
 //   recorder_bench CALLS_PROGRAM LIBLOCKSTEP RING_FOLDER [STANDIN_FOLDER]
 #include <dirent.h>
 #include <fcntl.h>
@@ -11,8 +12,8 @@
 #include <barrier>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <ctime>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -109,7 +110,8 @@ struct Bench {
   std::string program, library, folder, standin;
 
   // Runs the call program and gives its number. `settings` are variables; no library: without the recorder.
-  double Once(const std::string& kind, int threads, int calls, const std::string& settings, bool recorded, bool on_standin) const {
+  double Once(const std::string& kind, int threads, int calls, const std::string& settings, bool recorded,
+              bool on_standin) const {
     std::string command = settings + " LOCKSTEP_BUDGET=off LOCKSTEP_DIR='" + folder + "' ";
     if (on_standin) command += "RECORDER_CALLS_ALONE=1 LD_LIBRARY_PATH='" + standin + "' ";
     if (recorded) command += "LD_PRELOAD='" + library + "' ";
@@ -140,7 +142,10 @@ constexpr const char* kModes[] = {"off", "done", "full", "events", "profiler"};
 constexpr int kThreads[] = {1, 2, 8};
 
 void Writes(double clock) {
-  std::printf("Ring write (goal: 15 ns; the clock's own reading takes %.1f ns):\n\n| threads | ns | less the clock |\n| --- | --- | --- |\n", clock);
+  std::printf(
+      "Ring write (goal: 15 ns; the clock's own reading takes %.1f ns):\n\n| threads | ns | less the clock |\n| --- | "
+      "--- | --- |\n",
+      clock);
   constexpr uint64_t kBytes = 4u << 20;
   for (const int threads : kThreads) {
     void* memory = std::aligned_alloc(4096, kBytes);
@@ -153,8 +158,11 @@ void Writes(double clock) {
 }
 
 void Calls(const Bench& bench, double clock) {
-  std::printf("\nAdded per call to libraries that do nothing (goal: 40 ns with marks off; a collective reads the clock twice):\n\n"
-              "| LOCKSTEP_GPU | threads | collective ns | less the clock | grouped send or receive ns |\n| --- | --- | --- | --- | --- |\n");
+  std::printf(
+      "\nAdded per call to libraries that do nothing (goal: 40 ns with marks off; a collective reads the clock "
+      "twice):\n\n"
+      "| LOCKSTEP_GPU | threads | collective ns | less the clock | grouped send or receive ns |\n| --- | --- | --- | "
+      "--- | --- |\n");
   for (const char* mode : kModes) {
     for (const int threads : kThreads) {
       const std::string settings = std::string("LOCKSTEP_GPU=") + mode;
@@ -167,8 +175,9 @@ void Calls(const Bench& bench, double clock) {
 }
 
 void Standins(const Bench& bench) {
-  std::printf("\nAdded per collective to the CPU stand-ins of NCCL and CUDA (one thread; noisy: they queue and lock):\n\n"
-              "| LOCKSTEP_GPU | stand-in alone ns | added ns | ratio |\n| --- | --- | --- | --- |\n");
+  std::printf(
+      "\nAdded per collective to the CPU stand-ins of NCCL and CUDA (one thread; noisy: they queue and lock):\n\n"
+      "| LOCKSTEP_GPU | stand-in alone ns | added ns | ratio |\n| --- | --- | --- | --- |\n");
   for (const char* mode : kModes) {
     double plain = 0;
     const double added = bench.Added("collective", 1, 2000, std::string("LOCKSTEP_GPU=") + mode, true, &plain);
@@ -202,19 +211,24 @@ void Sizes(const Bench& bench) {
   // Elapsed, the least of many: whatever else the machine does comes on top.
   std::vector<double> plain, recorded, plain_cpu, recorded_cpu;
   for (int i = 0; i < 21; ++i) {
-    std::filesystem::remove_all(bench.folder);  // a job's own folder: what earlier processes left would be looked through
+    std::filesystem::remove_all(
+        bench.folder);  // a job's own folder: what earlier processes left would be looked through
     plain.push_back(bench.Once("first", 1, 1, "", false, false));
     recorded.push_back(bench.Once("first", 1, 1, "", true, false));
     plain_cpu.push_back(bench.Once("first-cpu", 1, 1, "", false, false));
     recorded_cpu.push_back(bench.Once("first-cpu", 1, 1, "", true, false));
   }
-  const double least = *std::min_element(recorded.begin(), recorded.end()) - *std::min_element(plain.begin(), plain.end());
+  const double least =
+      *std::min_element(recorded.begin(), recorded.end()) - *std::min_element(plain.begin(), plain.end());
   std::printf("\nMemory of a rank, and its first call:\n\n| what | |\n| --- | --- |\n");
   std::printf("| ring file (goal: 4 MiB) | %.2f MiB |\n", static_cast<double>(file) / (1 << 20));
   std::printf("| private memory added, 1 thread, 8 threads | %.0f KiB, %.0f KiB |\n", memory, memory8);
-  std::printf("| library's file, shared by all ranks of a host | %.0f KiB |\n", static_cast<double>(info.st_size) / 1024);
-  std::printf("| from the first call to the first record, the file's making included: processor time, least time elapsed | %.0f us, %.0f us |\n",
-              (Median(recorded_cpu) - Median(plain_cpu)) / 1000, least / 1000);
+  std::printf("| library's file, shared by all ranks of a host | %.0f KiB |\n",
+              static_cast<double>(info.st_size) / 1024);
+  std::printf(
+      "| from the first call to the first record, the file's making included: processor time, least time elapsed | "
+      "%.0f us, %.0f us |\n",
+      (Median(recorded_cpu) - Median(plain_cpu)) / 1000, least / 1000);
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
-// Calls an NCCL or CUDA many times from some threads and prints nanoseconds of processor time per call: run with and without the recorder
-// preloaded. The libraries beside it do nothing; with the stand-ins in LD_LIBRARY_PATH those are called instead.
+// Calls an NCCL or CUDA many times from some threads and prints nanoseconds of processor time per call: run with and
+// without the recorder preloaded. The libraries beside it do nothing; with the stand-ins in LD_LIBRARY_PATH those are
+// called instead.
 //   recorder_calls KIND THREADS CALLS      median of the runs on stdout, one number
-//   KIND: collective, group (of 16 sends and receives), cuda (event record, stream wait and stream synchronisation), dlsym,
-//         first, first-cpu (nanoseconds of the first communicator and the first collective, elapsed or of the processor), memory (KiB of private memory after many calls)
+//   KIND: collective, group (of 16 sends and receives), cuda (event record, stream wait and stream synchronisation),
+//   dlsym,
+//         first, first-cpu (nanoseconds of the first communicator and the first collective, elapsed or of the
+//         processor), memory (KiB of private memory after many calls)
 #include <dlfcn.h>
 
 #include <algorithm>

@@ -28,8 +28,10 @@ absl::Status WriteNode(const ScaleJob& job, int node, int records, const std::st
 }
 
 int Help() {
-  fprintf(stderr, "Usage: scale_dumps --out DIR %s [--jobs N]\n"
-          "Writes one .lsd file for every 8 ranks of a job. N is a multiple of 8 x pp.\n", kScaleUsage);
+  fprintf(stderr,
+          "Usage: scale_dumps --out DIR %s [--jobs N]\n"
+          "Writes one .lsd file for every 8 ranks of a job. N is a multiple of 8 x pp.\n",
+          kScaleUsage);
   return 2;
 }
 
@@ -39,9 +41,12 @@ int Main(int argc, char** argv) {
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view name = argv[i];
-    if (name == "--out") out = argv[i + 1];
-    else if (name == "--jobs") jobs = static_cast<unsigned>(std::max(1, atoi(argv[i + 1])));
-    else if (!options.Take(name, argv[i + 1])) return Help();
+    if (name == "--out")
+      out = argv[i + 1];
+    else if (name == "--jobs")
+      jobs = static_cast<unsigned>(std::max(1, atoi(argv[i + 1])));
+    else if (!options.Take(name, argv[i + 1]))
+      return Help();
   }
   if (argc % 2 == 0 || out.empty() || !options.Sound()) return Help();
   const ScaleJob job(options);
@@ -65,4 +70,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep
 
-int main(int argc, char** argv) { return lockstep::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return lockstep::Main(argc, argv);
+}

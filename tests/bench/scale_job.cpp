@@ -14,8 +14,8 @@ namespace {
 using ring::CallKind;
 
 constexpr int kLayers = 3, kMicrobatches = 16, kBuckets = 4;
-constexpr int64_t kSteps = 1000;   // completed before the last one
-constexpr int kAhead = 6;          // calls a host issues beyond what its GPU is in
+constexpr int64_t kSteps = 1000;  // completed before the last one
+constexpr int kAhead = 6;         // calls a host issues beyond what its GPU is in
 constexpr int64_t kNow = 86'400'000'000'000, kCallNs = 41'000, kStallNs = 600'000'000'000;
 
 enum Lane { kTpLane, kDpLane, kEmbLane, kWorldLane, kSendNext, kSendPrev, kRecvNext, kRecvPrev, kLanes };
@@ -100,9 +100,10 @@ struct ScaleJob::Impl {
     for (int p = 0; p < stages; ++p) {
       const auto& program = programs_[p];
       const auto end = static_cast<int>(program.size());
-      elsewhere_[p] = !Stalls() ? end : static_cast<int>(std::find_if(program.begin(), program.end(), [](const Call& c) {
-                                          return c.lane == kDpLane;
-                                        }) - program.begin());
+      elsewhere_[p] = !Stalls() ? end
+                                : static_cast<int>(std::find_if(program.begin(), program.end(),
+                                                                [](const Call& c) { return c.lane == kDpLane; }) -
+                                                   program.begin());
     }
     if (!Stalls()) {
       here_ = elsewhere_;
@@ -167,7 +168,7 @@ struct ScaleJob::Impl {
     if (!Stalls()) issued = gpu;
     if (culprit) issued = gpu;
     const int64_t oldest = std::max<int64_t>(0, issued - options_.records);
-    const int64_t first = std::max(oldest, issued - records);   // of those that are given
+    const int64_t first = std::max(oldest, issued - records);  // of those that are given
     const uint64_t skew = Mix(static_cast<uint64_t>(number / kTp)) % 4'000'000'000;
     const auto now = kNow + static_cast<int64_t>(skew);
 
@@ -205,7 +206,8 @@ struct ScaleJob::Impl {
       m.state = ring::CommState::kReady;
       m.origin = CallKind::kCommInitRankConfig;
       m.created_ns = 1'000'000'000 + 250'000'000 * i;
-      m.ready_ns = m.created_ns + 200'000'000 + static_cast<int64_t>(Mix(static_cast<uint64_t>(number * 8 + i)) % 50'000'000);
+      m.ready_ns =
+          m.created_ns + 200'000'000 + static_cast<int64_t>(Mix(static_cast<uint64_t>(number * 8 + i)) % 50'000'000);
       m.issued = m.launched = m.started = m.completed = kNone;
       if (i != 3 || has_embedding) rank.memberships.push_back(std::move(m));
     }
@@ -280,7 +282,8 @@ struct ScaleJob::Impl {
         continue;
       }
       op.addresses = static_cast<uint32_t>(rank.addresses.size());
-      rank.addresses.push_back({0x7f3a00000000ull + Mix(k % 61) % 4096 * 2'097'152, 0x7f5a00000000ull + Mix(k % 53) % 4096 * 2'097'152});
+      rank.addresses.push_back(
+          {0x7f3a00000000ull + Mix(k % 61) % 4096 * 2'097'152, 0x7f5a00000000ull + Mix(k % 53) % 4096 * 2'097'152});
       rank.ops.push_back(op);
     }
     for (int s = 0; s < 3; ++s) {
@@ -335,28 +338,39 @@ struct ScaleJob::Impl {
 
   const ScaleOptions options_;
   const int dp_;
-  std::vector<std::vector<Call>> programs_;      // by stage
-  std::vector<std::vector<int64_t>> nth_;        // by stage and place: number in its lane within the step, from 1
-  std::vector<std::vector<int64_t>> per_step_;   // by stage and lane
-  std::vector<int> here_, elsewhere_;            // by stage
+  std::vector<std::vector<Call>> programs_;     // by stage
+  std::vector<std::vector<int64_t>> nth_;       // by stage and place: number in its lane within the step, from 1
+  std::vector<std::vector<int64_t>> per_step_;  // by stage and lane
+  std::vector<int> here_, elsewhere_;           // by stage
   int stop_ = 0;
 };
 
 ScaleJob::ScaleJob(const ScaleOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 ScaleJob::~ScaleJob() = default;
-int ScaleJob::nodes() const { return impl_->options_.ranks / kTp; }
-Bundle ScaleJob::Node(int node, int records) const { return impl_->Node(node, records); }
+int ScaleJob::nodes() const {
+  return impl_->options_.ranks / kTp;
+}
+Bundle ScaleJob::Node(int node, int records) const {
+  return impl_->Node(node, records);
+}
 
 bool ScaleOptions::Take(std::string_view name, const char* text) {
   const std::string_view value = text;
   const int number = atoi(text);
-  if (name == "--ranks") ranks = number;
-  else if (name == "--records") records = number;
-  else if (name == "--pp") pp = number;
-  else if (name == "--depth") depth = number;
-  else if (name == "--marks") marks = value != "off";
-  else if (name == "--fault") fault = value == "none" ? kNone : value == "mismatch" ? kMismatch : value == "both" ? kBoth : kStall;
-  else return false;
+  if (name == "--ranks")
+    ranks = number;
+  else if (name == "--records")
+    records = number;
+  else if (name == "--pp")
+    pp = number;
+  else if (name == "--depth")
+    depth = number;
+  else if (name == "--marks")
+    marks = value != "off";
+  else if (name == "--fault")
+    fault = value == "none" ? kNone : value == "mismatch" ? kMismatch : value == "both" ? kBoth : kStall;
+  else
+    return false;
   return true;
 }
 

@@ -1,6 +1,6 @@
-// A large job as its agents would see it: tensor parallel 8 inside a node, pipeline (1F1B), data parallel, an embedding group
-// and the world, full rings. The last step of the replica with the fault is played until nothing moves; what came before is
-// written as completed. Shares nothing with the engine.
+// A large job as its agents would see it: tensor parallel 8 inside a node, pipeline (1F1B), data parallel, an embedding
+// group and the world, full rings. The last step of the replica with the fault is played until nothing moves; what came
+// before is written as completed. Shares nothing with the engine.
 #ifndef LOCKSTEP_TESTS_BENCH_SCALE_JOB_H_
 #define LOCKSTEP_TESTS_BENCH_SCALE_JOB_H_
 
@@ -13,7 +13,7 @@ namespace lockstep {
 
 struct ScaleOptions {
   enum Fault { kNone, kStall, kMismatch, kBoth };
-  static constexpr int kTp = 8;   // ranks of a node
+  static constexpr int kTp = 8;  // ranks of a node
 
   int ranks = 0, records = 2048, pp = 16, depth = 1500;
   Fault fault = kStall;
@@ -23,7 +23,8 @@ struct ScaleOptions {
   bool Take(std::string_view name, const char* value);
   bool Sound() const { return pp >= 1 && records >= 1 && ranks >= kTp * pp && ranks % (kTp * pp) == 0; }
 };
-constexpr char kScaleUsage[] = "--ranks N [--records 2048] [--pp 16] [--fault none|stall|mismatch|both] [--depth 1500] [--marks full|off]";
+constexpr char kScaleUsage[] =
+    "--ranks N [--records 2048] [--pp 16] [--fault none|stall|mismatch|both] [--depth 1500] [--marks full|off]";
 
 // Immutable; any thread.
 class ScaleJob {

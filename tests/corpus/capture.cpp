@@ -10,11 +10,16 @@ namespace {
 class Capturer {
  public:
   Capturer(const Simulator& run, const CaptureOptions& options, int32_t rank)
-      : run_(run), job_(run.job()), options_(options), rank_(run.ranks()[static_cast<size_t>(rank)]),
+      : run_(run),
+        job_(run.job()),
+        options_(options),
+        rank_(run.ranks()[static_cast<size_t>(rank)]),
         program_(*job_.programs[static_cast<size_t>(rank)]) {
     view_.rank = rank;
-    view_.captured = options.at + (options.jitter > 0 ? static_cast<int64_t>(Mix(job_.seed + 9, static_cast<uint64_t>(rank)) %
-                                                                             static_cast<uint64_t>(options.jitter)) : 0);
+    view_.captured =
+        options.at + (options.jitter > 0 ? static_cast<int64_t>(Mix(job_.seed + 9, static_cast<uint64_t>(rank)) %
+                                                                static_cast<uint64_t>(options.jitter))
+                                         : 0);
     comm_at_.fill(-1);
     stream_at_.fill(-1);
   }
@@ -73,14 +78,16 @@ class Capturer {
     }
   }
 
-  // Streams in the order of their first use: the communicators', the compute stream when it was first made to wait for one.
+  // Streams in the order of their first use: the communicators', the compute stream when it was first made to wait for
+  // one.
   void Streams() {
     bool used = false;
     for (const CommView& c : view_.comms) {
       const Progress& p = rank_.progress[c.slot];
       if (p.issued + p.p2p + p.all_to_alls == 0) continue;
       used = true;
-      if (!job_.layout.shared_stream || p.p2p > 0 || rank_.streams[StreamOf(c.slot)].issued > 0) AddStream(StreamOf(c.slot));
+      if (!job_.layout.shared_stream || p.p2p > 0 || rank_.streams[StreamOf(c.slot)].issued > 0)
+        AddStream(StreamOf(c.slot));
     }
     if (!used) return;
     AddStream(kComputeStream);
@@ -142,7 +149,8 @@ class Capturer {
     }
     if (in.act == Act::kSplit) op.root_or_peer = job_.member_of[static_cast<size_t>(view_.rank)][kWorld];
     if (in.act == Act::kSplit && op.comm >= 0)
-      op.count = static_cast<uint64_t>(job_.comms[static_cast<size_t>(view_.comms[static_cast<size_t>(op.comm)].comm)].color);
+      op.count =
+          static_cast<uint64_t>(job_.comms[static_cast<size_t>(view_.comms[static_cast<size_t>(op.comm)].comm)].color);
     if (in.act == Act::kInit) op.root_or_peer = job_.member_of[static_cast<size_t>(view_.rank)][in.slot];
     if (in.act == Act::kInit && job_.CommOf(view_.rank, in.slot) != nullptr)
       op.count = job_.CommOf(view_.rank, in.slot)->members.size();
@@ -312,7 +320,8 @@ class Capturer {
       uint32_t in_ring[2] = {0, 0};
       for (const OpView& op : view_.ops) {
         const bool numbered = op.stage != Stage::kCaptured && op.replay == 0;
-        if (op.comm == comm_at_[c.slot] && op.instr->act == Act::kCall && numbered) ++in_ring[ring::IsPointToPoint(op.kind)];
+        if (op.comm == comm_at_[c.slot] && op.instr->act == Act::kCall && numbered)
+          ++in_ring[ring::IsPointToPoint(op.kind)];
       }
       // Between what was taken and what has left the simulator's ring, which is somewhat larger, lie these.
       std::vector<Record> lists[2] = {p.recent, p.recent_p2p};
@@ -367,7 +376,8 @@ class Capturer {
       view_.threads.push_back(thread);
     }
     view_.status = rank_.status;
-    if (rank_.status_since > view_.captured || rank_.status == HostStatus::kHorizon || rank_.status == HostStatus::kInWait)
+    if (rank_.status_since > view_.captured || rank_.status == HostStatus::kHorizon ||
+        rank_.status == HostStatus::kInWait)
       view_.status = HostStatus::kRunning;
     if (view_.status == HostStatus::kDead || view_.status == HostStatus::kExited) view_.ended = rank_.status_since;
     for (OpView& op : view_.ops) {
@@ -389,7 +399,8 @@ class Capturer {
       CommView& c = view_.comms[static_cast<size_t>(op.comm)];
       if (op.instr->act != Act::kCall && op.instr->act != Act::kAllToAllV) continue;
       ++c.retained;
-      if (op.instr->act == Act::kCall && ring::IsCollective(op.kind) && op.seq != 0 && (c.oldest_retained == 0 || op.seq < c.oldest_retained))
+      if (op.instr->act == Act::kCall && ring::IsCollective(op.kind) && op.seq != 0 &&
+          (c.oldest_retained == 0 || op.seq < c.oldest_retained))
         c.oldest_retained = op.seq;
     }
     for (CommView& c : view_.comms) {
@@ -398,7 +409,8 @@ class Capturer {
       c.launched = c.issued;
       const Progress& p = rank_.progress[c.slot];
       for (int64_t seq = std::max<int64_t>(16, (c.issued - 127) / 16 * 16); seq <= c.issued; seq += 16) {
-        if (seq + 128 > p.issued) c.checkpoints.push_back({static_cast<uint32_t>(seq), p.checkpoint[static_cast<size_t>(seq / 16 % 8)]});
+        if (seq + 128 > p.issued)
+          c.checkpoints.push_back({static_cast<uint32_t>(seq), p.checkpoint[static_cast<size_t>(seq / 16 % 8)]});
       }
       if (c.all_to_alls > 0) {
         for (int32_t peer = 0; peer < static_cast<int32_t>(members); ++peer)
@@ -416,7 +428,8 @@ class Capturer {
     // What the compute stream was last made to wait for; the recorder keeps four.
     std::vector<std::pair<uint32_t, uint8_t>> joins;
     for (uint8_t s = 0; s < kSlots; ++s) {
-      if (rank_.joined_at[s] > 0 && stream_at_[StreamOf(static_cast<Slot>(s))] >= 0) joins.push_back({rank_.joined_at[s], s});
+      if (rank_.joined_at[s] > 0 && stream_at_[StreamOf(static_cast<Slot>(s))] >= 0)
+        joins.push_back({rank_.joined_at[s], s});
     }
     std::sort(joins.rbegin(), joins.rend());
     if (joins.size() > 4) joins.resize(4);
@@ -424,13 +437,17 @@ class Capturer {
     for (const auto& [at, s] : joins) {
       const auto index = static_cast<uint32_t>(stream_at_[StreamOf(static_cast<Slot>(s))]);
       StreamView& waits = view_.streams[compute];
-      waits.depends.push_back({index, std::min(rank_.joined[s], view_.streams[index].issued), std::min(rank_.joined_after[s], waits.issued)});
+      waits.depends.push_back({index, std::min(rank_.joined[s], view_.streams[index].issued),
+                               std::min(rank_.joined_after[s], waits.issued)});
     }
     const uint32_t computed = view_.streams[compute].issued;
     for (StreamView& stream : view_.streams) {
       const StreamRun& run = rank_.streams[stream.stream];
-      if (stream.stream != kComputeStream) stream.depends.push_back({compute, std::min(run.waits_for, computed), std::min(run.waits_after, stream.issued)});
-      if (rank_.gpu_error != 0 && Seen(rank_.gpu_dead_at) && stream.completed < stream.issued) stream.first_error = rank_.gpu_error;
+      if (stream.stream != kComputeStream)
+        stream.depends.push_back(
+            {compute, std::min(run.waits_for, computed), std::min(run.waits_after, stream.issued)});
+      if (rank_.gpu_error != 0 && Seen(rank_.gpu_dead_at) && stream.completed < stream.issued)
+        stream.first_error = rank_.gpu_error;
       if (options_.marks == Marks::kOff) stream.issued = 0;
       if (options_.marks != Marks::kFull && options_.marks != Marks::kTimed) stream.started = 0;
       if (options_.marks == Marks::kOff) stream.completed = 0;
@@ -451,6 +468,8 @@ class Capturer {
 
 }  // namespace
 
-RankView Capture(const Simulator& run, const CaptureOptions& options, int32_t rank) { return Capturer(run, options, rank).Take(); }
+RankView Capture(const Simulator& run, const CaptureOptions& options, int32_t rank) {
+  return Capturer(run, options, rank).Take();
+}
 
 }  // namespace lockstep::corpus

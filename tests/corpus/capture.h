@@ -1,5 +1,6 @@
-// What could be read of each rank when the job was looked at: rings of limited depth, progress counters, threads, streams, the process.
-// The two file formats are written from it (lsd_file.h, fr_file.h). Times are of the simulator's clock until they are written.
+// What could be read of each rank when the job was looked at: rings of limited depth, progress counters, threads,
+// streams, the process. The two file formats are written from it (lsd_file.h, fr_file.h). Times are of the simulator's
+// clock until they are written.
 #ifndef LOCKSTEP_TESTS_CORPUS_CAPTURE_H_
 #define LOCKSTEP_TESTS_CORPUS_CAPTURE_H_
 
@@ -18,51 +19,59 @@ enum class Marks : uint8_t { kOff, kDone, kFull, kTimed };
 
 // How an observer outside sees a process.
 struct ProcessFacts {
-  std::string state = "S";             // /proc letter
+  std::string state = "S";  // /proc letter
   std::vector<std::string> python_stack, stack, stack_later, written_files;
   uint32_t threads_in_d = 0;
   int64_t cpu_ns = -1, io_bytes = -1;  // between two samples
   std::string wchan;
-  bool consequence = false;            // ended because the job was being ended
+  bool consequence = false;  // ended because the job was being ended
 };
 
-enum class Stage : uint8_t {           // numbered as docs/dump-file.md has it
-  kUnknown, kEntered, kQueued, kEnqueued, kStarted, kIncomplete, kCompleted, kFailed, kCaptured
+enum class Stage : uint8_t {  // numbered as docs/dump-file.md has it
+  kUnknown,
+  kEntered,
+  kQueued,
+  kEnqueued,
+  kStarted,
+  kIncomplete,
+  kCompleted,
+  kFailed,
+  kCaptured
 };
 
 struct OpView {
   const Instr* instr = nullptr;
   Slot slot = kWorld;
-  int32_t comm = -1;                   // index into RankView::comms
+  int32_t comm = -1;  // index into RankView::comms
   CallKind kind = CallKind::kNone;
   int32_t root_or_peer = -1;
   uint64_t count = 0;
-  uint32_t seq = 0;                    // 0: none
-  uint32_t called = 0;                 // Record::called
+  uint32_t seq = 0;     // 0: none
+  uint32_t called = 0;  // Record::called
   uint8_t thread = 0;
   bool recent_only = false, all_to_all = false;  // all_to_all: member of one with sizes
   uint64_t index = 0, group = 0, graph = 0;
-  uint32_t replay = 0, place = 0;      // Record
+  uint32_t replay = 0, place = 0;  // Record
   int32_t stream = -1;
-  uint32_t ticket = 0;                 // on its stream
-  uint32_t launch = 0;                 // among those of its communicator
+  uint32_t ticket = 0;                                               // on its stream
+  uint32_t launch = 0;                                               // among those of its communicator
   int64_t enter = 0, ret = kNever, start = kNever, finish = kNever;  // kNever where later than the capture
   Stage stage = Stage::kUnknown;
 };
 
 struct CommView {
-  int32_t comm = -1;                   // index into Job::comms
+  int32_t comm = -1;  // index into Job::comms
   Slot slot = kWorld;
   int32_t member_rank = -1;
-  uint32_t state = 0;                  // recorder/ring/snapshot.h, CommState
+  uint32_t state = 0;                                       // recorder/ring/snapshot.h, CommState
   int64_t issued = 0, launched = 0, started = 0, done = 0;  // collectives
-  int64_t called = 0;                  // Record::called
+  int64_t called = 0;                                       // Record::called
   uint64_t hash = 0;
-  std::vector<std::pair<uint32_t, uint64_t>> checkpoints;   // oldest first
+  std::vector<std::pair<uint32_t, uint64_t>> checkpoints;  // oldest first
   int64_t issued_at = 0, created = 0, ready = 0, ended = 0;
   CallKind made_by = CallKind::kNone;
-  uint64_t operations = 0, retained = 0;                    // all kinds; among RankView::ops
-  uint32_t oldest_retained = 0;                             // collective; 0 none
+  uint64_t operations = 0, retained = 0;  // all kinds; among RankView::ops
+  uint32_t oldest_retained = 0;           // collective; 0 none
   uint32_t p2p = 0, all_to_alls = 0;
   uint32_t launches = 0, launches_started = 0, launches_done = 0;
   std::vector<PeerProgress> peers;
@@ -80,42 +89,42 @@ struct ThreadView {
 };
 
 struct StreamView {
-  uint8_t stream = 0;                  // the simulator's
+  uint8_t stream = 0;  // the simulator's
   uint32_t issued = 0, started = 0, completed = 0;
   int32_t first_error = 0;
   // What it was last made to wait for: `ticket` of another stream, by all that came behind its own ticket `after`.
   struct Wait {
-    uint32_t stream = 0, ticket = 0, after = 0;   // stream: index into RankView::streams
+    uint32_t stream = 0, ticket = 0, after = 0;  // stream: index into RankView::streams
   };
   std::vector<Wait> depends;
 };
 
 // The rank's graph: `launches` of it so far, by the marks of the stream.
 struct GraphView {
-  uint32_t operations = 0;             // 0: there is none
+  uint32_t operations = 0;  // 0: there is none
   uint32_t launches = 0, started = 0, completed = 0;
   int64_t captured_at = 0, last_launch = 0;
-  int32_t stream = -1;                 // index into RankView::streams
+  int32_t stream = -1;  // index into RankView::streams
 };
 
 struct RankView {
   int32_t rank = 0;
   int64_t captured = 0;
-  std::vector<OpView> ops;             // program order; recent ones first
+  std::vector<OpView> ops;  // program order; recent ones first
   std::vector<CommView> comms;
   std::vector<ThreadView> threads;
   std::vector<StreamView> streams;
   GraphView graph;
   HostStatus status = HostStatus::kRunning;
-  int64_t ended = 0;                   // of the process; 0 not
+  int64_t ended = 0;  // of the process; 0 not
 };
 
 struct CaptureOptions {
-  int64_t at = 0;                      // shared clock
-  int64_t jitter = 0;                  // ranks are read up to this much later
-  uint32_t depth = 1024;               // records a rank keeps
+  int64_t at = 0;         // shared clock
+  int64_t jitter = 0;     // ranks are read up to this much later
+  uint32_t depth = 1024;  // records a rank keeps
   Marks marks = Marks::kFull;
-  bool expand = true;                  // all-to-alls with sizes as their sends and receives
+  bool expand = true;  // all-to-alls with sizes as their sends and receives
 };
 
 RankView Capture(const Simulator& run, const CaptureOptions& options, int32_t rank);

@@ -19,10 +19,13 @@ constexpr char kUsage[] =
     "  --seed S          default 1\n"
     "  --format F        lsd or fr (default lsd)\n"
     "  --marks M         off, done, full or timed (default full); fr: full and timed record start events\n"
-    "  --variant V       plain, missing1, missing10, overwritten, skew, skewstep, cut, shuffled, nostart, firstfile, rank0, lastrank,\n"
+    "  --variant V       plain, missing1, missing10, overwritten, skew, skewstep, cut, shuffled, nostart, firstfile, "
+    "rank0, lastrank,\n"
     "                    twofaults, shared (default plain)\n"
-    "  --layout L        auto, 3d, interleaved, cp, moe, fsdp, hsdp[N], ddp, graph, or tp2-cp1-pp2-dp2[-ep2][-vpp2][-layersN][-mbN]\n"
-    "  --depth D         records a rank keeps (default 1024; 48 from 8,192 ranks on); the job gets as many steps as fill them\n"
+    "  --layout L        auto, 3d, interleaved, cp, moe, fsdp, hsdp[N], ddp, graph, or "
+    "tp2-cp1-pp2-dp2[-ep2][-vpp2][-layersN][-mbN]\n"
+    "  --depth D         records a rank keeps (default 1024; 48 from 8,192 ranks on); the job gets as many steps as "
+    "fill them\n"
     "  --steps N         training steps\n"
     "  --out DIR         made where absent; an older DIR/data is replaced\n";
 
@@ -37,7 +40,10 @@ int List(bool json) {
     const ScenarioInfo& info = Info(n);
     auto side = [](const std::string& needs) {
       const bool never = needs.rfind("never: ", 0) == 0;
-      return nlohmann::ordered_json{{"identifiable", never ? "no" : needs.empty() ? "yes" : "with"}, {"needs", never ? needs.substr(7) : needs}};
+      return nlohmann::ordered_json{{"identifiable", never           ? "no"
+                                                     : needs.empty() ? "yes"
+                                                                     : "with"},
+                                    {"needs", never ? needs.substr(7) : needs}};
     };
     if (json) {
       all.push_back({{"scenario", n}, {"name", info.name}, {"lsd", side(info.lsd_needs)}, {"fr", side(info.fr_needs)}});
@@ -67,12 +73,14 @@ int Main(int argc, char** argv) {
   if (verb == "describe") {
     if (argc < 3 || !Number(argv[2], 1, kScenarios, &number)) return Usage("describe needs a number from 1 to 42");
     const ScenarioInfo& info = Info(static_cast<int>(number));
-    std::printf("%d: %s\n\nfault    %s\nrecord   %s\ntruth    %s\n", info.number, info.name, info.fault, info.record, info.truth);
+    std::printf("%d: %s\n\nfault    %s\nrecord   %s\ntruth    %s\n", info.number, info.name, info.fault, info.record,
+                info.truth);
     if (info.lsd_needs[0] != 0) std::printf("own dumps        %s\n", info.lsd_needs);
     if (info.fr_needs[0] != 0) std::printf("Flight Recorder  %s\n", info.fr_needs);
     return 0;
   }
-  if (verb != "generate") return Usage(verb.empty() ? "needs list, describe or generate" : "unknown verb '" + verb + "'");
+  if (verb != "generate")
+    return Usage(verb.empty() ? "needs list, describe or generate" : "unknown verb '" + verb + "'");
   Request request;
   std::string out;
   for (int i = 2; i < argc; i += 2) {
@@ -100,7 +108,10 @@ int Main(int argc, char** argv) {
       request.fr = value == "fr";
     } else if (option == "--marks") {
       good = value == "off" || value == "done" || value == "full" || value == "timed";
-      request.marks = value == "off" ? Marks::kOff : value == "done" ? Marks::kDone : value == "full" ? Marks::kFull : Marks::kTimed;
+      request.marks = value == "off"    ? Marks::kOff
+                      : value == "done" ? Marks::kDone
+                      : value == "full" ? Marks::kFull
+                                        : Marks::kTimed;
     } else if (option == "--variant") {
       request.variant = value;
     } else if (option == "--layout") {
@@ -127,4 +138,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep::corpus
 
-int main(int argc, char** argv) { return lockstep::corpus::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return lockstep::corpus::Main(argc, argv);
+}

@@ -5,7 +5,8 @@
 namespace lockstep::corpus {
 
 int32_t PidOf(const Job& job, int32_t rank) {
-  return 20'000 + static_cast<int32_t>(Mix(job.seed + 3, static_cast<uint64_t>(rank / job.gpus_per_host)) % 900'000) + rank % job.gpus_per_host * 131;
+  return 20'000 + static_cast<int32_t>(Mix(job.seed + 3, static_cast<uint64_t>(rank / job.gpus_per_host)) % 900'000) +
+         rank % job.gpus_per_host * 131;
 }
 
 void Damage(std::string* bytes, uint64_t seed) {
@@ -18,7 +19,8 @@ void Damage(std::string* bytes, uint64_t seed) {
   const int64_t places = random.Between(1, 4);
   for (int64_t i = 0; i < places; ++i) {
     const int64_t at = random.Between(64 < size ? 64 : 0, size - 1);
-    for (int64_t k = at; k < size && k < at + 16; ++k) (*bytes)[static_cast<size_t>(k)] = static_cast<char>(random.Next());
+    for (int64_t k = at; k < size && k < at + 16; ++k)
+      (*bytes)[static_cast<size_t>(k)] = static_cast<char>(random.Next());
   }
 }
 

@@ -15,20 +15,20 @@ namespace lockstep::corpus {
 
 struct DumpOptions {
   CaptureOptions capture;
-  std::set<int32_t> missing;            // ranks that left nothing
-  std::set<int32_t> cut;                // ranks whose file is cut off or has bytes changed
-  std::set<int32_t> other_run;          // ranks whose file is of an earlier run of the job
-  bool shuffle = false;                 // records and files in no order
-  bool timing = false;                  // Flight Recorder: start events are recorded
-  bool frames = true;                   // Flight Recorder: with call stacks
-  bool known_stalled = false;           // someone watched: nothing moves
-  bool places = true;                   // headers tell rack and switch
-  bool processes = true;                // processes were looked at from outside
-  std::set<int32_t> empty;              // Flight Recorder: files without entries
+  std::set<int32_t> missing;    // ranks that left nothing
+  std::set<int32_t> cut;        // ranks whose file is cut off or has bytes changed
+  std::set<int32_t> other_run;  // ranks whose file is of an earlier run of the job
+  bool shuffle = false;         // records and files in no order
+  bool timing = false;          // Flight Recorder: start events are recorded
+  bool frames = true;           // Flight Recorder: with call stacks
+  bool known_stalled = false;   // someone watched: nothing moves
+  bool places = true;           // headers tell rack and switch
+  bool processes = true;        // processes were looked at from outside
+  std::set<int32_t> empty;      // Flight Recorder: files without entries
   struct LaterDeath {
     int32_t signal = 0;
-    int64_t after = 0;                  // from the stop of the job
-    bool consequence = false;           // the observer knows that it was ended with the job
+    int64_t after = 0;         // from the stop of the job
+    bool consequence = false;  // the observer knows that it was ended with the job
   };
   std::map<int32_t, LaterDeath> later_deaths;
   std::function<ProcessFacts(int32_t rank, HostStatus status)> facts;
@@ -36,7 +36,8 @@ struct DumpOptions {
 
 // Write into `folder`, which exists. False: `error` says what could not be written.
 bool WriteLsdFolder(const Simulator& run, const DumpOptions& options, const std::string& folder, std::string* error);
-bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options, const std::string& folder, std::string* error);
+bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options, const std::string& folder,
+                               std::string* error);
 
 // Numbers for a rank that an operating system would give.
 int32_t PidOf(const Job& job, int32_t rank);

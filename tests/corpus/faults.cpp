@@ -42,7 +42,8 @@ size_t FaultMaker::StepBegin(int32_t rank, int32_t step) const {
   return SIZE_MAX;
 }
 
-size_t FaultMaker::Find(int32_t rank, int32_t step, const std::function<bool(const Instr&)>& fits, bool last, bool first) {
+size_t FaultMaker::Find(int32_t rank, int32_t step, const std::function<bool(const Instr&)>& fits, bool last,
+                        bool first) {
   const Program& program = *job_.programs[static_cast<size_t>(rank)];
   std::vector<size_t> found;
   for (size_t i = StepBegin(rank, step); i < program.size() && program[i].act != Act::kStep; ++i) {
@@ -162,7 +163,8 @@ size_t FaultMaker::AnyCall(int32_t rank, Slot* slot, const std::function<bool(co
   for (uint8_t s = 0; s < kSlots; ++s) {
     if (job_.comm_of[static_cast<size_t>(rank)][s] >= 0) slots.push_back(static_cast<Slot>(s));
   }
-  for (size_t i = slots.size(); i > 1; --i) std::swap(slots[i - 1], slots[static_cast<size_t>(random_.Below(static_cast<int64_t>(i)))]);
+  for (size_t i = slots.size(); i > 1; --i)
+    std::swap(slots[i - 1], slots[static_cast<size_t>(random_.Below(static_cast<int64_t>(i)))]);
   for (Slot s : slots) {
     const size_t at = Find(rank, step_, [&](const Instr& in) {
       return in.act == Act::kCall && in.slot == s && IsCollective(in.kind) && fits(in);
@@ -184,43 +186,66 @@ bool FaultMaker::Make(std::string* error) {
 
 bool FaultMaker::MakeScenario(std::string* error) {
   switch (request_.scenario) {
-    case 1: return Skip(false, error);
-    case 2: return Extra(error);
+    case 1:
+      return Skip(false, error);
+    case 2:
+      return Extra(error);
     case 3:
-    case 4: return WrongCall(error);
-    case 5: return WrongReduction(error);
-    case 6: return WrongSplits(error);
+    case 4:
+      return WrongCall(error);
+    case 5:
+      return WrongReduction(error);
+    case 6:
+      return WrongSplits(error);
     case 7:
     case 9:
     case 10:
     case 21:
     case 32:
-    case 39: return HostStall(error);
-    case 8: return Checkpoint(error);
-    case 11: return LeavesLoop(error);
-    case 12: return EndsEarly(error);
+    case 39:
+      return HostStall(error);
+    case 8:
+      return Checkpoint(error);
+    case 11:
+      return LeavesLoop(error);
+    case 12:
+      return EndsEarly(error);
     case 13:
     case 14:
-    case 15: return Death(error);
+    case 15:
+      return Death(error);
     case 16:
-    case 17: return GpuFault(error);
+    case 17:
+      return GpuFault(error);
     case 18:
     case 19:
-    case 20: return Network(error);
-    case 22: return Inverted(error);
-    case 23: return LaunchOrder(error);
-    case 24: return SendSend(error);
-    case 25: return WrongPeer(error);
-    case 26: return OpenGroup(error);
-    case 27: return WrongColor(error);
-    case 28: return InitHang(error);
-    case 30: return OtherRun(error);
-    case 31: return Skip(true, error);
+    case 20:
+      return Network(error);
+    case 22:
+      return Inverted(error);
+    case 23:
+      return LaunchOrder(error);
+    case 24:
+      return SendSend(error);
+    case 25:
+      return WrongPeer(error);
+    case 26:
+      return OpenGroup(error);
+    case 27:
+      return WrongColor(error);
+    case 28:
+      return InitHang(error);
+    case 30:
+      return OtherRun(error);
+    case 31:
+      return Skip(true, error);
     case 33:
     case 34:
     case 35:
-    case 42: return Slow(error);
-    default: return Healthy(error);
+    case 42:
+      return Slow(error);
+    default:
+      return Healthy(error);
   }
 }
 
@@ -229,7 +254,8 @@ bool FaultMaker::LikeFirst(Second second) const {
   const bool stands = second == Second::kStall || second == Second::kStop;
   switch (request_.scenario) {
     case 1:
-    case 31: return second == Second::kSkip;
+    case 31:
+      return second == Second::kSkip;
     case 7:
     case 8:
     case 9:
@@ -238,15 +264,21 @@ bool FaultMaker::LikeFirst(Second second) const {
     case 28:
     case 30:
     case 32:
-    case 39: return stands;
-    case 11: return stands || second == Second::kDeath;  // hangs in its teardown, or is gone
+    case 39:
+      return stands;
+    case 11:
+      return stands || second == Second::kDeath;  // hangs in its teardown, or is gone
     // Neither who is gone nor who is stopped writes a Flight Recorder dump.
     case 13:
-    case 14: return second == Second::kDeath || (request_.fr && second == Second::kStop);
-    case 15: return stands || (request_.fr && second == Second::kDeath);
+    case 14:
+      return second == Second::kDeath || (request_.fr && second == Second::kStop);
+    case 15:
+      return stands || (request_.fr && second == Second::kDeath);
     case 16:
-    case 17: return second == Second::kGpu;
-    default: return false;
+    case 17:
+      return second == Second::kGpu;
+    default:
+      return false;
   }
 }
 
@@ -270,7 +302,10 @@ bool FaultMaker::MakeSecond(std::string* error) {
   };
   const bool begins = request_.scenario == 28;
   const size_t call = begins ? SIZE_MAX : Find(rank, step_, skippable, false, true);
-  const size_t compute = begins || !started_known_ ? SIZE_MAX : Find(rank, step_, [](const Instr& in) { return in.act == Act::kCompute; }, false, true);
+  const size_t compute = begins || !started_known_
+                             ? SIZE_MAX
+                             : Find(
+                                   rank, step_, [](const Instr& in) { return in.act == Act::kCompute; }, false, true);
   std::vector<Second> choice;
   for (const Second each : {Second::kSkip, Second::kGpu, Second::kStall, Second::kStop, Second::kDeath}) {
     if ((each == Second::kSkip && call == SIZE_MAX) || (each == Second::kGpu && compute == SIZE_MAX)) continue;
@@ -288,8 +323,8 @@ bool FaultMaker::MakeSecond(std::string* error) {
     program->erase(program->begin() + static_cast<std::ptrdiff_t>(call));
     (*program)[call].fault = static_cast<uint8_t>(plan_->faults + 1);
     plan_->second_of_program = true;
-    truth.second_kinds = {"RANK_NOT_ARRIVED", "MISMATCH_KIND", "MISMATCH_COUNT", "MISMATCH_DATATYPE", "MISMATCH_ROOT", "ORDER_INVERSION",
-                          "SILENT_DESYNC", "DEADLOCK_CYCLE"};
+    truth.second_kinds = {"RANK_NOT_ARRIVED", "MISMATCH_KIND",   "MISMATCH_COUNT", "MISMATCH_DATATYPE",
+                          "MISMATCH_ROOT",    "ORDER_INVERSION", "SILENT_DESYNC",  "DEADLOCK_CYCLE"};
     truth.verdicts_allowed.push_back("DESYNC");
   } else if (second == Second::kGpu) {
     truth.second_what = "has a kernel on its GPU that never ends";
@@ -321,20 +356,31 @@ bool FaultMaker::MakeSecond(std::string* error) {
 }
 
 std::vector<std::string> LayoutsFor(int scenario, int32_t ranks) {
-  const std::string deep = ranks >= 1024 ? "3d" : ranks >= 64 ? "tp2-pp4-dp" + std::to_string(ranks / 8) : "tp2-pp4-dp1";
+  const std::string deep = ranks >= 1024 ? "3d"
+                           : ranks >= 64 ? "tp2-pp4-dp" + std::to_string(ranks / 8)
+                                         : "tp2-pp4-dp1";
   switch (scenario) {
-    case 6: return {"moe"};
-    case 12: return {"ddp", "fsdp"};
+    case 6:
+      return {"moe"};
+    case 12:
+      return {"ddp", "fsdp"};
     case 21:
     case 22:
     case 23:
-    case 24: return {"3d"};
-    case 25: return {deep};
-    case 31: return {"3d"};
-    case 36: return {"interleaved", "moe", "3d"};
-    case 37: return {"graph"};
-    case 26: return {"3d", "interleaved"};
-    case 27: return {"3d"};
+    case 24:
+      return {"3d"};
+    case 25:
+      return {deep};
+    case 31:
+      return {"3d"};
+    case 36:
+      return {"interleaved", "moe", "3d"};
+    case 37:
+      return {"graph"};
+    case 26:
+      return {"3d", "interleaved"};
+    case 27:
+      return {"3d"};
     case 13:
     case 14:
     case 18:
@@ -342,8 +388,10 @@ std::vector<std::string> LayoutsFor(int scenario, int32_t ranks) {
     case 20:
     case 33:
     case 34:
-    case 42: return {"3d", "fsdp", "interleaved"};
-    default: break;
+    case 42:
+      return {"3d", "fsdp", "interleaved"};
+    default:
+      break;
   }
   if (ranks >= 8192) return {"3d", "3d", "moe", "hsdp64"};
   return {"3d", "3d", "interleaved", "cp", "moe", "fsdp", "hsdp", "ddp"};

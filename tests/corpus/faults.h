@@ -1,4 +1,5 @@
-// One fault put into a job. Made for one attempt at one scenario; scenario.cpp tries again where the fault did not strike.
+// One fault put into a job. Made for one attempt at one scenario; scenario.cpp tries again where the fault did not
+// strike.
 #ifndef LOCKSTEP_TESTS_CORPUS_FAULTS_H_
 #define LOCKSTEP_TESTS_CORPUS_FAULTS_H_
 
@@ -44,7 +45,8 @@ class FaultMaker {
   bool MakeScenario(std::string* error);
   int32_t PickRank(const std::function<bool(int32_t)>& fits = nullptr);
   // Index in the rank's program of an instruction in step `step` that fits, chosen by the seed; SIZE_MAX none.
-  size_t Find(int32_t rank, int32_t step, const std::function<bool(const Instr&)>& fits, bool last = false, bool first = false);
+  size_t Find(int32_t rank, int32_t step, const std::function<bool(const Instr&)>& fits, bool last = false,
+              bool first = false);
   size_t StepBegin(int32_t rank, int32_t step) const;
   void Insert(int32_t rank, size_t at, std::vector<Instr> instrs);
   void EditAll(const std::function<void(Program*)>& edit);

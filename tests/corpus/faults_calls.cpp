@@ -8,7 +8,9 @@
 namespace lockstep::corpus {
 namespace {
 
-bool IsCall(const Instr& in) { return in.act == Act::kCall && ring::IsCollective(in.kind); }
+bool IsCall(const Instr& in) {
+  return in.act == Act::kCall && ring::IsCollective(in.kind);
+}
 
 }  // namespace
 
@@ -28,10 +30,12 @@ bool FaultMaker::Skip(bool chatty, std::string*) {
   Program* program = job_.Own(rank);
   program->erase(program->begin() + static_cast<std::ptrdiff_t>(at));
   (*program)[at].fault = static_cast<uint8_t>(plan_->faults + 1);
-  Blame({rank}, {"DESYNC", "HUNG"}, {"RANK_NOT_ARRIVED", "MISMATCH_KIND", "MISMATCH_COUNT", "MISMATCH_DATATYPE", "ORDER_INVERSION",
-                                     "MISMATCH_ROOT", "MISMATCH_REDUCTION", "SILENT_DESYNC", "DEADLOCK_CYCLE"});
+  Blame({rank}, {"DESYNC", "HUNG"},
+        {"RANK_NOT_ARRIVED", "MISMATCH_KIND", "MISMATCH_COUNT", "MISMATCH_DATATYPE", "ORDER_INVERSION", "MISMATCH_ROOT",
+         "MISMATCH_REDUCTION", "SILENT_DESYNC", "DEADLOCK_CYCLE"});
   if (Members(rank, slot).size() == 2) plan_->truth.set_allowed.push_back(Members(rank, slot));
-  plan_->truth.what = "rank " + std::to_string(rank) + " leaves out one call on its " + SlotName(slot) + " communicator";
+  plan_->truth.what =
+      "rank " + std::to_string(rank) + " leaves out one call on its " + SlotName(slot) + " communicator";
   return true;
 }
 
@@ -44,10 +48,12 @@ bool FaultMaker::Extra(std::string*) {
   call.fault = static_cast<uint8_t>(plan_->faults + 1);
   Instr join{.act = Act::kJoin, .slot = slot};
   Insert(rank, at, {call, join});
-  Blame({rank}, {"DESYNC", "HUNG"}, {"RANK_AHEAD", "MISMATCH_KIND", "MISMATCH_COUNT", "MISMATCH_DATATYPE", "MISMATCH_ROOT",
-                                     "MISMATCH_REDUCTION", "SILENT_DESYNC", "ORDER_INVERSION", "DEADLOCK_CYCLE"});
+  Blame({rank}, {"DESYNC", "HUNG"},
+        {"RANK_AHEAD", "MISMATCH_KIND", "MISMATCH_COUNT", "MISMATCH_DATATYPE", "MISMATCH_ROOT", "MISMATCH_REDUCTION",
+         "SILENT_DESYNC", "ORDER_INVERSION", "DEADLOCK_CYCLE"});
   if (Members(rank, slot).size() == 2) plan_->truth.set_allowed.push_back(Members(rank, slot));
-  plan_->truth.what = "rank " + std::to_string(rank) + " makes an additional AllReduce on its " + SlotName(slot) + " communicator";
+  plan_->truth.what =
+      "rank " + std::to_string(rank) + " makes an additional AllReduce on its " + SlotName(slot) + " communicator";
   return true;
 }
 
@@ -55,7 +61,8 @@ bool FaultMaker::WrongCall(std::string*) {
   const int32_t rank = PickRank();
   Slot slot = kWorld;
   const bool kind = request_.scenario == 3;
-  const size_t at = AnyCall(rank, &slot, [&](const Instr& in) { return kind ? in.kind != CallKind::kBroadcast : in.count > 1024; });
+  const size_t at =
+      AnyCall(rank, &slot, [&](const Instr& in) { return kind ? in.kind != CallKind::kBroadcast : in.count > 1024; });
   if (at == SIZE_MAX) return false;
   Instr& in = (*job_.Own(rank))[at];
   in.fault = static_cast<uint8_t>(plan_->faults + 1);
@@ -81,7 +88,9 @@ bool FaultMaker::WrongReduction(std::string*) {
   const int32_t rank = PickRank();
   Slot slot = kWorld;
   const bool root = random_.Chance(0.3);
-  size_t at = AnyCall(rank, &slot, [&](const Instr& in) { return root ? in.kind == CallKind::kBroadcast : in.kind == CallKind::kAllReduce; });
+  size_t at = AnyCall(rank, &slot, [&](const Instr& in) {
+    return root ? in.kind == CallKind::kBroadcast : in.kind == CallKind::kAllReduce;
+  });
   if (at == SIZE_MAX) at = AnyCall(rank, &slot, [](const Instr& in) { return in.reduction != ring::kNoReduction; });
   if (at == SIZE_MAX) return false;
   Instr& in = (*job_.Own(rank))[at];
@@ -97,7 +106,8 @@ bool FaultMaker::WrongReduction(std::string*) {
   plan_->sim.live_after = random_.Between(kMilli, 12 * kMilli);
   Blame({rank}, {"DESYNC"}, {changed_root ? "MISMATCH_ROOT" : "MISMATCH_REDUCTION", "SILENT_DESYNC"});
   if (Members(rank, slot).size() == 2) plan_->truth.set_allowed.push_back(Members(rank, slot));
-  plan_->truth.what = "rank " + std::to_string(rank) + " passes another " + (changed_root ? "root" : "reduction") + "; the job runs on, with wrong data";
+  plan_->truth.what = "rank " + std::to_string(rank) + " passes another " + (changed_root ? "root" : "reduction") +
+                      "; the job runs on, with wrong data";
   if (request_.fr) {
     Unidentified("Flight Recorder dumps hold neither reductions nor roots: own dumps");
     plan_->truth.verdicts_allowed = {"HEALTHY", "DESYNC"};
@@ -109,7 +119,8 @@ bool FaultMaker::WrongSplits(std::string*) {
   const int32_t rank = PickRank([&](int32_t r) { return job_.comm_of[static_cast<size_t>(r)][kEp] >= 0; });
   if (rank < 0) return false;
   // A second fault strikes at the step's begin: what comes later in the step is mostly held up by it.
-  const size_t at = Find(rank, step_, [](const Instr& in) { return in.act == Act::kAllToAllV; }, false, request_.variant == "twofaults");
+  const size_t at = Find(
+      rank, step_, [](const Instr& in) { return in.act == Act::kAllToAllV; }, false, request_.variant == "twofaults");
   if (at == SIZE_MAX) return false;
   const std::vector<int32_t> members = Members(rank, kEp);
   auto peer = static_cast<int32_t>(random_.Below(static_cast<int64_t>(members.size())));
@@ -121,8 +132,8 @@ bool FaultMaker::WrongSplits(std::string*) {
   std::vector<int32_t> pair{rank, members[static_cast<size_t>(peer)]};
   std::sort(pair.begin(), pair.end());
   plan_->truth.set_allowed.push_back(pair);
-  plan_->truth.what = "rank " + std::to_string(rank) + " sends rank " + std::to_string(members[static_cast<size_t>(peer)]) +
-                      " more in an all-to-all than it expects";
+  plan_->truth.what = "rank " + std::to_string(rank) + " sends rank " +
+                      std::to_string(members[static_cast<size_t>(peer)]) + " more in an all-to-all than it expects";
   if (request_.fr) Unidentified("Flight Recorder dumps hold the sums of an all-to-all's sizes only: own dumps");
   return true;
 }
@@ -139,14 +150,15 @@ bool FaultMaker::EndsEarly(std::string*) {
   program->push_back({.act = Act::kHostWait, .kind = CallKind::kStreamSynchronize});
   plan_->facts[rank] = TeardownFacts();
   if (job_.layout.shape == Shape::kDdp) {
-    // Its last AllReduce is number n of the one communicator there is, in which the others average gradients: one element instead of a
-    // million, and a sum. Either is a right name for it; a Flight Recorder dump holds no reductions.
+    // Its last AllReduce is number n of the one communicator there is, in which the others average gradients: one
+    // element instead of a million, and a sum. Either is a right name for it; a Flight Recorder dump holds no
+    // reductions.
     Blame({rank}, {"DESYNC", "HUNG"}, {"MISMATCH_COUNT"});
     if (!request_.fr) plan_->truth.kinds_allowed.push_back("MISMATCH_REDUCTION");
   } else {
-    // Its last AllReduce is like the others' next one on the world's communicator. It waits for them there, and they for it on the
-    // shards': it has not come there, and is ahead here. That both wait for each other is no circle of two orders: the calls that the
-    // others are in it will never make in any order.
+    // Its last AllReduce is like the others' next one on the world's communicator. It waits for them there, and they
+    // for it on the shards': it has not come there, and is ahead here. That both wait for each other is no circle of
+    // two orders: the calls that the others are in it will never make in any order.
     Blame({rank}, {"DESYNC", "HUNG"}, {"RANK_NOT_ARRIVED", "RANK_AHEAD"});
   }
   plan_->truth.what = "rank " + std::to_string(rank) + " ends its epoch early and goes to the final AllReduce";
@@ -198,7 +210,8 @@ bool FaultMaker::LaunchOrder(std::string*) {
     held.fault = static_cast<uint8_t>(plan_->faults + 1);
   }
   Blame(pair, {"HUNG", "DESYNC"}, {"DEADLOCK_CYCLE", "COLLECTIVE_STUCK", "GPU_STALL"});
-  Unidentified("which kernels have channels on the GPU: the profiler's kernel events, or two runs with another launch order");
+  Unidentified(
+      "which kernels have channels on the GPU: the profiler's kernel events, or two runs with another launch order");
   plan_->truth.what = "two GPUs take up emb and mp in different orders, though all hosts called them in the same";
   return true;
 }
@@ -230,7 +243,8 @@ bool FaultMaker::SendSend(std::string*) {
   Insert(other, theirs, exchange(me, true));
   Blame({rank, other}, {"HUNG", "DESYNC"}, {"DEADLOCK_CYCLE", "P2P_UNMATCHED"});
   if (!done_known_) Unidentified("GPU marks: both sides have issued everything, only what completed differs");
-  plan_->truth.what = "ranks " + std::to_string(rank) + " and " + std::to_string(other) + " both send before they receive, without a group";
+  plan_->truth.what = "ranks " + std::to_string(rank) + " and " + std::to_string(other) +
+                      " both send before they receive, without a group";
   return true;
 }
 
@@ -239,7 +253,9 @@ bool FaultMaker::WrongPeer(std::string*) {
   if (stages < 3) return false;
   const int32_t rank = PickRank([&](int32_t r) { return job_.Place(r).pp + 1 < stages; });
   if (rank < 0) return false;
-  const size_t at = Find(rank, step_, [](const Instr& in) { return in.act == Act::kCall && in.kind == CallKind::kSend && in.site == kSiteSendForward; });
+  const size_t at = Find(rank, step_, [](const Instr& in) {
+    return in.act == Act::kCall && in.kind == CallKind::kSend && in.site == kSiteSendForward;
+  });
   if (at == SIZE_MAX) return false;
   Instr& in = (*job_.Own(rank))[at];
   in.fault = static_cast<uint8_t>(plan_->faults + 1);
@@ -251,13 +267,16 @@ bool FaultMaker::WrongPeer(std::string*) {
   Blame({rank}, {"DESYNC", "HUNG"}, {"P2P_UNMATCHED", "DEADLOCK_CYCLE", "ORDER_INVERSION"});
   // Other pipelines show which side of the send is odd; without any it is one end or the other.
   const bool alone = job_.layout.tp * job_.layout.cp * job_.layout.dp == 1;
-  for (int32_t partner : alone ? std::vector<int32_t>{members[static_cast<size_t>(right)], members[static_cast<size_t>(wrong)]} : std::vector<int32_t>{}) {
+  for (int32_t partner :
+       alone ? std::vector<int32_t>{members[static_cast<size_t>(right)], members[static_cast<size_t>(wrong)]}
+             : std::vector<int32_t>{}) {
     std::vector<int32_t> pair{rank, partner};
     std::sort(pair.begin(), pair.end());
     plan_->truth.set_allowed.push_back(pair);
   }
-  plan_->truth.what = "rank " + std::to_string(rank) + " sends its activations to rank " + std::to_string(members[static_cast<size_t>(wrong)]) +
-                      " instead of rank " + std::to_string(members[static_cast<size_t>(right)]);
+  plan_->truth.what = "rank " + std::to_string(rank) + " sends its activations to rank " +
+                      std::to_string(members[static_cast<size_t>(wrong)]) + " instead of rank " +
+                      std::to_string(members[static_cast<size_t>(right)]);
   return true;
 }
 
@@ -273,9 +292,11 @@ bool FaultMaker::OpenGroup(std::string*) {
   program->push_back({.act = Act::kLeave});  // waits on the host for what the others never send
   plan_->facts[rank] = ElsewhereFacts();
   Blame({rank}, {"DESYNC", "HUNG"}, {"GROUP_LEFT_OPEN"});
-  plan_->truth.what = "rank " + std::to_string(rank) + " opens a group and never ends it: what it calls from there on is queued only";
+  plan_->truth.what =
+      "rank " + std::to_string(rank) + " opens a group and never ends it: what it calls from there on is queued only";
   if (request_.fr) {
-    plan_->truth.kinds_allowed.insert(plan_->truth.kinds_allowed.end(), {"RANK_NOT_ARRIVED", "HOST_STALL", "P2P_UNMATCHED"});
+    plan_->truth.kinds_allowed.insert(plan_->truth.kinds_allowed.end(),
+                                      {"RANK_NOT_ARRIVED", "HOST_STALL", "P2P_UNMATCHED"});
   }
   return true;
 }
@@ -292,7 +313,8 @@ bool FaultMaker::WrongColor(std::string* error) {
   const int32_t from = job_.comm_of[static_cast<size_t>(rank)][slot];
   int32_t to = -1;
   for (size_t c = 0; c < job_.comms.size(); ++c) {
-    if (job_.comms[c].slot == slot && job_.comms[c].number == (job_.comms[static_cast<size_t>(from)].number ^ 1)) to = static_cast<int32_t>(c);
+    if (job_.comms[c].slot == slot && job_.comms[c].number == (job_.comms[static_cast<size_t>(from)].number ^ 1))
+      to = static_cast<int32_t>(c);
   }
   if (to < 0) return false;
   auto& left = job_.comms[static_cast<size_t>(from)].members;
@@ -300,7 +322,8 @@ bool FaultMaker::WrongColor(std::string* error) {
   left.erase(std::find(left.begin(), left.end(), rank));
   joined.insert(std::upper_bound(joined.begin(), joined.end(), rank), rank);
   for (const auto* members : {&left, &joined}) {
-    for (size_t m = 0; m < members->size(); ++m) job_.member_of[static_cast<size_t>((*members)[m])][slot] = static_cast<int32_t>(m);
+    for (size_t m = 0; m < members->size(); ++m)
+      job_.member_of[static_cast<size_t>((*members)[m])][slot] = static_cast<int32_t>(m);
   }
   job_.comm_of[static_cast<size_t>(rank)][slot] = to;
   for (Instr& in : *job_.Own(rank)) {
@@ -309,9 +332,10 @@ bool FaultMaker::WrongColor(std::string* error) {
   Live();
   plan_->may_hang = true;
   Blame({rank}, {"DESYNC", "HUNG"}, {"SPLIT_MISMATCH"});
-  plan_->truth.what = "rank " + std::to_string(rank) + " passes the colour of another " + SlotName(slot) + " group when the world is split";
-  // Flight Recorder dumps hold no colours, but the members that the split gave to each group: one group lacks this rank, its neighbour
-  // has it besides.
+  plan_->truth.what = "rank " + std::to_string(rank) + " passes the colour of another " + SlotName(slot) +
+                      " group when the world is split";
+  // Flight Recorder dumps hold no colours, but the members that the split gave to each group: one group lacks this
+  // rank, its neighbour has it besides.
   return true;
 }
 

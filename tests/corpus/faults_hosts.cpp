@@ -15,9 +15,12 @@ void FaultMaker::Seen(const char* activity, bool moving) {
 }
 
 bool FaultMaker::HostStall(std::string*) {
-  const int32_t rank = PickRank(request_.scenario == 21 && request_.variant != "rank0" && request_.variant != "lastrank" && request_.variant != "firstfile"
-                                    ? std::function<bool(int32_t)>([&](int32_t r) { return job_.Place(r).tp == std::min(3, job_.layout.tp - 1) &&
-                                                                                        job_.Place(r).pp == std::min(2, job_.layout.pp - 1); })
+  const int32_t rank = PickRank(request_.scenario == 21 && request_.variant != "rank0" &&
+                                        request_.variant != "lastrank" && request_.variant != "firstfile"
+                                    ? std::function<bool(int32_t)>([&](int32_t r) {
+                                        return job_.Place(r).tp == std::min(3, job_.layout.tp - 1) &&
+                                               job_.Place(r).pp == std::min(2, job_.layout.pp - 1);
+                                      })
                                     : nullptr);
   if (rank < 0) return false;
   size_t at = SIZE_MAX;
@@ -46,7 +49,8 @@ bool FaultMaker::HostStall(std::string*) {
       }
       break;
     case 10:
-      at = Find(rank, step_, [](const Instr& in) { return in.act == Act::kCall; }, false, true);
+      at = Find(
+          rank, step_, [](const Instr& in) { return in.act == Act::kCall; }, false, true);
       facts = CompilerFacts();
       Seen("compilation", true);
       verdicts = {"LATE"};
@@ -54,7 +58,8 @@ bool FaultMaker::HostStall(std::string*) {
       what = "compiles, and will go on";
       break;
     default:
-      at = Find(rank, step_, [&](const Instr& in) { return in.act == Act::kCall && (request_.scenario != 21 || in.slot == kTp); });
+      at = Find(rank, step_,
+                [&](const Instr& in) { return in.act == Act::kCall && (request_.scenario != 21 || in.slot == kTp); });
       break;
   }
   // Not between the calls of a group.
@@ -78,7 +83,9 @@ bool FaultMaker::Checkpoint(std::string*) {
   // Everyone saves and meets at a barrier; the storage of one rank or of one host does not answer.
   Instr save{.act = Act::kHostWork};
   save.ns = 30 * kMilli;
-  InsertEverywhere(step_, {save, CallOf(kWorld, CallKind::kAllReduce, 1, kSiteBarrier, false), {.act = Act::kJoin, .slot = kWorld},
+  InsertEverywhere(step_, {save,
+                           CallOf(kWorld, CallKind::kAllReduce, 1, kSiteBarrier, false),
+                           {.act = Act::kJoin, .slot = kWorld},
                            {.act = Act::kHostWait, .kind = CallKind::kStreamSynchronize}});
   const bool node = random_.Chance(0.5);
   const int32_t rank = random_.Chance(0.5) && request_.variant != "lastrank" ? 0 : PickRank();
@@ -88,14 +95,17 @@ bool FaultMaker::Checkpoint(std::string*) {
   }
   Blame(ranks, {"HUNG", "LATE"}, {"HOST_STALL", "RANK_NOT_ARRIVED"});
   Seen("checkpoint", false);
-  plan_->truth.what = (node ? "all ranks of host " + job_.hosts[static_cast<size_t>(job_.HostOf(rank))].name : "rank " + std::to_string(rank)) +
+  plan_->truth.what = (node ? "all ranks of host " + job_.hosts[static_cast<size_t>(job_.HostOf(rank))].name
+                            : "rank " + std::to_string(rank)) +
                       " cannot write the checkpoint: storage does not answer";
   return true;
 }
 
 bool FaultMaker::LeavesLoop(std::string*) {
   const int32_t rank = PickRank();
-  const size_t at = Find(rank, step_, [](const Instr& in) { return in.act == Act::kStep || in.act == Act::kHostWork || in.act == Act::kHostWait; });
+  const size_t at = Find(rank, step_, [](const Instr& in) {
+    return in.act == Act::kStep || in.act == Act::kHostWork || in.act == Act::kHostWait;
+  });
   if (at == SIZE_MAX) return false;
   const bool exits = random_.Chance(0.5);
   Instr finalize{.act = Act::kFinalize, .slot = kWorld, .kind = CallKind::kCommFinalize};
@@ -106,7 +116,8 @@ bool FaultMaker::LeavesLoop(std::string*) {
   if (!exits) program->push_back(Faulty(Act::kLeave));
   plan_->facts[rank] = TeardownFacts();
   Blame({rank}, {"HUNG", "CRASHED", "DESYNC"}, {"RANK_NOT_ARRIVED", "HOST_STALL", "RANK_DEAD"});
-  plan_->truth.what = "rank " + std::to_string(rank) + " left the loop after an exception and " + (exits ? "exited with status 0" : "hangs in teardown");
+  plan_->truth.what = "rank " + std::to_string(rank) + " left the loop after an exception and " +
+                      (exits ? "exited with status 0" : "hangs in teardown");
   if (request_.fr) plan_->truth.kinds_allowed.push_back("RANK_NO_DATA");
   return true;
 }
@@ -127,7 +138,8 @@ bool FaultMaker::Death(std::string*) {
     if (scenario == 14) {
       // Its neighbours on the host abort soon after, by their watchdogs.
       for (int32_t r : HostRanks(rank)) {
-        if (r != rank && random_.Chance(0.5)) plan_->dump.later_deaths[r] = {6, random_.Between(300 * kMilli, 4 * kSecond), random_.Chance(0.5)};
+        if (r != rank && random_.Chance(0.5))
+          plan_->dump.later_deaths[r] = {6, random_.Between(300 * kMilli, 4 * kSecond), random_.Chance(0.5)};
       }
     }
   }
@@ -143,15 +155,20 @@ bool FaultMaker::GpuFault(std::string*) {
   const size_t at = Find(rank, step_, [](const Instr& in) { return in.act == Act::kCompute; });
   if (at == SIZE_MAX) return false;
   const bool hang = request_.scenario == 16;
-  Insert(rank, at, {hang ? Faulty(Act::kGpuHang) : Faulty(Act::kGpuError, 719, random_.Between(100 * kMicro, 3 * kMilli))});
+  Insert(rank, at,
+         {hang ? Faulty(Act::kGpuHang) : Faulty(Act::kGpuError, 719, random_.Between(100 * kMicro, 3 * kMilli))});
   Blame({rank}, {"HUNG", "CRASHED"}, {"GPU_STALL"});
   if (hang) {
     plan_->truth.what = "a kernel that is not NCCL's never ends on rank " + std::to_string(rank) + "'s GPU";
-    // These dumps say nothing of what hosts wait for: one that waits for its own GPU before its next call has merely not come.
-    if (request_.fr) plan_->truth.kinds_allowed.insert(plan_->truth.kinds_allowed.end(), {"RANK_NOT_ARRIVED", "HOST_STALL"});
+    // These dumps say nothing of what hosts wait for: one that waits for its own GPU before its next call has merely
+    // not come.
+    if (request_.fr)
+      plan_->truth.kinds_allowed.insert(plan_->truth.kinds_allowed.end(), {"RANK_NOT_ARRIVED", "HOST_STALL"});
     // Without starts, to have reached an operation and to wait inside it, and not to have reached it, are one record.
     if (!started_known_) plan_->truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
-    if (!started_known_) Unidentified(request_.fr ? "start events (TORCH_NCCL_ENABLE_TIMING)" : "GPU marks full: which stream reached the operation");
+    if (!started_known_)
+      Unidentified(request_.fr ? "start events (TORCH_NCCL_ENABLE_TIMING)"
+                               : "GPU marks full: which stream reached the operation");
   } else {
     plan_->truth.kinds_allowed.push_back("ASYNC_ERROR");
     plan_->truth.kinds_allowed.push_back("HOST_STALL");
@@ -160,7 +177,8 @@ bool FaultMaker::GpuFault(std::string*) {
     plan_->truth.what = "rank " + std::to_string(rank) + "'s GPU fails (CUDA error 719)";
     if (request_.fr) Unidentified("CUDA errors: own dumps, or the kernel log of the host");
   }
-  // Without the error, or without marks of starts, what was written is an operation that all members issued and none ends.
+  // Without the error, or without marks of starts, what was written is an operation that all members issued and none
+  // ends.
   if (!plan_->truth.identifiable) plan_->truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
   const Slot inner = job_.CommOf(rank, kTp) != nullptr ? kTp : kSlots;
   if (inner != kSlots && !plan_->truth.identifiable) plan_->truth.set_allowed.push_back(Members(rank, inner));
@@ -195,8 +213,8 @@ bool FaultMaker::Network(std::string* error) {
     const auto it = std::lower_bound(comm.members.begin(), comm.members.end(), r);
     return it != comm.members.end() && *it == r ? static_cast<int64_t>(it - comm.members.begin()) : -1;
   };
-  // All members are in what does not end, sends and receives with both their halves, no GPU has anything else ahead of it, and NCCL
-  // reports no error before its own time limit, which is longer than anybody here waits.
+  // All members are in what does not end, sends and receives with both their halves, no GPU has anything else ahead of
+  // it, and NCCL reports no error before its own time limit, which is longer than anybody here waits.
   const std::vector<std::string> stuck{"COLLECTIVE_STUCK"};
   if (scenario == 18) {
     // The neighbour in a ring that crosses hosts.
@@ -226,7 +244,8 @@ bool FaultMaker::Network(std::string* error) {
     plan_->sim.pair_cuts.push_back({at, rank, -1});
     Blame({rank}, {"HUNG", "LATE"}, stuck);
     Unidentified("network progress of each NIC: NCCL's profiler, or the host's port counters");
-    plan_->truth.what = "the NIC of rank " + std::to_string(rank) + " on " + job_.hosts[static_cast<size_t>(job_.HostOf(rank))].name + " is down";
+    plan_->truth.what = "the NIC of rank " + std::to_string(rank) + " on " +
+                        job_.hosts[static_cast<size_t>(job_.HostOf(rank))].name + " is down";
   } else {
     const std::string& leaf = job_.hosts[static_cast<size_t>(job_.HostOf(rank))].leaf_switch;
     std::vector<int32_t> behind;
@@ -238,8 +257,9 @@ bool FaultMaker::Network(std::string* error) {
       return false;
     }
     broken([&](const Comm& comm) {
-      return std::any_of(comm.members.begin(), comm.members.end(),
-                         [&](int32_t r) { return job_.hosts[static_cast<size_t>(job_.HostOf(r))].leaf_switch == leaf; });
+      return std::any_of(comm.members.begin(), comm.members.end(), [&](int32_t r) {
+        return job_.hosts[static_cast<size_t>(job_.HostOf(r))].leaf_switch == leaf;
+      });
     });
     for (int32_t r : behind) plan_->sim.pair_cuts.push_back({at, r, -1});
     Blame(behind, {"HUNG", "LATE"}, stuck);
@@ -258,15 +278,19 @@ bool FaultMaker::InitHang(std::string*) {
   for (size_t i = 0; i < program.size() && program[i].act != Act::kStep; ++i) {
     if (program[i].act == Act::kInit || program[i].act == Act::kSplit) places.push_back(i);
   }
-  const size_t at = world || places.size() < 2 ? places[0] : places[static_cast<size_t>(random_.Between(1, static_cast<int64_t>(places.size()) - 1))];
-  // The first member hands the unique id out. Where it did not come to that either, the others wait for it outside of NCCL.
+  const size_t at = world || places.size() < 2
+                        ? places[0]
+                        : places[static_cast<size_t>(random_.Between(1, static_cast<int64_t>(places.size()) - 1))];
+  // The first member hands the unique id out. Where it did not come to that either, the others wait for it outside of
+  // NCCL.
   const Instr making = program[at];
   const Comm* comm = job_.CommOf(rank, making.slot);
   if (at != places[0] && making.act == Act::kInit && comm->members[0] == rank && random_.Chance(0.5)) {
     for (int32_t other : comm->members) {
       if (other == rank) continue;
       const Program& theirs = *job_.programs[static_cast<size_t>(other)];
-      const auto there = std::find_if(theirs.begin(), theirs.end(), [&](const Instr& in) { return in.act == Act::kInit && in.slot == making.slot; });
+      const auto there = std::find_if(theirs.begin(), theirs.end(),
+                                      [&](const Instr& in) { return in.act == Act::kInit && in.slot == making.slot; });
       Insert(other, static_cast<size_t>(there - theirs.begin()), {Instr{.act = Act::kStall}});
       plan_->facts[other] = StoreFacts();
     }
@@ -278,7 +302,8 @@ bool FaultMaker::InitHang(std::string*) {
                       (at == places[0] ? "the world's communicator" : "a communicator") + plan_->truth.what;
   if (request_.fr) {
     Unidentified("a Flight Recorder dump knows a group only once its communicator is made: own dumps");
-    // Of the communicators that were made what was called is in order and over, or none was used yet: then no dump holds anything.
+    // Of the communicators that were made what was called is in order and over, or none was used yet: then no dump
+    // holds anything.
     for (const char* verdict : {"INCOMPLETE_DATA", "HEALTHY"}) plan_->truth.verdicts_allowed.push_back(verdict);
   }
   return true;
@@ -294,7 +319,8 @@ bool FaultMaker::OtherRun(std::string* error) {
   for (int64_t i = 0; i < bad * 2; ++i) {
     const auto host = static_cast<int32_t>(random_.Below(hosts));
     if (host == job_.HostOf(culprit)) continue;
-    for (int32_t r : HostRanks(host * job_.gpus_per_host)) (i % 2 == 0 || request_.fr ? plan_->dump.cut : plan_->dump.other_run).insert(r);
+    for (int32_t r : HostRanks(host * job_.gpus_per_host))
+      (i % 2 == 0 || request_.fr ? plan_->dump.cut : plan_->dump.other_run).insert(r);
   }
   plan_->truth.what += "; files of other hosts are damaged or of an earlier run";
   return true;
@@ -303,7 +329,8 @@ bool FaultMaker::OtherRun(std::string* error) {
 bool FaultMaker::Slow(std::string*) {
   Live();
   const int scenario = request_.scenario;
-  const std::string needs = request_.fr ? "start events (TORCH_NCCL_ENABLE_TIMING)" : "measured times of operations (GPU events or the profiler)";
+  const std::string needs = request_.fr ? "start events (TORCH_NCCL_ENABLE_TIMING)"
+                                        : "measured times of operations (GPU events or the profiler)";
   plan_->faults = 0;
   if (scenario == 35) {
     plan_->sim.noise_chance = 0.01;
@@ -320,7 +347,8 @@ bool FaultMaker::Slow(std::string*) {
     SimOptions::Slow slow;
     slow.factor = 4 + 4 * random_.Unit();
     for (int32_t c : job_.comm_of[static_cast<size_t>(rank)]) {
-      if (c >= 0 && job_.comms[static_cast<size_t>(c)].inter_host && job_.comms[static_cast<size_t>(c)].slot != kWorld) slow.comms.push_back(c);
+      if (c >= 0 && job_.comms[static_cast<size_t>(c)].inter_host && job_.comms[static_cast<size_t>(c)].slot != kWorld)
+        slow.comms.push_back(c);
     }
     if (slow.comms.empty()) slow.comms.push_back(0);
     plan_->sim.slow.push_back(slow);
@@ -335,7 +363,9 @@ bool FaultMaker::Slow(std::string*) {
   }
   const std::vector<int32_t> ranks = scenario == 42 ? HostRanks(rank) : std::vector<int32_t>{rank};
   for (int32_t r : ranks) job_.compute_factor[static_cast<size_t>(r)] = 1.4 + 0.8 * random_.Unit();
-  Blame(ranks, {"SLOW"}, scenario == 42 ? std::vector<std::string>{"SLOW_HOST", "STRAGGLER"} : std::vector<std::string>{"STRAGGLER", "SLOW_HOST"});
+  Blame(ranks, {"SLOW"},
+        scenario == 42 ? std::vector<std::string>{"SLOW_HOST", "STRAGGLER"}
+                       : std::vector<std::string>{"STRAGGLER", "SLOW_HOST"});
   plan_->faults = 0;
   if (!timed_) {
     Unidentified(needs);
@@ -350,12 +380,16 @@ bool FaultMaker::Slow(std::string*) {
       Unidentified("a record that holds two steps: longer rings");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     } else if (request_.fr && scenario == 42 && job_.layout.shape == Shape::kFsdp) {
-      // Durations of operations are all that these dumps measure, and the watchdog writes them when it next looks, ten times a second. Operations that run beside the computation end when the slowest is through: how long the others computed is in no duration.
-      Unidentified("own times of the GPUs' computation: where all operations run beside it, only the slowest rank shows");
+      // Durations of operations are all that these dumps measure, and the watchdog writes them when it next looks, ten
+      // times a second. Operations that run beside the computation end when the slowest is through: how long the others
+      // computed is in no duration.
+      Unidentified(
+          "own times of the GPUs' computation: where all operations run beside it, only the slowest rank shows");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     }
   }
-  plan_->truth.what = scenario == 42 ? "all GPUs of host " + job_.hosts[static_cast<size_t>(job_.HostOf(rank))].name + " run slowly (thermal)"
+  plan_->truth.what = scenario == 42 ? "all GPUs of host " + job_.hosts[static_cast<size_t>(job_.HostOf(rank))].name +
+                                           " run slowly (thermal)"
                                      : "rank " + std::to_string(rank) + "'s GPU computes slowly";
   return true;
 }
@@ -384,7 +418,8 @@ bool FaultMaker::Healthy(std::string*) {
       const int32_t rank = PickRank();
       if (!Stall(rank, StepBegin(rank, step_), ElsewhereFacts())) return false;
       Blame({rank}, {"HUNG", "LATE"}, {"HOST_STALL", "RANK_NOT_ARRIVED"});
-      // The recorder numbers what each launch issues, so the others' records hold operations that this rank never came to.
+      // The recorder numbers what each launch issues, so the others' records hold operations that this rank never came
+      // to.
       if (request_.fr) {
         Unidentified("launches of graphs, of which these dumps hold nothing: own dumps");
         truth.verdicts_allowed.push_back("HEALTHY");
@@ -431,7 +466,8 @@ bool FaultMaker::Healthy(std::string*) {
     truth.set_allowed = {truth.culprit_ranks};
     truth.identifiable = false;
     truth.needs = "checksums of tensors before and after operations: no record holds contents";
-    truth.what = "rank " + std::to_string(truth.culprit_ranks[0]) + " computed wrong data: all calls and completions are in order";
+    truth.what = "rank " + std::to_string(truth.culprit_ranks[0]) +
+                 " computed wrong data: all calls and completions are in order";
   }
   return true;
 }

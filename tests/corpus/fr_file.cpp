@@ -95,42 +95,60 @@ class Pickle {
 };
 
 const char* ScalarType(uint8_t datatype) {
-  static constexpr const char* kNames[] = {"Char", "Byte", "Int", "UInt32", "Long", "UInt64", "Half", "Float", "Double", "BFloat16"};
+  static constexpr const char* kNames[] = {"Char",   "Byte", "Int",   "UInt32", "Long",
+                                           "UInt64", "Half", "Float", "Double", "BFloat16"};
   return datatype < 10 ? kNames[datatype] : "Byte";
 }
 
 std::string OpName(const OpView& op, int32_t me) {
   switch (op.kind) {
-    case CallKind::kAllReduce: return "nccl:all_reduce";
-    case CallKind::kBroadcast: return "nccl:broadcast";
-    case CallKind::kReduce: return "nccl:reduce";
-    case CallKind::kAllGather: return "nccl:_all_gather_base";
-    case CallKind::kReduceScatter: return "nccl:_reduce_scatter_base";
-    case CallKind::kAlltoAll: return "nccl:all_to_all";
-    case CallKind::kSend: return "nccl:send " + std::to_string(me) + "->" + std::to_string(op.root_or_peer);
-    case CallKind::kRecv: return "nccl:recv " + std::to_string(me) + "<-" + std::to_string(op.root_or_peer);
-    default: return "nccl:coalesced";
+    case CallKind::kAllReduce:
+      return "nccl:all_reduce";
+    case CallKind::kBroadcast:
+      return "nccl:broadcast";
+    case CallKind::kReduce:
+      return "nccl:reduce";
+    case CallKind::kAllGather:
+      return "nccl:_all_gather_base";
+    case CallKind::kReduceScatter:
+      return "nccl:_reduce_scatter_base";
+    case CallKind::kAlltoAll:
+      return "nccl:all_to_all";
+    case CallKind::kSend:
+      return "nccl:send " + std::to_string(me) + "->" + std::to_string(op.root_or_peer);
+    case CallKind::kRecv:
+      return "nccl:recv " + std::to_string(me) + "<-" + std::to_string(op.root_or_peer);
+    default:
+      return "nccl:coalesced";
   }
 }
 
 const char* Wrapper(CallKind kind) {
   switch (kind) {
-    case CallKind::kAllReduce: return "all_reduce";
-    case CallKind::kBroadcast: return "broadcast";
-    case CallKind::kAllGather: return "all_gather_into_tensor";
-    case CallKind::kReduceScatter: return "reduce_scatter_tensor";
-    case CallKind::kAlltoAll: return "all_to_all_single";
-    case CallKind::kSend: return "isend";
-    case CallKind::kRecv: return "irecv";
-    default: return "batch_isend_irecv";
+    case CallKind::kAllReduce:
+      return "all_reduce";
+    case CallKind::kBroadcast:
+      return "broadcast";
+    case CallKind::kAllGather:
+      return "all_gather_into_tensor";
+    case CallKind::kReduceScatter:
+      return "reduce_scatter_tensor";
+    case CallKind::kAlltoAll:
+      return "all_to_all_single";
+    case CallKind::kSend:
+      return "isend";
+    case CallKind::kRecv:
+      return "irecv";
+    default:
+      return "batch_isend_irecv";
   }
 }
 
 struct Entry {
   OpView op;
-  int32_t comm = -1;                   // index into Job::comms
+  int32_t comm = -1;  // index into Job::comms
   int64_t view_comm = -1;
-  bool end = false;                    // the record of a whole batch
+  bool end = false;  // the record of a whole batch
   bool in_batch = false;
   int64_t collective_seq = 0, p2p_seq = 0, op_id = 0;
 };
@@ -217,14 +235,16 @@ class FrFile {
     entries_.assign(newest_first.rbegin(), newest_first.rend());
     const auto first = static_cast<int64_t>(run_.ranks()[static_cast<size_t>(view_->rank)].records);
     for (size_t i = 0; i < entries_.size(); ++i)
-      record_ids_.push_back(std::max<int64_t>(0, first - static_cast<int64_t>(entries_.size())) + static_cast<int64_t>(i));
+      record_ids_.push_back(std::max<int64_t>(0, first - static_cast<int64_t>(entries_.size())) +
+                            static_cast<int64_t>(i));
   }
 
   const std::string& RanksText(int32_t comm) {
     std::string& text = ranks_text_[static_cast<size_t>(comm)];
     if (text.empty()) {
       text = "[";
-      for (int32_t r : job_.comms[static_cast<size_t>(comm)].members) text += (text.size() > 1 ? ", " : "") + std::to_string(r);
+      for (int32_t r : job_.comms[static_cast<size_t>(comm)].members)
+        text += (text.size() > 1 ? ", " : "") + std::to_string(r);
       text += "]";
     }
     return text;
@@ -293,7 +313,8 @@ class FrFile {
     const uint32_t site = entry.op.instr->site;
     p->Text("frames");
     p->BeginList();
-    Frame(p, kind, Wrapper(entry.op.kind), "/opt/torch/distributed/distributed_c10d.py", 1800 + static_cast<int>(kind) * 97);
+    Frame(p, kind, Wrapper(entry.op.kind), "/opt/torch/distributed/distributed_c10d.py",
+          1800 + static_cast<int>(kind) * 97);
     Frame(p, 100, "wrapper", "/opt/torch/distributed/c10d_logger.py", 81);
     const Site& at = SiteAt(site);
     Frame(p, 200 + site, at.function, at.file, at.line);
@@ -410,7 +431,8 @@ class FrFile {
   // When the rank's watchdog, which looks ten times a second, comes to see it.
   int64_t Tick(int64_t t) const {
     if (t == kNever) return kNever;
-    const auto phase = static_cast<int64_t>(Mix(job_.seed + 17, static_cast<uint64_t>(view_->rank)) % static_cast<uint64_t>(kWatchdogTick));
+    const auto phase = static_cast<int64_t>(Mix(job_.seed + 17, static_cast<uint64_t>(view_->rank)) %
+                                            static_cast<uint64_t>(kWatchdogTick));
     return (t - phase + kWatchdogTick) / kWatchdogTick * kWatchdogTick + phase;
   }
 
@@ -427,7 +449,8 @@ class FrFile {
 
 }  // namespace
 
-bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options, const std::string& folder, std::string* error) {
+bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options, const std::string& folder,
+                               std::string* error) {
   const Job& job = run.job();
   FrFile file(run, options);
   for (int32_t r = 0; r < job.ranks; ++r) {
@@ -440,7 +463,8 @@ bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options,
     const std::string path = folder + "/nccl_trace_rank_" + std::to_string(r);
     if (!WriteFile(path, bytes, error)) return false;
     // Written when the dump was taken, by that host's clock.
-    const int64_t written = job.hosts[static_cast<size_t>(job.HostOf(r))].Real(options.capture.at + options.capture.jitter);
+    const int64_t written =
+        job.hosts[static_cast<size_t>(job.HostOf(r))].Real(options.capture.at + options.capture.jitter);
     const timespec time{static_cast<time_t>(written / kSecond), static_cast<long>(written % kSecond)};
     const timespec times[2] = {time, time};
     utimensat(AT_FDCWD, path.c_str(), times, 0);

@@ -17,7 +17,11 @@ constexpr size_t kAgree = 2;
 class Held {
  public:
   Held(const Request& request, const std::vector<std::shared_ptr<const Program>>& base, const Outcome& outcome)
-      : request_(request), base_(base), run_(*outcome.run), job_(outcome.job), options_(outcome.dump.capture),
+      : request_(request),
+        base_(base),
+        run_(*outcome.run),
+        job_(outcome.job),
+        options_(outcome.dump.capture),
         unreadable_(Unreadable(run_, outcome.dump, request.fr)) {}
 
   bool Tells(int32_t culprit) {
@@ -67,7 +71,8 @@ class Held {
   std::vector<int32_t> Siblings(int32_t rank) const {
     std::vector<int32_t> found;
     for (int32_t r = 0; r < job_.ranks; ++r) {
-      if (r != rank && unreadable_.count(r) == 0 && base_[static_cast<size_t>(r)] == base_[static_cast<size_t>(rank)]) found.push_back(r);
+      if (r != rank && unreadable_.count(r) == 0 && base_[static_cast<size_t>(r)] == base_[static_cast<size_t>(rank)])
+        found.push_back(r);
     }
     return found;
   }
@@ -78,8 +83,8 @@ class Held {
     return std::any_of(view.ops.begin(), view.ops.end(), [&](const OpView& op) { return op.slot == slot && fits(op); });
   }
 
-  // The call itself, and what it differs from: the same number at two other members (at the one, of two; at the peer), or a sibling's
-  // call at that place.
+  // The call itself, and what it differs from: the same number at two other members (at the one, of two; at the peer),
+  // or a sibling's call at that place.
   bool CallIsHeld(int32_t culprit, uint32_t at) {
     const Instr& in = (*job_.programs[static_cast<size_t>(culprit)])[at];
     const OpView* mine = nullptr;
@@ -98,11 +103,13 @@ class Held {
     const Comm& comm = *job_.CommOf(culprit, in.slot);
     const uint32_t seq = mine->seq;
     size_t others = 0;
-    for (int32_t m : comm.members) others += m != culprit && Holds(m, in.slot, [&](const OpView& op) { return op.seq == seq; });
+    for (int32_t m : comm.members)
+      others += m != culprit && Holds(m, in.slot, [&](const OpView& op) { return op.seq == seq; });
     return others >= std::min(kAgree, comm.members.size() - 1);
   }
 
-  // Calls before the place and behind it, or as far as it came; beside two siblings who hold the call that was left out.
+  // Calls before the place and behind it, or as far as it came; beside two siblings who hold the call that was left
+  // out.
   bool SkipIsHeld(int32_t culprit, uint32_t at) {
     const Program& program = *job_.programs[static_cast<size_t>(culprit)];
     const RankView& view = View(culprit);
@@ -132,9 +139,10 @@ class Held {
         const int32_t other = job_.comms[static_cast<size_t>(mine->comm)].members[static_cast<size_t>(peer.peer)];
         if (unreadable_.count(other) > 0) continue;
         const CommView* theirs = CommOf(View(other), kPp);
-        const bool answered = theirs != nullptr && std::any_of(theirs->peers.begin(), theirs->peers.end(), [&](const PeerProgress& p) {
-          return p.peer == mine->member_rank && p.sends + p.recvs > 0;
-        });
+        const bool answered =
+            theirs != nullptr && std::any_of(theirs->peers.begin(), theirs->peers.end(), [&](const PeerProgress& p) {
+              return p.peer == mine->member_rank && p.sends + p.recvs > 0;
+            });
         if (!answered) strangers.insert(r);
       }
     }
@@ -148,8 +156,8 @@ class Held {
     return OddAmongSiblings(culprit);
   }
 
-  // All others of a communicator have issued as much as each other, it has not, and all stand exactly at the difference. Not for
-  // reasons of somebody else's: what it is in itself is on the same communicator, or nothing.
+  // All others of a communicator have issued as much as each other, it has not, and all stand exactly at the
+  // difference. Not for reasons of somebody else's: what it is in itself is on the same communicator, or nothing.
   bool StandsAtItsCount(int32_t culprit, const CommView& c) {
     const std::vector<int32_t>& members = job_.comms[static_cast<size_t>(c.comm)].members;
     std::set<int64_t> issued, done{c.done};
@@ -189,7 +197,8 @@ class Held {
     }
     return std::any_of(mine.begin(), mine.end(), [&](const auto& own) {
       const auto it = others.find(own.first);
-      return it != others.end() && it->second.size() == 1 && it->second.begin()->second >= std::min(kAgree, members.size() - 1) &&
+      return it != others.end() && it->second.size() == 1 &&
+             it->second.begin()->second >= std::min(kAgree, members.size() - 1) &&
              it->second.begin()->first != own.second;
     });
   }
@@ -221,15 +230,17 @@ class Held {
     return counts;
   }
 
-  // What one program counts only grows, so any two of its places are ordered, and those between two are known where the records are.
-  // A rank that counts what no place of a sibling's program does runs another program. Of several, who contradicts most.
+  // What one program counts only grows, so any two of its places are ordered, and those between two are known where the
+  // records are. A rank that counts what no place of a sibling's program does runs another program. Of several, who
+  // contradicts most.
   bool OddAmongSiblings(int32_t culprit) {
     const std::vector<int32_t> siblings = Siblings(culprit);
     const Counts mine = CountsOf(culprit).front();
     size_t against = 0;
     for (int32_t s : siblings) {
       const std::vector<Counts> theirs = CountsOf(s);
-      const bool ordered = std::all_of(theirs.begin(), theirs.end(), [&](const Counts& c) { return AtMost(c, mine) || AtMost(mine, c); });
+      const bool ordered = std::all_of(theirs.begin(), theirs.end(),
+                                       [&](const Counts& c) { return AtMost(c, mine) || AtMost(mine, c); });
       const bool between = AtMost(mine, theirs.front()) && AtMost(theirs.back(), mine);
       against += !ordered || (between && std::find(theirs.begin(), theirs.end(), mine) == theirs.end());
     }
@@ -247,23 +258,28 @@ class Held {
 
 }  // namespace
 
-void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr<const Program>>& base, Outcome* outcome) {
-  // What a rank that ended its epoch early (12) waits in is its newest call; two that are in an exchange with each other (24) are told by
-  // the counters of their streams.
+void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr<const Program>>& base,
+                       Outcome* outcome) {
+  // What a rank that ended its epoch early (12) waits in is its newest call; two that are in an exchange with each
+  // other (24) are told by the counters of their streams.
   static const std::set<int> kOfProgram{1, 2, 3, 4, 5, 6, 22, 25, 26, 31};
   Truth& truth = outcome->truth;
   if (!truth.identifiable || truth.healthy || kOfProgram.count(request.scenario) == 0) return;
   // What only a counter or a hash tells is that its calls were others.
   auto& kinds = truth.kinds_allowed;
-  if (request.scenario <= 6 && std::find(kinds.begin(), kinds.end(), "SILENT_DESYNC") == kinds.end()) kinds.push_back("SILENT_DESYNC");
+  if (request.scenario <= 6 && std::find(kinds.begin(), kinds.end(), "SILENT_DESYNC") == kinds.end())
+    kinds.push_back("SILENT_DESYNC");
   // Nor whether the call in which it waits is one too many, or one to which the others come much later.
   if (request.scenario == 2) kinds.push_back("RANK_NOT_ARRIVED");
   Held held(request, base, *outcome);
-  // Of a job that goes on, with rings as long as usual, the question is only whether it has overwritten the call itself.
+  // Of a job that goes on, with rings as long as usual, the question is only whether it has overwritten the call
+  // itself.
   if (request.scenario == 5 && request.variant != "overwritten" && held.HoldsItsCall(truth.culprit_ranks[0])) return;
-  if (std::any_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), [&](int32_t r) { return held.Tells(r); })) return;
+  if (std::any_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), [&](int32_t r) { return held.Tells(r); }))
+    return;
   truth.identifiable = false;
-  truth.needs = "longer rings: the call that went wrong, or those of its siblings, are overwritten, and no counter differs by it";
+  truth.needs =
+      "longer rings: the call that went wrong, or those of its siblings, are overwritten, and no counter differs by it";
   // That they stand still, in what is no longer recorded, is all that is left; and not even that where the job goes on.
   kinds.push_back("COLLECTIVE_STUCK");
   if (request.scenario == 5) truth.verdicts_allowed.push_back("HEALTHY");

@@ -69,11 +69,12 @@ void MakeComms(Job* job) {
     }
   } else if (l.shape == Shape::kMegatron || l.shape == Shape::kGraph) {
     if (l.dp > 1)
-      AddFamily(job, kDp, [=](int32_t r) { const RankPlace p = place(r); return int64_t{p.pp} * l.cp * l.tp + p.cp * l.tp + p.tp; });
-    if (l.tp > 1)
-      AddFamily(job, kTp, [=](int32_t r) { return r / l.tp; });
-    if (l.pp > 1)
-      AddFamily(job, kPp, [=](int32_t r) { return r % (l.tp * l.cp * l.dp); });
+      AddFamily(job, kDp, [=](int32_t r) {
+        const RankPlace p = place(r);
+        return int64_t{p.pp} * l.cp * l.tp + p.cp * l.tp + p.tp;
+      });
+    if (l.tp > 1) AddFamily(job, kTp, [=](int32_t r) { return r / l.tp; });
+    if (l.pp > 1) AddFamily(job, kPp, [=](int32_t r) { return r % (l.tp * l.cp * l.dp); });
     if (l.tp * l.pp * l.cp > 1 && l.shape == Shape::kMegatron)
       AddFamily(job, kMp, [=](int32_t r) { return place(r).dp; });
     if (l.pp > 1)
@@ -81,13 +82,18 @@ void MakeComms(Job* job) {
         const RankPlace p = place(r);
         return p.pp == 0 || p.pp == l.pp - 1 ? int64_t{r % (l.tp * l.cp * l.dp)} : int64_t{-1};
       });
-    if (l.cp > 1)
-      AddFamily(job, kCp, [=](int32_t r) { return int64_t{r / (l.tp * l.cp)} * l.tp + r % l.tp; });
+    if (l.cp > 1) AddFamily(job, kCp, [=](int32_t r) { return int64_t{r / (l.tp * l.cp)} * l.tp + r % l.tp; });
     if (l.ep > 1) {
       auto base = [=](const RankPlace& p) { return (int64_t{p.pp} * l.cp + p.cp) * l.tp + p.tp; };
-      AddFamily(job, kEp, [=](int32_t r) { const RankPlace p = place(r); return base(p) * l.dp + p.dp / l.ep; });
+      AddFamily(job, kEp, [=](int32_t r) {
+        const RankPlace p = place(r);
+        return base(p) * l.dp + p.dp / l.ep;
+      });
       if (l.dp > l.ep)
-        AddFamily(job, kEdp, [=](int32_t r) { const RankPlace p = place(r); return base(p) * l.dp + p.dp % l.ep; });
+        AddFamily(job, kEdp, [=](int32_t r) {
+          const RankPlace p = place(r);
+          return base(p) * l.dp + p.dp % l.ep;
+        });
     }
   }
   job->comm_of.assign(static_cast<size_t>(job->ranks), {});
@@ -104,7 +110,8 @@ void MakeComms(Job* job) {
     comm.origin = c == 0 || !l.split ? CallKind::kCommInitRankConfig : CallKind::kCommSplit;
     comm.parent = comm.origin == CallKind::kCommSplit ? 0 : -1;
     comm.pg_name = std::to_string(c);
-    if (l.names == 0) comm.name = comm.slot == kWorld ? "world" : std::string(SlotName(comm.slot)) + "_" + std::to_string(comm.number);
+    if (l.names == 0)
+      comm.name = comm.slot == kWorld ? "world" : std::string(SlotName(comm.slot)) + "_" + std::to_string(comm.number);
     if (l.names == 1) comm.name = SlotGroup(comm.slot);
   }
 }
@@ -120,8 +127,15 @@ bool Parse(const std::string& text, Layout* l) {
     const std::string key = part.substr(0, digit);
     if (part.find_first_not_of("0123456789", digit) != std::string::npos) return false;
     const int32_t value = std::stoi(part.substr(digit));
-    int32_t* field = key == "tp" ? &l->tp : key == "cp" ? &l->cp : key == "pp" ? &l->pp : key == "dp" ? &l->dp : key == "ep" ? &l->ep
-                   : key == "vpp" ? &l->vpp : key == "layers" ? &l->layers : key == "mb" ? &l->micro_batches : nullptr;
+    int32_t* field = key == "tp"       ? &l->tp
+                     : key == "cp"     ? &l->cp
+                     : key == "pp"     ? &l->pp
+                     : key == "dp"     ? &l->dp
+                     : key == "ep"     ? &l->ep
+                     : key == "vpp"    ? &l->vpp
+                     : key == "layers" ? &l->layers
+                     : key == "mb"     ? &l->micro_batches
+                                       : nullptr;
     if (field == nullptr || value < 1) return false;
     *field = value;
     at = end + 1;
@@ -131,17 +145,30 @@ bool Parse(const std::string& text, Layout* l) {
 
 }  // namespace
 
-uint64_t Mix(uint64_t a, uint64_t b) { return Random(a * 0x9fb21c651e98df25u ^ b).Next(); }
+uint64_t Mix(uint64_t a, uint64_t b) {
+  return Random(a * 0x9fb21c651e98df25u ^ b).Next();
+}
 
 const char* SlotName(Slot slot) {
-  static constexpr const char* kNames[] = {"world", "tp", "cp", "pp", "dp", "ep", "edp", "mp", "emb", "shard", "replica", "aux", "aux"};
+  static constexpr const char* kNames[] = {"world", "tp",  "cp",    "pp",      "dp",  "ep", "edp",
+                                           "mp",    "emb", "shard", "replica", "aux", "aux"};
   return kNames[slot];
 }
 
 const char* SlotGroup(Slot slot) {
-  static constexpr const char* kNames[] = {"default_pg", "TENSOR_MODEL_PARALLEL_GROUP", "CONTEXT_PARALLEL_GROUP",
-      "PIPELINE_MODEL_PARALLEL_GROUP", "DATA_PARALLEL_GROUP_WITH_CP", "EXPERT_MODEL_PARALLEL_GROUP", "EXPERT_DATA_PARALLEL_GROUP",
-      "MODEL_PARALLEL_GROUP", "EMBEDDING_GROUP", "mesh_shard", "mesh_replicate", "undefined", "undefined"};
+  static constexpr const char* kNames[] = {"default_pg",
+                                           "TENSOR_MODEL_PARALLEL_GROUP",
+                                           "CONTEXT_PARALLEL_GROUP",
+                                           "PIPELINE_MODEL_PARALLEL_GROUP",
+                                           "DATA_PARALLEL_GROUP_WITH_CP",
+                                           "EXPERT_MODEL_PARALLEL_GROUP",
+                                           "EXPERT_DATA_PARALLEL_GROUP",
+                                           "MODEL_PARALLEL_GROUP",
+                                           "EMBEDDING_GROUP",
+                                           "mesh_shard",
+                                           "mesh_replicate",
+                                           "undefined",
+                                           "undefined"};
   return kNames[slot];
 }
 
@@ -149,7 +176,8 @@ std::string Layout::Text() const {
   if (shape == Shape::kDdp) return "ddp";
   if (shape == Shape::kFsdp) return shard > 0 ? "hsdp" + std::to_string(shard) : "fsdp";
   std::string text = shape == Shape::kGraph ? "graph-" : "";
-  text += "tp" + std::to_string(tp) + "-cp" + std::to_string(cp) + "-pp" + std::to_string(pp) + "-dp" + std::to_string(dp);
+  text +=
+      "tp" + std::to_string(tp) + "-cp" + std::to_string(cp) + "-pp" + std::to_string(pp) + "-dp" + std::to_string(dp);
   if (ep > 1) text += "-ep" + std::to_string(ep);
   if (vpp > 1) text += "-vpp" + std::to_string(vpp);
   return text;
@@ -172,7 +200,8 @@ Program* Job::Own(int32_t rank) {
 }
 
 void Job::NameComms() {
-  // The order in which a rank makes its communicators gives the ordinals: of one parent's children, or of root communicators.
+  // The order in which a rank makes its communicators gives the ordinals: of one parent's children, or of root
+  // communicators.
   std::map<Slot, uint32_t> ordinal;
   for (const Comm& comm : comms) ordinal.try_emplace(comm.slot, static_cast<uint32_t>(ordinal.size()));
   for (Comm& comm : comms) {
@@ -210,7 +239,10 @@ bool MakeLayout(const std::string& text, int32_t ranks, uint64_t seed, Layout* l
   // What fits the ranks: tp inside a host, a few stages, the rest data parallel.
   if (name == "3d" || name == "moe" || name == "cp" || name == "interleaved" || name == "graph") {
     l.tp = ranks >= 64 ? (ranks >= 1024 || random.Chance(0.5) ? 8 : 4) : 2;
-    l.pp = ranks >= 8192 ? 8 : ranks >= 1024 ? (random.Chance(0.5) ? 8 : 4) : ranks >= 64 ? (random.Chance(0.5) ? 4 : 2) : 2;
+    l.pp = ranks >= 8192   ? 8
+           : ranks >= 1024 ? (random.Chance(0.5) ? 8 : 4)
+           : ranks >= 64   ? (random.Chance(0.5) ? 4 : 2)
+                           : 2;
     if (name == "graph") {
       l.shape = Shape::kGraph;
       l.pp = 1;
@@ -225,13 +257,16 @@ bool MakeLayout(const std::string& text, int32_t ranks, uint64_t seed, Layout* l
     if (l.ep > 1 && l.dp % l.ep != 0) l.ep = 1;
     if (name == "interleaved") l.vpp = 2;
   } else {
-    if (!Parse(name, &l)) return fail("not understood; e.g. tp2-pp2-dp2, 3d, moe, cp, interleaved, graph, fsdp, hsdp8, ddp");
+    if (!Parse(name, &l))
+      return fail("not understood; e.g. tp2-pp2-dp2, 3d, moe, cp, interleaved, graph, fsdp, hsdp8, ddp");
     if (l.Ranks() != ranks) return fail("tp x cp x pp x dp is not the number of ranks");
     if (l.dp % l.ep != 0) return fail("ep does not divide dp");
   }
   if (l.vpp > 1 && l.pp < 2) l.vpp = 1;
-  if (l.micro_batches == 0) l.micro_batches = l.pp > 1 ? (ranks >= 8192 || l.vpp > 1 ? l.pp * (ranks >= 8192 ? 1 : 2) : l.pp + 2) : 2;
-  if (l.vpp > 1 && l.micro_batches % l.pp != 0) return fail("interleaving needs micro-batches in multiples of the stages");
+  if (l.micro_batches == 0)
+    l.micro_batches = l.pp > 1 ? (ranks >= 8192 || l.vpp > 1 ? l.pp * (ranks >= 8192 ? 1 : 2) : l.pp + 2) : 2;
+  if (l.vpp > 1 && l.micro_batches % l.pp != 0)
+    return fail("interleaving needs micro-batches in multiples of the stages");
   *layout = l;
   return true;
 }

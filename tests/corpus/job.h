@@ -1,5 +1,6 @@
-// The job that is simulated: machine, communicators, and what each rank's host does. Nothing here runs yet (simulator.h), and
-// nothing here knows how it will be recorded (capture.h). Shares no code with the analysis it is meant to test.
+// The job that is simulated: machine, communicators, and what each rank's host does. Nothing here runs yet
+// (simulator.h), and nothing here knows how it will be recorded (capture.h). Shares no code with the analysis it is
+// meant to test.
 #ifndef LOCKSTEP_TESTS_CORPUS_JOB_H_
 #define LOCKSTEP_TESTS_CORPUS_JOB_H_
 
@@ -38,53 +39,56 @@ class Random {
 };
 uint64_t Mix(uint64_t a, uint64_t b);
 
-// Families of communicators; a rank is in at most one of each. Each family has its own stream, as in PyTorch; see Layout::shared_stream.
-enum Slot : uint8_t {
-  kWorld, kTp, kCp, kPp, kDp, kEp, kEdp, kMp, kEmb, kShard, kReplica, kAux, kAux2, kSlots
-};
-const char* SlotName(Slot slot);      // "tp"
-const char* SlotGroup(Slot slot);     // "TENSOR_MODEL_PARALLEL_GROUP"
+// Families of communicators; a rank is in at most one of each. Each family has its own stream, as in PyTorch; see
+// Layout::shared_stream.
+enum Slot : uint8_t { kWorld, kTp, kCp, kPp, kDp, kEp, kEdp, kMp, kEmb, kShard, kReplica, kAux, kAux2, kSlots };
+const char* SlotName(Slot slot);   // "tp"
+const char* SlotGroup(Slot slot);  // "TENSOR_MODEL_PARALLEL_GROUP"
 constexpr uint8_t kComputeStream = 0;
-constexpr uint8_t StreamOf(Slot slot) { return static_cast<uint8_t>(1 + slot); }
+constexpr uint8_t StreamOf(Slot slot) {
+  return static_cast<uint8_t>(1 + slot);
+}
 constexpr uint8_t kStreams = 1 + kSlots;
 
 struct Comm {
   Slot slot = kWorld;
-  int32_t number = 0;                 // among its family
+  int32_t number = 0;  // among its family
   uint64_t id = 0, parent_id = 0;
   uint32_t ordinal = 0;
   int32_t color = 0;
   CallKind origin = CallKind::kCommInitRankConfig;
-  std::string name;                   // as the recorder sees it; may be empty
-  std::string pg_name;                // the framework's number of the group
-  std::vector<int32_t> members;       // global ranks by member rank
-  int32_t parent = -1;                // index of the communicator it is split from
+  std::string name;              // as the recorder sees it; may be empty
+  std::string pg_name;           // the framework's number of the group
+  std::vector<int32_t> members;  // global ranks by member rank
+  int32_t parent = -1;           // index of the communicator it is split from
   bool inter_host = false;
 };
 
 enum class Act : uint8_t {
-  kCall,        // an NCCL operation, on the stream of its slot, behind what the compute stream holds
-  kGroupBegin, kGroupEnd,
-  kAllToAllV,   // grouped sends and receives with every member, sizes by SplitSize
-  kCompute,     // kernels for `ns` on the compute stream
-  kJoin,        // the compute stream waits for the slot's stream
-  kHostWait,    // the host waits: kind says in which call
-  kHostWork,    // the host is busy for `ns`
-  kInit,        // makes the slot's communicator by a root call
-  kSplit,       // makes it by splitting `parent slot` in root_or_peer; slot without communicator: no colour
-  kAbort,       // ncclCommAbort of the slot's communicator
-  kFinalize,    // ncclCommFinalize, then Destroy
-  kStep,        // a training step begins; `count` is its number
-  kGraphBegin, kGraphEnd,  // captures what stands between
-  kGraphLaunch, // runs the captured operations; `count` = instruction index of kGraphBegin
+  kCall,  // an NCCL operation, on the stream of its slot, behind what the compute stream holds
+  kGroupBegin,
+  kGroupEnd,
+  kAllToAllV,  // grouped sends and receives with every member, sizes by SplitSize
+  kCompute,    // kernels for `ns` on the compute stream
+  kJoin,       // the compute stream waits for the slot's stream
+  kHostWait,   // the host waits: kind says in which call
+  kHostWork,   // the host is busy for `ns`
+  kInit,       // makes the slot's communicator by a root call
+  kSplit,      // makes it by splitting `parent slot` in root_or_peer; slot without communicator: no colour
+  kAbort,      // ncclCommAbort of the slot's communicator
+  kFinalize,   // ncclCommFinalize, then Destroy
+  kStep,       // a training step begins; `count` is its number
+  kGraphBegin,
+  kGraphEnd,     // captures what stands between
+  kGraphLaunch,  // runs the captured operations; `count` = instruction index of kGraphBegin
   // Faults.
-  kStall,       // the host never goes on
-  kDie,         // the process ends by signal `count`
-  kExit,        // the process exits with status `count`
-  kFreeze,      // SIGSTOP
-  kGpuHang,     // a kernel that never ends on the compute stream
-  kGpuError,    // the GPU stops `ns` later
-  kLeave,       // the host left the loop and sits outside it
+  kStall,     // the host never goes on
+  kDie,       // the process ends by signal `count`
+  kExit,      // the process exits with status `count`
+  kFreeze,    // SIGSTOP
+  kGpuHang,   // a kernel that never ends on the compute stream
+  kGpuError,  // the GPU stops `ns` later
+  kLeave,     // the host left the loop and sits outside it
 };
 
 struct Instr {
@@ -93,24 +97,22 @@ struct Instr {
   CallKind kind = CallKind::kNone;
   uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
   uint8_t thread = 0;
-  uint8_t fault = 0;                  // 1 + number of the fault this instruction belongs to
-  bool async = false;                 // calls: the compute stream does not wait for it; joins: of what was called so
+  uint8_t fault = 0;   // 1 + number of the fault this instruction belongs to
+  bool async = false;  // calls: the compute stream does not wait for it; joins: of what was called so
   int32_t root_or_peer = -1;
   uint32_t site = 0;
   uint64_t count = 0;
-  int64_t ns = 0;                     // kCall: 1 + the slot whose next completion the GPU waits for before it takes this up
+  int64_t ns = 0;  // kCall: 1 + the slot whose next completion the GPU waits for before it takes this up
 };
 using Program = std::vector<Instr>;
 
 struct Host {
   std::string name, boot_id, rack, leaf_switch;
-  int64_t mono_offset = 0;            // CLOCK_MONOTONIC = simulated time + this, times the drift
-  double drift = 0;                   // parts of 1
-  int64_t real_offset = 0;            // CLOCK_REALTIME = simulated time + this
+  int64_t mono_offset = 0;                // CLOCK_MONOTONIC = simulated time + this, times the drift
+  double drift = 0;                       // parts of 1
+  int64_t real_offset = 0;                // CLOCK_REALTIME = simulated time + this
   int64_t step_at = kNever, step_ns = 0;  // from step_at on the wall clock is step_ns further
-  int64_t Mono(int64_t t) const {
-    return t + mono_offset + static_cast<int64_t>(static_cast<double>(t) * drift);
-  }
+  int64_t Mono(int64_t t) const { return t + mono_offset + static_cast<int64_t>(static_cast<double>(t) * drift); }
   int64_t Real(int64_t t) const {
     return t + real_offset + static_cast<int64_t>(static_cast<double>(t) * drift) + (t >= step_at ? step_ns : 0);
   }
@@ -121,15 +123,15 @@ enum class Shape { kMegatron, kFsdp, kDdp, kGraph };
 struct Layout {
   Shape shape = Shape::kMegatron;
   int32_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1, vpp = 1;
-  int32_t shard = 0;                  // FSDP: ranks a shard group; 0 or ranks: all
+  int32_t shard = 0;  // FSDP: ranks a shard group; 0 or ranks: all
   int32_t layers = 2, micro_batches = 0, buckets = 2;
   bool sequence_parallel = true;
-  bool p2p_sync = false;              // cudaDeviceSynchronize after every p2p batch, as Megatron's default has it
-  bool autograd_thread = false;       // backward calls come from a thread of their own
-  bool split = true;                  // communicators by ncclCommSplit of the world; else by unique ids of their own
+  bool p2p_sync = false;         // cudaDeviceSynchronize after every p2p batch, as Megatron's default has it
+  bool autograd_thread = false;  // backward calls come from a thread of their own
+  bool split = true;             // communicators by ncclCommSplit of the world; else by unique ids of their own
   // Collectives for which the compute stream would wait at once are put on it themselves, as PyTorch does since 2.8.
   bool shared_stream = false;
-  int32_t names = 0;                  // 0 "tp_3", 1 the framework's description, 2 none
+  int32_t names = 0;  // 0 "tp_3", 1 the framework's description, 2 none
   int32_t Ranks() const { return tp * cp * pp * dp; }
   std::string Text() const;
 };
@@ -146,10 +148,10 @@ struct Job {
   uint32_t restart_count = 0;
   std::vector<Host> hosts;
   std::vector<Comm> comms;
-  std::vector<std::array<int32_t, kSlots>> comm_of;    // by rank: index into comms, -1 none
-  std::vector<std::array<int32_t, kSlots>> member_of;  // by rank: member rank there
+  std::vector<std::array<int32_t, kSlots>> comm_of;      // by rank: index into comms, -1 none
+  std::vector<std::array<int32_t, kSlots>> member_of;    // by rank: member rank there
   std::vector<std::shared_ptr<const Program>> programs;  // by rank; ranks of one class share one
-  std::vector<double> compute_factor;                   // by rank, 1 normal
+  std::vector<double> compute_factor;                    // by rank, 1 normal
   int32_t HostOf(int32_t rank) const { return rank / gpus_per_host; }
   RankPlace Place(int32_t rank) const;
   const Comm* CommOf(int32_t rank, Slot slot) const {
@@ -162,7 +164,8 @@ struct Job {
   void NameComms();
 };
 
-// "tp2-cp1-pp2-dp2-ep1-vpp1", "fsdp", "hsdp64", "ddp", "graph"; empty or "auto": the seed chooses. False: `error` says why not.
+// "tp2-cp1-pp2-dp2-ep1-vpp1", "fsdp", "hsdp64", "ddp", "graph"; empty or "auto": the seed chooses. False: `error` says
+// why not.
 bool MakeLayout(const std::string& text, int32_t ranks, uint64_t seed, Layout* layout, std::string* error);
 // Machine, communicators and programs of `steps` steps.
 Job MakeJob(const Layout& layout, int32_t ranks, int32_t steps, uint64_t seed);

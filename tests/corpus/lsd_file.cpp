@@ -51,7 +51,8 @@ std::string Hex16(uint64_t id) {
 
 class LsdFile {
  public:
-  LsdFile(const Simulator& run, const DumpOptions& options) : run_(run), job_(run.job()), options_(options), zstd_(ZSTD_createCCtx()) {
+  LsdFile(const Simulator& run, const DumpOptions& options)
+      : run_(run), job_(run.job()), options_(options), zstd_(ZSTD_createCCtx()) {
     ZSTD_CCtx_setParameter(zstd_, ZSTD_c_checksumFlag, 1);
     ZSTD_CCtx_setParameter(zstd_, ZSTD_c_compressionLevel, 1);
   }
@@ -105,7 +106,8 @@ class LsdFile {
  private:
   template <typename T>
   static void Shuffle(std::vector<T>* list, Random* random) {
-    for (size_t i = list->size(); i > 1; --i) std::swap((*list)[i - 1], (*list)[static_cast<size_t>(random->Below(static_cast<int64_t>(i)))]);
+    for (size_t i = list->size(); i > 1; --i)
+      std::swap((*list)[i - 1], (*list)[static_cast<size_t>(random->Below(static_cast<int64_t>(i)))]);
   }
   uint32_t Restart() const { return job_.restart_count - (other_run_ ? 1 : 0); }
   int64_t Mono(int64_t t) const { return t == 0 || t == kNever ? 0 : host_->Mono(t); }
@@ -168,7 +170,7 @@ class LsdFile {
     h.set_nccl_version(22703);
     h.set_cuda_version(12090);
     h.set_recorder_state(static_cast<uint32_t>(view->status == HostStatus::kExited ? ring::RecorderState::kCleanExit
-                                                                                    : ring::RecorderState::kRecording));
+                                                                                   : ring::RecorderState::kRecording));
     h.set_gpu_marks(marks == Marks::kOff ? 0 : marks == Marks::kDone ? 1 : 2);
     h.set_host_waits(true);
     h.set_captured_mono_ns(Mono(view->captured));
@@ -239,7 +241,9 @@ class LsdFile {
     out->set_group_since_ns(Mono(t.group_since));
     out->set_wait(static_cast<uint32_t>(t.wait));
     if (t.wait != CallKind::kNone) {
-      out->set_wait_stream(t.wait == CallKind::kStreamSynchronize && !view.streams.empty() ? static_cast<int32_t>(view.streams.size()) - 1 : -1);
+      out->set_wait_stream(t.wait == CallKind::kStreamSynchronize && !view.streams.empty()
+                               ? static_cast<int32_t>(view.streams.size()) - 1
+                               : -1);
       out->set_wait_since_ns(Mono(t.wait_since));
     }
     out->set_last_call_ns(Mono(t.last_call));
@@ -442,16 +446,21 @@ bool WriteLsdFolder(const Simulator& run, const DumpOptions& options, const std:
     std::string name = job.hosts[static_cast<size_t>(host)].name + ".lsd";
     if (options.shuffle) {
       char text[32];
-      std::snprintf(text, sizeof(text), "%016llx.lsd", static_cast<unsigned long long>(Mix(job.seed, 8000 + static_cast<uint64_t>(host))));
+      std::snprintf(text, sizeof(text), "%016llx.lsd",
+                    static_cast<unsigned long long>(Mix(job.seed, 8000 + static_cast<uint64_t>(host))));
       name = text;
     }
     if (!WriteFile(folder + "/" + name, bytes, error)) return false;
     nodes.push_back({{"host", job.hosts[static_cast<size_t>(host)].name}, {"file", name}});
   }
-  nlohmann::json manifest = {{"format", 1}, {"tool_version", "0.1.0"}, {"job", job.name}, {"ranks_expected", job.ranks},
+  nlohmann::json manifest = {{"format", 1},
+                             {"tool_version", "0.1.0"},
+                             {"job", job.name},
+                             {"ranks_expected", job.ranks},
                              {"known_stalled", options.known_stalled},
                              {"stalled_ns", options.known_stalled ? options.capture.at - run.stop_time() : 0},
-                             {"captured_real_ns", job.hosts[0].Real(options.capture.at)}, {"nodes", nodes}};
+                             {"captured_real_ns", job.hosts[0].Real(options.capture.at)},
+                             {"nodes", nodes}};
   return WriteFile(folder + "/manifest.json", manifest.dump(1) + "\n", error);
 }
 

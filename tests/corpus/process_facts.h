@@ -6,8 +6,8 @@
 
 namespace lockstep::corpus {
 
-ProcessFacts WaitingFacts();          // in a host wait for its GPU
-ProcessFacts TrainingFacts();         // on its way
+ProcessFacts WaitingFacts();   // in a host wait for its GPU
+ProcessFacts TrainingFacts();  // on its way
 ProcessFacts DataLoaderFacts();
 ProcessFacts CheckpointFacts(int32_t rank, bool writes);
 ProcessFacts GarbageFacts();
@@ -15,9 +15,9 @@ ProcessFacts InterpreterLockFacts();
 ProcessFacts CompilerFacts();
 ProcessFacts TeardownFacts();
 ProcessFacts ExceptionFacts();
-ProcessFacts ElsewhereFacts();        // stands still in code that says nothing
+ProcessFacts ElsewhereFacts();  // stands still in code that says nothing
 ProcessFacts InitFacts();
-ProcessFacts StoreFacts();            // asks the store for a unique id that nobody has set
+ProcessFacts StoreFacts();  // asks the store for a unique id that nobody has set
 
 }  // namespace lockstep::corpus
 

@@ -11,7 +11,11 @@ constexpr uint64_t kTokens = 4096, kHidden = 4096;
 class Builder {
  public:
   Builder(const Job& job, int32_t rank)
-      : job_(job), l_(job.layout), place_(job.Place(rank)), rank_(rank), comms_(job.comm_of[static_cast<size_t>(rank)]) {}
+      : job_(job),
+        l_(job.layout),
+        place_(job.Place(rank)),
+        rank_(rank),
+        comms_(job.comm_of[static_cast<size_t>(rank)]) {}
 
   Program Build() {
     MakeComms();
@@ -24,10 +28,18 @@ class Builder {
       begin.count = static_cast<uint64_t>(step);
       out_.push_back(begin);
       switch (l_.shape) {
-        case Shape::kMegatron: Megatron(); break;
-        case Shape::kFsdp: Fsdp(); break;
-        case Shape::kDdp: Ddp(); break;
-        case Shape::kGraph: Graph(step); break;
+        case Shape::kMegatron:
+          Megatron();
+          break;
+        case Shape::kFsdp:
+          Fsdp();
+          break;
+        case Shape::kDdp:
+          Ddp();
+          break;
+        case Shape::kGraph:
+          Graph(step);
+          break;
       }
       thread_ = 0;
     }
@@ -36,7 +48,9 @@ class Builder {
 
  private:
   bool Has(Slot slot) const { return comms_[slot] >= 0; }
-  size_t SizeOf(Slot slot) const { return Has(slot) ? job_.comms[static_cast<size_t>(comms_[slot])].members.size() : 1; }
+  size_t SizeOf(Slot slot) const {
+    return Has(slot) ? job_.comms[static_cast<size_t>(comms_[slot])].members.size() : 1;
+  }
 
   void Push(Instr in) {
     in.thread = thread_;
@@ -58,7 +72,8 @@ class Builder {
     in.async = async;
     Push(in);
   }
-  void Call(Slot slot, CallKind kind, uint64_t count, uint8_t type, int reduction, uint32_t site, int32_t root = -1, bool async = false) {
+  void Call(Slot slot, CallKind kind, uint64_t count, uint8_t type, int reduction, uint32_t site, int32_t root = -1,
+            bool async = false) {
     if (!Has(slot)) return;
     Instr in{.act = Act::kCall, .slot = slot, .kind = kind, .datatype = type};
     in.reduction = reduction < 0 ? ring::kNoReduction : static_cast<uint8_t>(reduction);
@@ -177,7 +192,8 @@ class Builder {
       for (int32_t bucket = 0; bucket < l_.buckets; ++bucket) {
         Compute(40 * kMicro);
         Call(kDp, CallKind::kReduceScatter, 8'000'000 / SizeOf(kDp) + 1, kFloat32, 0, kSiteGrads, -1, true);
-        if (Has(kEdp)) Call(kEdp, CallKind::kReduceScatter, 2'000'000 / SizeOf(kEdp) + 1, kFloat32, 0, kSiteGrads, -1, true);
+        if (Has(kEdp))
+          Call(kEdp, CallKind::kReduceScatter, 2'000'000 / SizeOf(kEdp) + 1, kFloat32, 0, kSiteGrads, -1, true);
       }
     }
     thread_ = 0;
@@ -363,7 +379,9 @@ int64_t ProgramClass(const Job& job, int32_t rank) {
   return key;
 }
 
-Program MakeProgram(const Job& job, int32_t rank) { return Builder(job, rank).Build(); }
+Program MakeProgram(const Job& job, int32_t rank) {
+  return Builder(job, rank).Build();
+}
 
 const Site& SiteAt(uint32_t number) {
   static constexpr Site kTable[] = {

@@ -20,10 +20,34 @@ struct Site {
   int line;
 };
 enum SiteNumber : uint32_t {
-  kSiteInit, kSiteData, kSiteForwardAttention, kSiteForwardMlp, kSiteBackwardAttention, kSiteBackwardMlp, kSiteDispatch, kSiteCombine,
-  kSiteBackwardDispatch, kSiteBackwardCombine, kSiteRing, kSiteSendForward, kSiteRecvForward, kSiteSendBackward, kSiteRecvBackward,
-  kSiteGrads, kSiteNorm, kSiteParams, kSiteEmbedding, kSiteLoss, kSiteBarrier, kSiteUnshard, kSiteReshard, kSiteReplica, kSiteExtra,
-  kSiteTeardown, kSiteAux, kSites
+  kSiteInit,
+  kSiteData,
+  kSiteForwardAttention,
+  kSiteForwardMlp,
+  kSiteBackwardAttention,
+  kSiteBackwardMlp,
+  kSiteDispatch,
+  kSiteCombine,
+  kSiteBackwardDispatch,
+  kSiteBackwardCombine,
+  kSiteRing,
+  kSiteSendForward,
+  kSiteRecvForward,
+  kSiteSendBackward,
+  kSiteRecvBackward,
+  kSiteGrads,
+  kSiteNorm,
+  kSiteParams,
+  kSiteEmbedding,
+  kSiteLoss,
+  kSiteBarrier,
+  kSiteUnshard,
+  kSiteReshard,
+  kSiteReplica,
+  kSiteExtra,
+  kSiteTeardown,
+  kSiteAux,
+  kSites
 };
 const Site& SiteAt(uint32_t number);
 

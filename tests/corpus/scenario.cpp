@@ -13,9 +13,11 @@
 namespace lockstep::corpus {
 namespace {
 
-constexpr uint32_t kShortDepth = 48;   // records a rank of the largest jobs keeps
+constexpr uint32_t kShortDepth = 48;  // records a rank of the largest jobs keeps
 
-int32_t DefaultSteps(int32_t ranks) { return ranks >= 8192 ? 3 : ranks >= 1024 ? 4 : 6; }
+int32_t DefaultSteps(int32_t ranks) {
+  return ranks >= 8192 ? 3 : ranks >= 1024 ? 4 : 6;
+}
 
 const char* MarksName(Marks marks) {
   static constexpr const char* kNames[] = {"off", "done", "full", "timed"};
@@ -29,7 +31,8 @@ void ApplyVariant(const Request& request, Plan* plan) {
   const std::string& variant = request.variant;
   if (variant == "missing1" || variant == "missing10") {
     const int32_t count = std::max(1, job.ranks / (variant == "missing1" ? 100 : 10));
-    while (static_cast<int32_t>(plan->dump.missing.size()) < count) plan->dump.missing.insert(static_cast<int32_t>(random.Below(job.ranks)));
+    while (static_cast<int32_t>(plan->dump.missing.size()) < count)
+      plan->dump.missing.insert(static_cast<int32_t>(random.Below(job.ranks)));
   } else if (variant == "overwritten") {
     plan->dump.capture.depth = 32;
   } else if (variant == "skew" || variant == "skewstep" || request.scenario == 32) {
@@ -46,7 +49,8 @@ void ApplyVariant(const Request& request, Plan* plan) {
       plan->dump.cut.insert(rank);
       if (request.fr) continue;
       // Own files hold a host's ranks.
-      for (int32_t r = rank / job.gpus_per_host * job.gpus_per_host; r < std::min(job.ranks, (rank / job.gpus_per_host + 1) * job.gpus_per_host); ++r)
+      for (int32_t r = rank / job.gpus_per_host * job.gpus_per_host;
+           r < std::min(job.ranks, (rank / job.gpus_per_host + 1) * job.gpus_per_host); ++r)
         plan->dump.cut.insert(r);
     }
   } else if (variant == "shuffled") {
@@ -58,12 +62,14 @@ void ApplyVariant(const Request& request, Plan* plan) {
 void SettleTruth(const Request& request, Outcome* outcome) {
   Truth& truth = outcome->truth;
   const DumpOptions& dump = outcome->dump;
-  if (request.variant == "missing1" || request.variant == "missing10" || request.variant == "cut" || request.scenario == 30)
+  if (request.variant == "missing1" || request.variant == "missing10" || request.variant == "cut" ||
+      request.scenario == 30)
     truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
   if (truth.healthy) return;
   // Without start marks a network and a GPU that stand still leave one record.
   auto& kinds = truth.kinds_allowed;
-  if (request.variant == "nostart" && std::find(kinds.begin(), kinds.end(), "COLLECTIVE_STUCK") != kinds.end()) kinds.push_back("GPU_STALL");
+  if (request.variant == "nostart" && std::find(kinds.begin(), kinds.end(), "COLLECTIVE_STUCK") != kinds.end())
+    kinds.push_back("GPU_STALL");
   const std::set<int32_t> unreadable = Unreadable(*outcome->run, dump, request.fr);
   bool lost = false;
   for (int32_t r : truth.culprit_ranks) {
@@ -83,7 +89,8 @@ void SettleTruth(const Request& request, Outcome* outcome) {
   }
   // A framework whose process ended, or does not answer, writes no dump: that it is missing is all that is known of it.
   if (request.fr && lost) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
-  if (truth.culprit_data_lost) truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
+  if (truth.culprit_data_lost)
+    truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
   const std::set<int32_t> unseen = WaitedForUnseen(*outcome->run, unreadable);
   const std::vector<int32_t> waited_for(unseen.begin(), unseen.end());
   truth.unseen_ranks = waited_for;
@@ -93,7 +100,8 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     bool siblings = false;
     for (int32_t r = 0; r < outcome->job.ranks; ++r) {
       const bool culprit = std::count(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), r) > 0;
-      siblings |= !culprit && unreadable.count(r) == 0 && programs[static_cast<size_t>(r)] == programs[static_cast<size_t>(truth.culprit_ranks[0])];
+      siblings |= !culprit && unreadable.count(r) == 0 &&
+                  programs[static_cast<size_t>(r)] == programs[static_cast<size_t>(truth.culprit_ranks[0])];
     }
     if (!siblings && truth.identifiable) {
       truth.identifiable = false;
@@ -102,21 +110,29 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     }
   }
   if (!lost || !truth.identifiable) return;
-  // The job goes on: whoever waits at the moment waits for reasons of its own, and what was passed is in the culprit's record alone.
-  const bool all_lost = std::all_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), [&](int32_t r) { return unreadable.count(r) > 0; });
+  // The job goes on: whoever waits at the moment waits for reasons of its own, and what was passed is in the culprit's
+  // record alone.
+  const bool all_lost = std::all_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(),
+                                    [&](int32_t r) { return unreadable.count(r) > 0; });
   if (request.scenario == 5 || ((request.scenario == 33 || request.scenario == 42) && all_lost)) {
     truth.identifiable = false;
-    truth.needs = "the culprit's own dump, which is " + std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
+    truth.needs = "the culprit's own dump, which is " +
+                  std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
                   ": nobody stands still because of it";
     return;
   }
   // It came to what the others are in, and what it passed there can no longer be read.
   const std::vector<Standing> standing = outcome->run->StandingStill();
   const int32_t culprit = truth.culprit_ranks[0];
-  const auto waits_for = [&](const Standing& s) { return std::find(s.absent.begin(), s.absent.end(), culprit) != s.absent.end(); };
-  const auto holds = [&](const Standing& s) { return std::find(s.inside.begin(), s.inside.end(), culprit) != s.inside.end(); };
+  const auto waits_for = [&](const Standing& s) {
+    return std::find(s.absent.begin(), s.absent.end(), culprit) != s.absent.end();
+  };
+  const auto holds = [&](const Standing& s) {
+    return std::find(s.inside.begin(), s.inside.end(), culprit) != s.inside.end();
+  };
   const bool cut_inside = request.scenario <= 6 && dump.cut.count(culprit) > 0;
-  if (cut_inside && std::any_of(standing.begin(), standing.end(), holds)) truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
+  if (cut_inside && std::any_of(standing.begin(), standing.end(), holds))
+    truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
   if (cut_inside && std::none_of(standing.begin(), standing.end(), waits_for)) {
     truth.identifiable = false;
     truth.needs = "the culprit's own dump, which is damaged: what it passed to the call that all are in";
@@ -133,8 +149,8 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       truth.set_allowed.push_back(named);
     }
   }
-  // The peers' records tell who it is where they are in something that nobody else holds up. Of several without data they tell no more
-  // than that it is one of them.
+  // The peers' records tell who it is where they are in something that nobody else holds up. Of several without data
+  // they tell no more than that it is one of them.
   if (waited_for == truth.culprit_ranks) return;
   truth.identifiable = false;
   // Of several at once those without data are in no record; who names all others has named all there are to see.
@@ -143,12 +159,13 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     if (unreadable.count(r) == 0) seen.push_back(r);
   }
   if (!seen.empty()) truth.set_allowed.push_back(seen);
-  truth.needs = "the culprit's own dump, which is " + std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
+  truth.needs = "the culprit's own dump, which is " +
+                std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
                 (unseen.empty() ? "" : ": others without data are waited for as well");
 }
 
-// Of a lost switch the record holds what stands still at it, and nothing of who else stands behind it: those who are in operations
-// that all members came to and that do not end.
+// Of a lost switch the record holds what stands still at it, and nothing of who else stands behind it: those who are in
+// operations that all members came to and that do not end.
 void AddWhatStandsAtTheSwitch(Outcome* outcome) {
   std::set<int32_t> inside;
   for (const Standing& standing : outcome->run->StandingStill()) {
@@ -157,7 +174,8 @@ void AddWhatStandsAtTheSwitch(Outcome* outcome) {
   if (!inside.empty()) outcome->truth.set_allowed.emplace_back(inside.begin(), inside.end());
 }
 
-// A GPU that failed inside an operation left the same record as its peers, who are in it too: its members cannot be told apart.
+// A GPU that failed inside an operation left the same record as its peers, who are in it too: its members cannot be
+// told apart.
 void AddStuckOperation(const Simulator& run, const Job& job, Truth* truth) {
   const int32_t rank = truth->culprit_ranks[0];
   const RankRun& state = run.ranks()[static_cast<size_t>(rank)];
@@ -172,8 +190,9 @@ void AddStuckOperation(const Simulator& run, const Job& job, Truth* truth) {
 }  // namespace
 
 const std::vector<std::string>& Variants() {
-  static const std::vector<std::string> kVariants{"plain", "missing1", "missing10", "overwritten", "skew", "skewstep", "cut", "shuffled",
-                                                  "nostart", "firstfile", "rank0", "lastrank", "twofaults", "shared"};
+  static const std::vector<std::string> kVariants{"plain",    "missing1", "missing10", "overwritten", "skew",
+                                                  "skewstep", "cut",      "shuffled",  "nostart",     "firstfile",
+                                                  "rank0",    "lastrank", "twofaults", "shared"};
   return kVariants;
 }
 
@@ -202,7 +221,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
   if (request.variant == "nostart") request.marks = request.fr || request.seed % 2 == 0 ? Marks::kDone : Marks::kOff;
   if (request.scenario == 39 && request.variant == "plain") request.variant = "twofaults";
   for (uint64_t attempt = 0; attempt < 24; ++attempt) {
-    const uint64_t seed = Mix(Mix(request.seed, static_cast<uint64_t>(request.scenario)), attempt * 1000 + static_cast<uint64_t>(request.ranks));
+    const uint64_t seed = Mix(Mix(request.seed, static_cast<uint64_t>(request.scenario)),
+                              attempt * 1000 + static_cast<uint64_t>(request.ranks));
     Random random(Mix(seed, 1));
     std::string layout_name = request.layout;
     if (layout_name.empty() || layout_name == "auto") {
@@ -222,14 +242,18 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       // Enough steps to fill the rings that were asked for.
       size_t longest = 1;
       for (int32_t r = 0; r < plan->job.ranks; r += std::max(1, plan->job.ranks / 64))
-        longest = std::max(longest, plan->job.programs[static_cast<size_t>(r)]->size() / 3 / static_cast<size_t>(steps) + 1);
+        longest =
+            std::max(longest, plan->job.programs[static_cast<size_t>(r)]->size() / 3 / static_cast<size_t>(steps) + 1);
       const auto wanted = static_cast<int32_t>(static_cast<size_t>(request.depth) * 5 / 4 / longest) + 2;
       if (wanted > steps) {
         steps = wanted;
         plan->job = MakeJob(layout, request.ranks, steps, seed);
       }
     }
-    plan->dump.capture.depth = request.depth > 0 ? static_cast<uint32_t>(request.depth) : request.ranks >= 8192 ? kShortDepth : request.fr ? 2000 : 1024;
+    plan->dump.capture.depth = request.depth > 0       ? static_cast<uint32_t>(request.depth)
+                               : request.ranks >= 8192 ? kShortDepth
+                               : request.fr            ? 2000
+                                                       : 1024;
     error->clear();
     const std::vector<std::shared_ptr<const Program>> base = plan->job.programs;
     FaultMaker maker(request, seed, plan.get());
@@ -238,15 +262,18 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       return false;
     }
     std::vector<std::shared_ptr<const Program>> before_second = plan->job.programs;
-    if (request.variant == "twofaults" && !plan->truth.culprit_ranks.empty() && !plan->live && !maker.MakeSecond(error)) continue;
+    if (request.variant == "twofaults" && !plan->truth.culprit_ranks.empty() && !plan->live && !maker.MakeSecond(error))
+      continue;
     if (!plan->second_of_program) before_second.clear();
     plan->job.NameComms();
     ApplyVariant(request, plan.get());
-    if (request.depth > 0 && request.variant != "overwritten" && request.scenario != 31) plan->dump.capture.depth = static_cast<uint32_t>(request.depth);
-    // A job that moves goes on while its ranks are looked at, one after the other: what it does meanwhile must not push out what they show.
+    if (request.depth > 0 && request.variant != "overwritten" && request.scenario != 31)
+      plan->dump.capture.depth = static_cast<uint32_t>(request.depth);
+    // A job that moves goes on while its ranks are looked at, one after the other: what it does meanwhile must not push
+    // out what they show.
     plan->sim.ring_depth = plan->dump.capture.depth + (!plan->live ? 64 : request.ranks >= 8192 ? 256 : 2048);
-    // A Flight Recorder dump does not say when it was taken; its file's time does. Half of the jobs that move are looked at when they
-    // have come to their end.
+    // A Flight Recorder dump does not say when it was taken; its file's time does. Half of the jobs that move are
+    // looked at when they have come to their end.
     if (request.fr && plan->live && (request.seed % 2 == 1 || request.scenario == 40)) {
       if (request.scenario == 40) {
         plan->truth.identifiable = false;
@@ -282,7 +309,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       dump.capture.jitter = request.ranks >= 8192 ? kMilli : 3 * kMilli;
       dump.capture.at = run.horizon() - dump.capture.jitter;
     } else {
-      dump.capture.at = run.stop_time() + (request.fr && !plan->ends ? 600 * kSecond : 0) + random.Between(15 * kSecond, 50 * kSecond);
+      dump.capture.at = run.stop_time() + (request.fr && !plan->ends ? 600 * kSecond : 0) +
+                        random.Between(15 * kSecond, 50 * kSecond);
       dump.known_stalled = request.scenario != 10 && !plan->ends;
     }
     const std::map<int32_t, ProcessFacts> facts = plan->facts;
@@ -291,7 +319,9 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     std::set<int32_t> looked_at;
     for (const auto& [rank, fact] : facts) looked_at.insert(job->HostOf(rank));
     dump.facts = [facts, all_stacks, looked_at, job](int32_t rank, HostStatus status) {
-      if (auto it = facts.find(rank); it != facts.end() && status != HostStatus::kRunning && status != HostStatus::kInCall) return it->second;
+      if (auto it = facts.find(rank);
+          it != facts.end() && status != HostStatus::kRunning && status != HostStatus::kInCall)
+        return it->second;
       ProcessFacts fact = status == HostStatus::kInCall ? InitFacts() : WaitingFacts();
       if (all_stacks || looked_at.count(job->HostOf(rank)) > 0 || rank % 16 == 0) return fact;
       fact.stack.clear();
@@ -302,9 +332,11 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     if (request.scenario == 20) AddWhatStandsAtTheSwitch(outcome);
     if (outcome->truth.second_ranks.empty()) {
       SettleTruth(request, outcome);
-      // The rings of the largest jobs are short, unless asked for otherwise: what they hold may be as little as where they are overwritten.
-      // A job that goes on overwrites its records itself.
-      if (request.variant == "overwritten" || request.scenario == 31 || request.scenario == 5 || outcome->dump.capture.depth <= kShortDepth) SettleOverwritten(request, base, outcome);
+      // The rings of the largest jobs are short, unless asked for otherwise: what they hold may be as little as where
+      // they are overwritten. A job that goes on overwrites its records itself.
+      if (request.variant == "overwritten" || request.scenario == 31 || request.scenario == 5 ||
+          outcome->dump.capture.depth <= kShortDepth)
+        SettleOverwritten(request, base, outcome);
     } else {
       Truth& truth = outcome->truth;
       if (request.scenario == 30) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
@@ -320,7 +352,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     return true;
   }
   if (error->empty()) *error = "this scenario cannot be made with these options";
-  *error = "scenario " + std::to_string(request.scenario) + " with " + std::to_string(request.ranks) + " ranks: " + *error;
+  *error =
+      "scenario " + std::to_string(request.scenario) + " with " + std::to_string(request.ranks) + " ranks: " + *error;
   return false;
 }
 
@@ -365,8 +398,12 @@ std::string TruthJson(const Request& request, const Outcome& outcome) {
   json["missing_ranks"] = outcome.dump.missing;
   json["damaged_ranks"] = outcome.dump.cut;
   if (!truth.second_ranks.empty()) {
-    json["second_fault"] = {{"what", "rank " + std::to_string(truth.second_ranks[0]) + " " + truth.second_what}, {"culprit_ranks", truth.second_ranks}, {"culprit_hosts", hosts(truth.second_ranks)}, {"kinds_allowed", truth.second_kinds},
-                            {"identifiable", truth.second_shown}, {"needs", truth.second_needs}};
+    json["second_fault"] = {{"what", "rank " + std::to_string(truth.second_ranks[0]) + " " + truth.second_what},
+                            {"culprit_ranks", truth.second_ranks},
+                            {"culprit_hosts", hosts(truth.second_ranks)},
+                            {"kinds_allowed", truth.second_kinds},
+                            {"identifiable", truth.second_shown},
+                            {"needs", truth.second_needs}};
   }
   return json.dump(1) + "\n";
 }

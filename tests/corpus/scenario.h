@@ -1,5 +1,5 @@
-// The labelled faults: each builds a job with its fault, runs it, and tells what is true. The truth is made with the fault, before any
-// analysis.
+// The labelled faults: each builds a job with its fault, runs it, and tells what is true. The truth is made with the
+// fault, before any analysis.
 #ifndef LOCKSTEP_TESTS_CORPUS_SCENARIO_H_
 #define LOCKSTEP_TESTS_CORPUS_SCENARIO_H_
 
@@ -17,11 +17,12 @@ constexpr int kScenarios = 42;
 struct ScenarioInfo {
   int number = 0;
   const char* name = "";
-  const char* fault = "";         // what is done to the job
-  const char* record = "";        // what the ranks record of it
-  const char* truth = "";         // the right answer
-  const char* lsd_needs = "";     // what own dumps must hold to identify it: "", "marks full", ...; "never: WHY" if they cannot
-  const char* fr_needs = "";      // the same for Flight Recorder dumps
+  const char* fault = "";   // what is done to the job
+  const char* record = "";  // what the ranks record of it
+  const char* truth = "";   // the right answer
+  const char* lsd_needs =
+      "";  // what own dumps must hold to identify it: "", "marks full", ...; "never: WHY" if they cannot
+  const char* fr_needs = "";  // the same for Flight Recorder dumps
 };
 const ScenarioInfo& Info(int number);
 
@@ -33,27 +34,29 @@ struct Request {
   Marks marks = Marks::kFull;
   std::string variant = "plain";
   std::string layout = "auto";
-  int32_t depth = 0;              // 0: as the scale has it
-  int32_t steps = 0;              // 0: likewise
+  int32_t depth = 0;  // 0: as the scale has it
+  int32_t steps = 0;  // 0: likewise
 };
 
 struct Truth {
   std::vector<std::string> verdicts_allowed, kinds_allowed;
   std::vector<int32_t> culprit_ranks;
   std::vector<std::vector<int32_t>> set_allowed;  // sets that hold the truth and count as an answer
-  bool identifiable = true;       // by the data that was written
-  std::string needs;              // what else would identify it
-  std::vector<int32_t> unseen_ranks;  // without readable data, in or before what others are in: to those it is all the same whether one
-                                      // of them never came or what they are in does not end for another reason
-  std::vector<std::string> activity_allowed, moving_allowed;  // Finding::activity, Finding::moving; empty: not asked for
-  bool healthy = false;           // no culprit at all
-  bool culprit_data_lost = false; // the culprit's own dump is missing or damaged
+  bool identifiable = true;                       // by the data that was written
+  std::string needs;                              // what else would identify it
+  std::vector<int32_t>
+      unseen_ranks;  // without readable data, in or before what others are in: to those it is all the same whether one
+                     // of them never came or what they are in does not end for another reason
+  std::vector<std::string> activity_allowed,
+      moving_allowed;              // Finding::activity, Finding::moving; empty: not asked for
+  bool healthy = false;            // no culprit at all
+  bool culprit_data_lost = false;  // the culprit's own dump is missing or damaged
   std::vector<int32_t> second_ranks;
   std::vector<std::string> second_kinds;
-  bool second_shown = true;       // the record identifies the second fault beside the first
-  std::string second_needs;       // what else would
-  std::string second_what;        // "dies by signal 9": as `what`, of the rank
-  std::string what;               // one line for people
+  bool second_shown = true;  // the record identifies the second fault beside the first
+  std::string second_needs;  // what else would
+  std::string second_what;   // "dies by signal 9": as `what`, of the rank
+  std::string what;          // one line for people
 };
 
 struct Outcome {

@@ -62,9 +62,10 @@ TEST_P(Scenarios, CanBeMadeAndTellsTheTruth) {
       for (int32_t r : truth.culprit_ranks) EXPECT_TRUE(r >= 0 && r < request.ranks);
       EXPECT_EQ(truth.identifiable, truth.needs.empty());
       if (!truth.culprit_ranks.empty()) {
-        EXPECT_TRUE(std::any_of(truth.set_allowed.begin(), truth.set_allowed.end(), [&](const std::vector<int32_t>& set) {
-          return std::includes(set.begin(), set.end(), truth.culprit_ranks.begin(), truth.culprit_ranks.end());
-        }));
+        EXPECT_TRUE(
+            std::any_of(truth.set_allowed.begin(), truth.set_allowed.end(), [&](const std::vector<int32_t>& set) {
+              return std::includes(set.begin(), set.end(), truth.culprit_ranks.begin(), truth.culprit_ranks.end());
+            }));
       }
       EXPECT_EQ(nlohmann::json::parse(TruthJson(request, outcome))["scenario"], GetParam());
     }
@@ -94,7 +95,8 @@ TEST(ScenarioTest, VariantsKeepTheTruth) {
       EXPECT_TRUE(outcome.run->Struck(0) && outcome.run->Struck(1));
     }
     EXPECT_EQ(outcome.dump.missing.size(), variant == "missing10" ? 6u : variant == "missing1" ? 1u : 0u);
-    EXPECT_EQ(outcome.truth.culprit_data_lost, outcome.dump.missing.count(culprit) + outcome.dump.cut.count(culprit) > 0);
+    EXPECT_EQ(outcome.truth.culprit_data_lost,
+              outcome.dump.missing.count(culprit) + outcome.dump.cut.count(culprit) > 0);
   }
 }
 
@@ -140,11 +142,12 @@ TEST(ScenarioTest, TwoFaultsWhereNothingBegins) {
 
 // Two that are alike would be found by one rule, and nobody would know whether the second was.
 TEST(ScenarioTest, ASecondFaultIsOfAnotherKindAndNotAlwaysOfTheSame) {
-  const std::string stall = "waits for its data loader", stop = "is stopped (SIGSTOP)", death = "dies by signal 9", skip = "leaves out one call",
-                    gpu = "has a kernel on its GPU that never ends";
+  const std::string stall = "waits for its data loader", stop = "is stopped (SIGSTOP)", death = "dies by signal 9",
+                    skip = "leaves out one call", gpu = "has a kernel on its GPU that never ends";
   const std::map<int, std::set<std::string>> wanted{
-      {1, {stall, stop, death, gpu}}, {3, {stall, stop, death, gpu, skip}}, {7, {death, gpu, skip}},
-      {13, {stall, stop, gpu, skip}}, {15, {death, gpu, skip}},             {16, {stall, stop, death, skip}}};
+      {1, {stall, stop, death, gpu}}, {3, {stall, stop, death, gpu, skip}},
+      {7, {death, gpu, skip}},        {13, {stall, stop, gpu, skip}},
+      {15, {death, gpu, skip}},       {16, {stall, stop, death, skip}}};
   for (const auto& [scenario, kinds] : wanted) {
     std::set<std::string> seen;
     for (uint64_t seed = 1; seed <= 40; ++seed) {
@@ -178,8 +181,9 @@ TEST(ScenarioTest, AFaultThatTheOtherOneHidIsNotAskedFor) {
       EXPECT_EQ(outcome.truth.second_shown, outcome.truth.second_needs.empty());
       const int32_t second = outcome.truth.second_ranks[0];
       const bool died = outcome.run->ranks()[static_cast<size_t>(second)].status == HostStatus::kDead;
-      // Both stand before the first call of the step, all others in it. A process that is gone is seen by an observer outside; the
-      // framework's dump of a dead process does not exist, and would be waited for no less if it had only been lost.
+      // Both stand before the first call of the step, all others in it. A process that is gone is seen by an observer
+      // outside; the framework's dump of a dead process does not exist, and would be waited for no less if it had only
+      // been lost.
       EXPECT_EQ(outcome.truth.second_shown, !fr || !died);
       ++(outcome.truth.second_shown ? shown : hidden);
     }
@@ -306,7 +310,8 @@ TEST(ScenarioTest, OfACulpritHostThoseWithDataAreAnAnswer) {
     }
     const auto& sets = outcome.truth.set_allowed;
     const bool part = !seen.empty() && seen.size() < outcome.truth.culprit_ranks.size() && !outcome.truth.identifiable;
-    EXPECT_EQ(std::find(sets.begin(), sets.end(), seen) != sets.end(), part || seen == outcome.truth.culprit_ranks) << "seed " << request.seed;
+    EXPECT_EQ(std::find(sets.begin(), sets.end(), seen) != sets.end(), part || seen == outcome.truth.culprit_ranks)
+        << "seed " << request.seed;
     some += part;
   }
   EXPECT_GT(some, 0);
@@ -390,7 +395,8 @@ TEST(WriterTest, OwnDumpsAreReadWithEqualNumbers) {
           EXPECT_EQ(op.kind, view.ops[i].kind);
           EXPECT_EQ(op.seq, view.ops[i].stage == Stage::kCaptured ? kUnknown : int64_t{view.ops[i].seq});
           EXPECT_EQ(op.replayed, view.ops[i].replay != 0);
-          if (const lockstep::Replay* replay = op.replayed ? &rank.replays.at(ReplayOf(op)) : nullptr; replay != nullptr) {
+          if (const lockstep::Replay* replay = op.replayed ? &rank.replays.at(ReplayOf(op)) : nullptr;
+              replay != nullptr) {
             EXPECT_EQ(replay->number, view.ops[i].replay);
             EXPECT_EQ(PlaceInGraph(op), view.ops[i].place);
             EXPECT_EQ(op.ticket, view.ops[i].replay);
@@ -422,7 +428,8 @@ TEST(WriterTest, FlightRecorderDumpsWithoutStartEventsHoldNoStarts) {
   }
 }
 
-// What a graph holds has no number; each launch gives its operations the next ones, and they start and end with the launch.
+// What a graph holds has no number; each launch gives its operations the next ones, and they start and end with the
+// launch.
 TEST(ScenarioTest, ReplaysAreNumberedAtTheirLaunch) {
   Request request;
   request.scenario = 37;
@@ -490,7 +497,8 @@ for rank in range(8):
                 'groups': {name: group['ranks'] for name, group in dump['pg_config'].items()}})
 json.dump(out, open(sys.argv[2], 'w'))
 )";
-  const std::string command = std::string(LOCKSTEP_PYTHON) + " '" + script + "' '" + folder.path() + "' '" + result + "'";
+  const std::string command =
+      std::string(LOCKSTEP_PYTHON) + " '" + script + "' '" + folder.path() + "' '" + result + "'";
   ASSERT_EQ(std::system(command.c_str()), 0);
   const nlohmann::json read = nlohmann::json::parse(Slurp(result));
   std::filesystem::remove(script);

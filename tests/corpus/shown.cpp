@@ -21,11 +21,13 @@ uint64_t Written(const Simulator& run, const DumpOptions& dump, bool fr, int32_t
   auto add = [&](uint64_t value) { h = Mix(h, value); };
   for (const OpView& op : view.ops) {
     const bool operation = op.instr->act == Act::kCall || op.instr->act == Act::kAllToAllV;
-    if (fr && (!operation || op.recent_only || op.replay != 0 || op.stage == Stage::kFailed)) continue;  // fr_file.cpp leaves them out, too
+    if (fr && (!operation || op.recent_only || op.replay != 0 || op.stage == Stage::kFailed))
+      continue;  // fr_file.cpp leaves them out, too
     add(static_cast<uint64_t>(op.kind));
     add(static_cast<uint64_t>(op.slot) << 32 | op.seq);
     add(op.count);
-    add(static_cast<uint64_t>(static_cast<uint32_t>(op.root_or_peer)) << 32 | op.instr->datatype << 8 | (fr ? 0 : op.instr->reduction));
+    add(static_cast<uint64_t>(static_cast<uint32_t>(op.root_or_peer)) << 32 | op.instr->datatype << 8 |
+        (fr ? 0 : op.instr->reduction));
     const bool started = op.stage == Stage::kStarted && fr && !dump.timing;
     add(static_cast<uint64_t>(started ? Stage::kEnqueued : op.stage));
   }
@@ -33,7 +35,8 @@ uint64_t Written(const Simulator& run, const DumpOptions& dump, bool fr, int32_t
     if (fr && c.ready == 0) continue;
     // Launches of graphs call nothing that a framework would count.
     const auto issued = static_cast<uint64_t>(fr ? c.called : c.issued);
-    add(static_cast<uint64_t>(c.slot) << 56 | issued << 28 | (fr && c.called != c.issued ? 0 : static_cast<uint64_t>(c.done)));
+    add(static_cast<uint64_t>(c.slot) << 56 | issued << 28 |
+        (fr && c.called != c.issued ? 0 : static_cast<uint64_t>(c.done)));
     add(static_cast<uint64_t>(c.p2p) << 32 | c.all_to_alls);
     if (fr) continue;
     add(c.hash);
@@ -55,7 +58,8 @@ uint64_t Written(const Simulator& run, const DumpOptions& dump, bool fr, int32_t
   return h;
 }
 
-bool AnyoneDiffers(const Simulator& a, const Simulator& b, const DumpOptions& dump, bool fr, const std::set<int32_t>& unreadable) {
+bool AnyoneDiffers(const Simulator& a, const Simulator& b, const DumpOptions& dump, bool fr,
+                   const std::set<int32_t>& unreadable) {
   for (int32_t r = 0; r < a.job().ranks; ++r) {
     if (unreadable.count(r) == 0 && Written(a, dump, fr, r) != Written(b, dump, fr, r)) return true;
   }
@@ -63,12 +67,14 @@ bool AnyoneDiffers(const Simulator& a, const Simulator& b, const DumpOptions& du
 }
 
 // Calls that differ, are left out or added show only beside those of somebody who came as far.
-bool SomebodyCameAsFar(const Simulator& run, const std::vector<std::shared_ptr<const Program>>& base, const std::vector<int32_t>& culprits,
-                       int fault, const std::set<int32_t>& unreadable) {
+bool SomebodyCameAsFar(const Simulator& run, const std::vector<std::shared_ptr<const Program>>& base,
+                       const std::vector<int32_t>& culprits, int fault, const std::set<int32_t>& unreadable) {
   for (int32_t r = 0; r < run.job().ranks; ++r) {
     if (unreadable.count(r) > 0 || std::find(culprits.begin(), culprits.end(), r) != culprits.end()) continue;
     for (int32_t c : culprits) {
-      if (base[static_cast<size_t>(r)] == base[static_cast<size_t>(c)] && run.ranks()[static_cast<size_t>(r)].pc > run.StruckAt(fault)) return true;
+      if (base[static_cast<size_t>(r)] == base[static_cast<size_t>(c)] &&
+          run.ranks()[static_cast<size_t>(r)].pc > run.StruckAt(fault))
+        return true;
     }
   }
   return false;
@@ -106,7 +112,8 @@ std::set<int32_t> WaitedForUnseen(const Simulator& run, const std::set<int32_t>&
 }
 
 void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<const Program>>& base,
-                     const std::vector<std::shared_ptr<const Program>>& before_second, const SimOptions& options, Outcome* outcome) {
+                     const std::vector<std::shared_ptr<const Program>>& before_second, const SimOptions& options,
+                     Outcome* outcome) {
   Truth& truth = outcome->truth;
   const Simulator& run = *outcome->run;
   const std::set<int32_t> unreadable = Unreadable(run, outcome->dump, request.fr);
@@ -117,13 +124,18 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
   truth.unseen_ranks.assign(unseen.begin(), unseen.end());
   // Of several without data that others wait for it may be any of them.
   const bool told_apart = std::all_of(unseen.begin(), unseen.end(), [&](int32_t r) {
-    return std::count(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), r) + std::count(truth.second_ranks.begin(), truth.second_ranks.end(), r) > 0;
+    return std::count(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), r) +
+               std::count(truth.second_ranks.begin(), truth.second_ranks.end(), r) >
+           0;
   });
   auto waited_for = [&](const std::vector<int32_t>& ranks) {
-    return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) { return unreadable.count(r) == 0 || (told_apart && unseen.count(r) > 0); });
+    return std::all_of(ranks.begin(), ranks.end(),
+                       [&](int32_t r) { return unreadable.count(r) == 0 || (told_apart && unseen.count(r) > 0); });
   };
-  static const std::string kNeeds = "its own dump: the other fault stopped the job before anybody else's record could show it";
-  static const std::string kHidden = "a job that goes on without the other fault, which stopped everybody before this one could show";
+  static const std::string kNeeds =
+      "its own dump: the other fault stopped the job before anybody else's record could show it";
+  static const std::string kHidden =
+      "a job that goes on without the other fault, which stopped everybody before this one could show";
 
   SimOptions without_second = options;
   Job first_job = outcome->job;
@@ -131,7 +143,8 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
   if (before_second.empty()) {
     without_second.without = 2;
   } else {
-    for (int32_t r : truth.second_ranks) first_job.programs[static_cast<size_t>(r)] = before_second[static_cast<size_t>(r)];
+    for (int32_t r : truth.second_ranks)
+      first_job.programs[static_cast<size_t>(r)] = before_second[static_cast<size_t>(r)];
     truth.second_shown = truth.second_shown && SomebodyCameAsFar(run, before_second, truth.second_ranks, 1, unreadable);
   }
   Simulator first_only(first_job, without_second);
@@ -153,8 +166,8 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
     if (request.scenario == 6) {
       const std::vector<int32_t>& pair = truth.set_allowed.back();
       shown = shown && std::all_of(pair.begin(), pair.end(), [&](int32_t r) {
-        return unreadable.count(r) == 0 && run.ranks()[static_cast<size_t>(r)].pc > run.StruckAt(0);
-      });
+                return unreadable.count(r) == 0 && run.ranks()[static_cast<size_t>(r)].pc > run.StruckAt(0);
+              });
     }
   } else {
     without_first.without = 1;

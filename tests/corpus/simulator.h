@@ -1,7 +1,7 @@
-// Runs a Job: every rank's host issues its program, asynchronously, ahead of its GPU as far as host waits allow; every stream of a
-// GPU works in order; a collective completes only when all its members' GPUs have reached it; a send meets its receive. Time is a
-// clock of nanoseconds that all ranks share (hosts' own clocks are a matter of capture.h). The run ends when nothing moves any more,
-// or at the horizon. Deterministic for a job and a seed.
+// Runs a Job: every rank's host issues its program, asynchronously, ahead of its GPU as far as host waits allow; every
+// stream of a GPU works in order; a collective completes only when all its members' GPUs have reached it; a send meets
+// its receive. Time is a clock of nanoseconds that all ranks share (hosts' own clocks are a matter of capture.h). The
+// run ends when nothing moves any more, or at the horizon. Deterministic for a job and a seed.
 #ifndef LOCKSTEP_TESTS_CORPUS_SIMULATOR_H_
 #define LOCKSTEP_TESTS_CORPUS_SIMULATOR_H_
 
@@ -19,19 +19,19 @@ namespace lockstep::corpus {
 
 // One operation or call that a rank's host made. Times are of the shared clock; kNever: has not happened.
 struct Record {
-  int64_t enter = 0, ret = kNever;     // host
+  int64_t enter = 0, ret = kNever;          // host
   int64_t start = kNever, finish = kNever;  // GPU: the stream reached it, it completed
-  uint32_t instr = 0;                  // index into the rank's program
-  // Collective: in the communicator; send, receive: with that peer in that direction; from 1. What is captured has none, each launch of
-  // its graph issues it anew.
+  uint32_t instr = 0;                       // index into the rank's program
+  // Collective: in the communicator; send, receive: with that peer in that direction; from 1. What is captured has
+  // none, each launch of its graph issues it anew.
   uint32_t seq = 0;
-  uint32_t called = 0;                 // collective: the host's calls on the communicator so far, captured ones too, replays not
-  uint32_t group = 0;                  // open group it was queued in, 0 none
-  uint32_t ticket = 0;                 // launches on its stream up to and with its own; 0 not launched
+  uint32_t called = 0;  // collective: the host's calls on the communicator so far, captured ones too, replays not
+  uint32_t group = 0;   // open group it was queued in, 0 none
+  uint32_t ticket = 0;  // launches on its stream up to and with its own; 0 not launched
   uint8_t stream = 0;
-  bool queued = false;                 // in a group that has not ended
-  bool captured = false;               // into a graph
-  uint32_t replay = 0, place = 0;      // of a graph's launch: which, and place among the captured operations; from 1
+  bool queued = false;             // in a group that has not ended
+  bool captured = false;           // into a graph
+  uint32_t replay = 0, place = 0;  // of a graph's launch: which, and place among the captured operations; from 1
 };
 static_assert(sizeof(Record) == 64);  // millions of them
 
@@ -47,23 +47,34 @@ struct PeerProgress {
   int64_t last_send = 0, last_recv = 0;
 };
 
-struct Progress {                       // of one communicator on one rank
+struct Progress {  // of one communicator on one rank
   ring::CallKind made_by = CallKind::kNone;
   int64_t created = 0, ready = 0, ended = 0;
   bool aborted = false, finalizing = false;
-  uint32_t issued = 0, done = 0, started = 0;   // collectives; started and done by this rank's GPU
-  uint32_t called = 0;                          // collectives that the host called, see Record::called
-  uint32_t p2p = 0, all_to_alls = 0;            // sends, receives; all-to-alls with sizes
+  uint32_t issued = 0, done = 0, started = 0;  // collectives; started and done by this rank's GPU
+  uint32_t called = 0;                         // collectives that the host called, see Record::called
+  uint32_t p2p = 0, all_to_alls = 0;           // sends, receives; all-to-alls with sizes
   uint32_t launches = 0, launches_started = 0, launches_done = 0;  // on whichever stream
   int64_t issued_at = 0;
-  uint64_t hash = 0;                            // rolling over the collectives' arguments: Signature() of each, added up
-  std::array<uint64_t, 8> checkpoint{};         // hash at collective number s, s a multiple of 16: at [s / 16 % 8]
+  uint64_t hash = 0;                     // rolling over the collectives' arguments: Signature() of each, added up
+  std::array<uint64_t, 8> checkpoint{};  // hash at collective number s, s a multiple of 16: at [s / 16 % 8]
   int32_t async_error = 0;
   int64_t async_error_at = 0;
-  std::vector<Record> recent, recent_p2p;       // the newest 16 and 8 of those that left the ring, newest last
+  std::vector<Record> recent, recent_p2p;  // the newest 16 and 8 of those that left the ring, newest last
 };
 
-enum class HostStatus : uint8_t { kRunning, kInWait, kInCall, kStalled, kDead, kExited, kFrozen, kFinished, kLeft, kHorizon };
+enum class HostStatus : uint8_t {
+  kRunning,
+  kInWait,
+  kInCall,
+  kStalled,
+  kDead,
+  kExited,
+  kFrozen,
+  kFinished,
+  kLeft,
+  kHorizon
+};
 
 struct Wait {
   int64_t from = 0, until = kNever;
@@ -77,36 +88,37 @@ uint64_t Signature(const Instr& in, uint32_t seq);
 struct StreamRun {
   uint32_t issued = 0, started = 0, done = 0;  // tickets: launches of operations
   // The last time it was made to wait. Of the compute stream by slot, see RankRun::joined.
-  uint32_t waits_for = 0, waits_after = 0;     // ticket of the compute stream; own tickets issued before
+  uint32_t waits_for = 0, waits_after = 0;  // ticket of the compute stream; own tickets issued before
 };
 
 struct RankRun {
   HostStatus status = HostStatus::kRunning;
   uint32_t pc = 0;
-  int64_t now = 0;                      // host's time
+  int64_t now = 0;  // host's time
   int64_t status_since = 0;
   int32_t signal = 0, exit_code = 0;
-  int64_t gpu_dead_at = kNever;         // nothing completes on the GPU after it
+  int64_t gpu_dead_at = kNever;  // nothing completes on the GPU after it
   int32_t gpu_error = 0;
-  uint32_t group = 0, groups = 0;       // open group's number; groups begun
+  uint32_t group = 0, groups = 0;  // open group's number; groups begun
   uint32_t group_depth = 0;
   int64_t group_since = 0;
-  std::array<uint32_t, 2> calls{};      // records by thread
+  std::array<uint32_t, 2> calls{};  // records by thread
   std::array<int64_t, 2> last_call{};
-  std::array<Wait, 4> waits{};          // the last host waits, [n % 4]
+  std::array<Wait, 4> waits{};  // the last host waits, [n % 4]
   uint32_t wait_count = 0;
   uint32_t step = 0;
-  std::vector<Record> ring;             // record n at n % size
+  std::vector<Record> ring;  // record n at n % size
   uint64_t records = 0;
   std::array<Progress, kSlots> progress;
   std::vector<PeerProgress> peers;
   std::array<StreamRun, kStreams> streams;
   std::array<uint32_t, kSlots> joined_at{};  // program index of that
-  std::array<uint32_t, kSlots> joined{};  // ticket of the slot's stream that the compute stream last was made to wait for
+  std::array<uint32_t, kSlots>
+      joined{};  // ticket of the slot's stream that the compute stream last was made to wait for
   std::array<uint32_t, kSlots> joined_after{};  // tickets of the compute stream issued before
-  std::vector<Launch> launches;         // of the graph
-  uint32_t captured = 0;                // operations that it holds
-  int64_t captured_at = 0;              // when its capture ended
+  std::vector<Launch> launches;                 // of the graph
+  uint32_t captured = 0;                        // operations that it holds
+  int64_t captured_at = 0;                      // when its capture ended
 };
 
 // From `at` on no operation of these communicators completes.
@@ -135,7 +147,8 @@ struct SimOptions {
   // The horizon is set when rank 0's host comes to this step, so much later; -1: no.
   int32_t live_step = -1;
   int64_t live_after = 0;
-  // Cuts and pair cuts happen when rank 0's host comes to this step, their times counted from there; -1: from the start.
+  // Cuts and pair cuts happen when rank 0's host comes to this step, their times counted from there; -1: from the
+  // start.
   int32_t cut_step = -1;
   // Bit k: instructions that fault k + 1 put into the programs are passed over, as if it had not been.
   uint8_t without = 0;
@@ -159,8 +172,8 @@ class Simulator {
   const Job& job() const { return job_; }
   const SimOptions& options() const { return options_; }
   const std::vector<RankRun>& ranks() const { return ranks_; }
-  int64_t stop_time() const { return stop_time_; }     // when the last thing moved
-  bool finished() const;                               // every host came to its program's end
+  int64_t stop_time() const { return stop_time_; }  // when the last thing moved
+  bool finished() const;                            // every host came to its program's end
   int64_t horizon() const { return options_.horizon; }
   bool Struck(int fault) const { return struck_[static_cast<size_t>(fault)]; }
   // The place in its rank's program where a fault struck first.
@@ -180,14 +193,14 @@ class Simulator {
     uint32_t type, a, b, c;
     bool operator>(const Event& o) const { return at > o.at; }
   };
-  struct Half {                         // one side of a send and its receive
+  struct Half {  // one side of a send and its receive
     int64_t at;
     int32_t rank, item;
     uint64_t bytes;
     bool captured;
   };
   struct Pair {
-    std::vector<Half> sends, recvs;     // waiting, oldest first
+    std::vector<Half> sends, recvs;  // waiting, oldest first
   };
 
   void Host(int32_t r);
@@ -253,7 +266,7 @@ class Simulator {
     int32_t comm;
   };
   std::vector<PairEvent> pair_events_;
-  std::vector<Standing> cut_pairs_;     // sends and receives that met and whose link is gone
+  std::vector<Standing> cut_pairs_;  // sends and receives that met and whose link is gone
   std::vector<uint32_t> free_pair_events_;
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> queue_;
   std::array<bool, 8> struck_{};

@@ -9,7 +9,9 @@ uint64_t PairKey(int32_t comm, int32_t from, int32_t to) {
   return static_cast<uint64_t>(comm) << 40 | static_cast<uint64_t>(from) << 20 | static_cast<uint64_t>(to);
 }
 
-uint64_t BytesOf(const Instr& in) { return in.count * DatatypeBytes(in.datatype); }
+uint64_t BytesOf(const Instr& in) {
+  return in.count * DatatypeBytes(in.datatype);
+}
 
 }  // namespace
 
@@ -114,7 +116,8 @@ void Simulator::WaitOnCompute(int32_t r, Slot slot) {
 
 uint8_t Simulator::StreamFor(int32_t r, const Instr& in) const {
   const bool alone = ranks_[static_cast<size_t>(r)].group == 0 && !ring::IsPointToPoint(in.kind) && !in.async;
-  return job_.layout.shared_stream && alone && !gpus_[static_cast<size_t>(r)].capturing ? kComputeStream : StreamOf(in.slot);
+  return job_.layout.shared_stream && alone && !gpus_[static_cast<size_t>(r)].capturing ? kComputeStream
+                                                                                        : StreamOf(in.slot);
 }
 
 void Simulator::Enqueue(int32_t r, uint8_t stream, int32_t item) {
@@ -343,7 +346,8 @@ void Simulator::Arrive(int32_t r, Slot slot, int32_t item, int64_t at) {
   if (!again && it.record != 0) {
     ++progress.launches_started;
     ++rank.streams[it.stream].started;
-    if (it.work == Work::kCollective && (*job_.programs[static_cast<size_t>(r)])[it.instrs[0]].act != Act::kAllToAllV) ++progress.started;
+    if (it.work == Work::kCollective && (*job_.programs[static_cast<size_t>(r)])[it.instrs[0]].act != Act::kAllToAllV)
+      ++progress.started;
     for (uint8_t i = 0; i < it.ops; ++i) {
       if (Record* record = Find(r, it.record + i, slot, it.instrs[i], it.seqs[i])) record->start = at;
     }
@@ -391,7 +395,8 @@ void Simulator::ArriveCollective(int32_t r, Slot slot, int32_t item, int64_t at)
   instance->most_bytes = std::max(instance->most_bytes, BytesOf(in));
   if (instance->arrived < comm.members.size()) return;
   const int64_t finish = instance->last + Duration(comm, in, instance->last);
-  const bool stuck = instance->other_kind || instance->other_bytes || (instance->other_root && instance->most_bytes > (64u << 10));
+  const bool stuck =
+      instance->other_kind || instance->other_bytes || (instance->other_root && instance->most_bytes > (64u << 10));
   if (!stuck) {
     queue_.push({finish, kCollectiveEvent, static_cast<uint32_t>(index), it.seq, kind});
   } else if (!instance->other_kind && kind == 0 && Mix(job_.seed, it.seq) % 2 == 0) {
@@ -502,9 +507,12 @@ void Simulator::FinishPair(const Event& event) {
   if (comms_[static_cast<size_t>(pair.comm)].broken_at < event.at) {
     // Others of a pipeline's communicator go on: only what touches a dead GPU or the cut stands still.
     bool touches = false, any_dead = false;
-    for (int32_t r : pair.rank) touches |= ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at || ranks_[static_cast<size_t>(r)].status == HostStatus::kFrozen;
+    for (int32_t r : pair.rank)
+      touches |= ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at ||
+                 ranks_[static_cast<size_t>(r)].status == HostStatus::kFrozen;
     for (int32_t r : job_.comms[static_cast<size_t>(pair.comm)].members)
-      any_dead |= ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at || ranks_[static_cast<size_t>(r)].status == HostStatus::kFrozen;
+      any_dead |= ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at ||
+                  ranks_[static_cast<size_t>(r)].status == HostStatus::kFrozen;
     if (touches || !any_dead) return;
   }
   for (size_t side = 0; side < 2; ++side) {
@@ -604,8 +612,8 @@ void Simulator::MarkReached(int32_t r, uint32_t number, bool end, int64_t at) {
   }
 }
 
-// The captured operations once more. They get their communicators' next numbers as if the host had called, and each leaves a record, as
-// a reader of the launch's record finds them.
+// The captured operations once more. They get their communicators' next numbers as if the host had called, and each
+// leaves a record, as a reader of the launch's record finds them.
 void Simulator::LaunchGraph(int32_t r, const Instr& in) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Gpu& gpu = gpus_[static_cast<size_t>(r)];

@@ -16,22 +16,22 @@ enum class Work : uint8_t { kCompute, kJoin, kCollective, kPointToPoint };
 
 // Something on a stream that is not complete.
 struct Simulator::Item {
-  int64_t ready = 0;                  // its host issued it, and what it waited for so far is complete
-  int64_t ns = 0;                     // of computation
-  int64_t latest = 0;                 // of a group: its sends and receives complete so far
-  uint64_t record = 0;                // number of its (first) record, from 1; 0 none
-  int32_t next = -1;                  // on its stream
+  int64_t ready = 0;                            // its host issued it, and what it waited for so far is complete
+  int64_t ns = 0;                               // of computation
+  int64_t latest = 0;                           // of a group: its sends and receives complete so far
+  uint64_t record = 0;                          // number of its (first) record, from 1; 0 none
+  int32_t next = -1;                            // on its stream
   int32_t first_waiter = -1, next_waiter = -1;  // items of other streams that wait for this one
-  uint32_t seq = 0;                   // collective: place in the communicator's order on this GPU
-  std::array<uint32_t, 8> instrs{};   // its operations
+  uint32_t seq = 0;                             // collective: place in the communicator's order on this GPU
+  std::array<uint32_t, 8> instrs{};             // its operations
   std::array<uint32_t, 8> seqs{};
-  uint8_t ops = 0, open = 0;          // how many; how many are not complete
+  uint8_t ops = 0, open = 0;  // how many; how many are not complete
   uint8_t stream = 0;
-  uint8_t held_by = 0;                // 1 + slot
+  uint8_t held_by = 0;  // 1 + slot
   Work work = Work::kCompute;
   Slot slot = kWorld;
   bool waits = false, arrived = false;
-  uint32_t mark = 0;                  // of a graph's launch, see Simulator::Mark; 0 none
+  uint32_t mark = 0;  // of a graph's launch, see Simulator::Mark; 0 none
   bool mark_end = false;
 };
 
@@ -48,14 +48,14 @@ struct Simulator::Gpu {
   CallKind host_waits = CallKind::kNone;
   bool capturing = false;
   uint64_t init_record = 0;
-  uint64_t group_record = 0;          // number of the open group's first record, 0 none yet
+  uint64_t group_record = 0;  // number of the open group's first record, 0 none yet
   std::vector<int32_t> held;
   Random random{0};
 };
 
 // A collective that members have reached and that is not over.
 struct Simulator::Instance {
-  uint32_t seq = 0, kind = 0;         // 0 collective, 1 all-to-all with sizes
+  uint32_t seq = 0, kind = 0;  // 0 collective, 1 all-to-all with sizes
   uint32_t arrived = 0;
   int64_t last = 0;
   const Instr* first = nullptr;

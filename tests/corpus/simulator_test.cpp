@@ -150,10 +150,12 @@ TEST_P(Layouts, OnASharedStreamToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Corpus, Layouts,
-                         ::testing::Values(std::pair{"3d", 8}, std::pair{"interleaved", 8}, std::pair{"cp", 8}, std::pair{"moe", 8},
-                                           std::pair{"fsdp", 8}, std::pair{"hsdp", 8}, std::pair{"ddp", 8}, std::pair{"graph", 8},
+                         ::testing::Values(std::pair{"3d", 8}, std::pair{"interleaved", 8}, std::pair{"cp", 8},
+                                           std::pair{"moe", 8}, std::pair{"fsdp", 8}, std::pair{"hsdp", 8},
+                                           std::pair{"ddp", 8}, std::pair{"graph", 8},
                                            std::pair{"tp2-cp2-pp4-dp4-ep2", 64}, std::pair{"tp4-pp4-dp4-vpp2", 64},
-                                           std::pair{"tp2-pp8-dp4-vpp2-mb8", 64}, std::pair{"hsdp8", 64}, std::pair{"moe", 64}));
+                                           std::pair{"tp2-pp8-dp4-vpp2-mb8", 64}, std::pair{"hsdp8", 64},
+                                           std::pair{"moe", 64}));
 
 TEST(SimulatorTest, TheSameSeedGivesTheSameRun) {
   const Job job = MakeJobOf("3d", 8, 3, 5);
@@ -333,8 +335,12 @@ void CountersOnlyRise(bool shared_stream) {
   }
 }
 
-TEST(CaptureTest, CountersOnlyRise) { CountersOnlyRise(false); }
-TEST(CaptureTest, CountersOfASharedStreamOnlyRise) { CountersOnlyRise(true); }
+TEST(CaptureTest, CountersOnlyRise) {
+  CountersOnlyRise(false);
+}
+TEST(CaptureTest, CountersOfASharedStreamOnlyRise) {
+  CountersOnlyRise(true);
+}
 
 TEST(CaptureTest, MembersWhoDidTheSameHaveTheSameHash) {
   const Job job = MakeJobOf("3d", 8, 3, 8);

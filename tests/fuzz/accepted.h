@@ -1,5 +1,5 @@
-// How many inputs a fuzz target's reader took. Inputs of an older version of a format are all turned away at its header and reach
-// no code, which a replay that only waits for a crash does not notice.
+// How many inputs a fuzz target's reader took. Inputs of an older version of a format are all turned away at its header
+// and reach no code, which a replay that only waits for a crash does not notice.
 #ifndef LOCKSTEP_TESTS_FUZZ_ACCEPTED_H_
 #define LOCKSTEP_TESTS_FUZZ_ACCEPTED_H_
 

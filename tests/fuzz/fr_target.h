@@ -1,4 +1,5 @@
-// What both forms of a Flight Recorder dump go through: read as one file and as two ranks of a job merged with each other.
+// What both forms of a Flight Recorder dump go through: read as one file and as two ranks of a job merged with each
+// other.
 #ifndef LOCKSTEP_TESTS_FUZZ_FR_TARGET_H_
 #define LOCKSTEP_TESTS_FUZZ_FR_TARGET_H_
 
@@ -8,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/model/bundle.h"
 #include "analyzer/formats/fr/file.h"
 #include "analyzer/formats/fr/groups.h"
+#include "analyzer/model/bundle.h"
 #include "tests/fuzz/accepted.h"
 
 namespace lockstep {

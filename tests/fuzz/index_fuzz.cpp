@@ -1,4 +1,5 @@
-// The index file. Checksums are mended first: else hardly an input would get past them, and a hostile file has good ones.
+// The index file. Checksums are mended first: else hardly an input would get past them, and a hostile file has good
+// ones.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,9 +9,9 @@
 #include <cstring>
 #include <string>
 
+#include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/lsi/format.h"
 #include "analyzer/formats/lsi/reader.h"
-#include "analyzer/formats/lsd/format.h"
 #include "analyzer/viewdata/facts.h"
 #include "tests/fuzz/accepted.h"
 
@@ -55,7 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (uint64_t i = 0; i < rank.ops && --budget > 0; ++i) {
       const lockstep::IndexOp op = index.op(r, rank.first_op + i);
       if (op.membership && *op.membership >= index.memberships().size()) std::abort();
-      sum += static_cast<uint64_t>(op.seq) + static_cast<uint64_t>(op.return_ns) + op.stream + static_cast<uint64_t>(op.peer);
+      sum += static_cast<uint64_t>(op.seq) + static_cast<uint64_t>(op.return_ns) + op.stream +
+             static_cast<uint64_t>(op.peer);
     }
   }
   for (const lockstep::IndexMembership& m : index.memberships()) {
@@ -69,11 +71,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (--budget < 0) break;
   }
   if (const auto facts = lockstep::ReadViewFacts(index); facts.ok()) {
-    for (const lockstep::RankFacts& rank : facts->ranks()) sum += rank.wait_class() < 0 ? 0 : facts->classes(rank.wait_class()).label().size();
+    for (const lockstep::RankFacts& rank : facts->ranks())
+      sum += rank.wait_class() < 0 ? 0 : facts->classes(rank.wait_class()).label().size();
     for (const lockstep::WaitEdge& edge : facts->edges()) {
-      sum += facts->classes(static_cast<int>(edge.from())).label().size() + facts->classes(static_cast<int>(edge.to())).label().size();
+      sum += facts->classes(static_cast<int>(edge.from())).label().size() +
+             facts->classes(static_cast<int>(edge.to())).label().size();
     }
-    for (const lockstep::StackNode& node : facts->stacks()) sum += node.parent() < 0 ? 0 : facts->stacks(node.parent()).frame().size();
+    for (const lockstep::StackNode& node : facts->stacks())
+      sum += node.parent() < 0 ? 0 : facts->stacks(node.parent()).frame().size();
   }
   volatile uint64_t used = sum;
   static_cast<void>(used);

@@ -1,5 +1,5 @@
-// The whole way of a file: found by content (ring, .lsd dump or Flight Recorder dump), loaded, analysed, reported. Give it
-// a folder with a ring file, a .lsd file and a dump to start from: random bytes alone hardly find a magic number.
+// The whole way of a file: found by content (ring, .lsd dump or Flight Recorder dump), loaded, analysed, reported. Give
+// it a folder with a ring file, a .lsd file and a dump to start from: random bytes alone hardly find a magic number.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// .lsd dumps. Checksums and compression are mended first: else hardly an input would get past them, and a hostile file has
-// good ones. Where an operations' chunk holds no zstd frame, its bytes are taken for what should be in one.
+// .lsd dumps. Checksums and compression are mended first: else hardly an input would get past them, and a hostile file
+// has good ones. Where an operations' chunk holds no zstd frame, its bytes are taken for what should be in one.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -10,9 +10,9 @@
 #include <string>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/formats/merge.h"
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/lsd/reader.h"
+#include "analyzer/formats/merge.h"
 #include "google/protobuf/stubs/logging.h"
 #include "proto/dump.pb.h"
 #include "tests/fuzz/accepted.h"

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "analyzer/load/manifest.h"
 #include "analyzer/formats/merge.h"
+#include "analyzer/load/manifest.h"
 #include "tests/fuzz/accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -21,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   close(fd);
   if (!read && error.empty()) std::abort();
   lockstep::fuzz_accepted += read ? 1 : 0;
-  if (manifest.ranks_expected < 0 || manifest.ranks_expected > lockstep::kMaxRanks || manifest.stalled_ns < 0) std::abort();
+  if (manifest.ranks_expected < 0 || manifest.ranks_expected > lockstep::kMaxRanks || manifest.stalled_ns < 0)
+    std::abort();
   return 0;
 }

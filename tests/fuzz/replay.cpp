@@ -54,7 +54,9 @@ int main(int argc, char** argv) {
     std::printf("%s: %zu inputs, %zu taken\n", argv[i], inputs, taken);
     if (inputs == 0 || taken * 100 < inputs * percent) {
       std::fflush(stdout);
-      std::fprintf(stderr, "%s: at least %zu%% of the inputs should be taken; make them again if their format has changed\n", argv[i], percent);
+      std::fprintf(stderr,
+                   "%s: at least %zu%% of the inputs should be taken; make them again if their format has changed\n",
+                   argv[i], percent);
       status = 1;
     }
   }

@@ -1,6 +1,6 @@
-// Ring files. A ring is half a megabyte, nearly all of it empty, so an input is not the file but what is changed in a sound
-// one that the recorder wrote: a mode byte, then patches, each a place (three bytes, little endian), a length (one byte)
-// and the bytes. Mode, bit 0: the file ends at the first patch's place.
+// Ring files. A ring is half a megabyte, nearly all of it empty, so an input is not the file but what is changed in a
+// sound one that the recorder wrote: a mode byte, then patches, each a place (three bytes, little endian), a length
+// (one byte) and the bytes. Mode, bit 0: the file ends at the first patch's place.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -100,7 +100,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const uint64_t place = (data[at] | data[at + 1] << 8 | static_cast<uint64_t>(data[at + 2]) << 16) % kBytes;
     const uint64_t length = std::min<uint64_t>({data[at + 3], size - at - 4, kBytes - place});
     if ((data[0] & 1) != 0 && changed.empty()) end = place;
-    if (pwrite(sound.fd, data + at + 4, length, static_cast<off_t>(place)) != static_cast<ssize_t>(length)) std::abort();
+    if (pwrite(sound.fd, data + at + 4, length, static_cast<off_t>(place)) != static_cast<ssize_t>(length))
+      std::abort();
     changed.emplace_back(place, length);
     at += 4 + length;
   }

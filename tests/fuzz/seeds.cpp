@@ -8,10 +8,10 @@
 #include <string>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/testing/fr_dumps.h"
-#include "analyzer/formats/lsi/writer.h"
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/formats/lsi/writer.h"
+#include "analyzer/testing/fr_dumps.h"
 #include "analyzer/viewdata/facts.h"
 #include "proto/dump.pb.h"
 #include "proto/wire.pb.h"
@@ -37,7 +37,8 @@ fr_test::FrDump Dump(int steps) {
   for (int i = 1; i <= steps; i++) {
     const std::string state = i < steps ? "completed" : "scheduled";
     dump.entries.push_back({.seq = i, .state = state, .frames = {{"step", "/job/m.py", 3}, {"train", "/job/t.py", 8}}});
-    dump.entries.push_back({.op = "nccl:_all_gather_base", .seq = i, .output = {{8, 4}}, .state = state, .retired = true});
+    dump.entries.push_back(
+        {.op = "nccl:_all_gather_base", .seq = i, .output = {{8, 4}}, .state = state, .retired = true});
     for (const char* op : {"nccl:send 0->1", "nccl:recv 0<-1", "nccl:coalesced"}) {
       dump.entries.push_back({.op = op, .pg = "7", .desc = "pp", .pg_id = 1, .is_p2p = true, .p2p_seq = i});
     }
@@ -176,7 +177,8 @@ void WriteOwn() {
 }
 
 void WriteRest() {
-  Write("manifest", "plain", R"({"format":1,"job":"train","ranks_expected":16,"known_stalled":true,"stalled_ns":5000000000})");
+  Write("manifest", "plain",
+        R"({"format":1,"job":"train","ranks_expected":16,"known_stalled":true,"stalled_ns":5000000000})");
   Write("manifest", "odd", R"({"format":1,"job":7,"ranks_expected":-1,"known_stalled":"yes","hosts":[{"a":[1,2]}]})");
   Write("ring", "sound", std::string(1, '\0'));
   for (int place : {0, 8, 64, 256, 1024, 4096, 65536, 200'000}) {

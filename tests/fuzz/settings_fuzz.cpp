@@ -13,7 +13,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   File file;
   const absl::Status status = ParseText("FILE", std::string(reinterpret_cast<const char*>(data), size), &file);
   // Of a file that cannot be used it is said where and why, on one line.
-  if (!status.ok() && (status.message().empty() || status.message().find("FILE, line ") != 0 || status.message().find('\n') != status.message().npos)) std::abort();
+  if (!status.ok() && (status.message().empty() || status.message().find("FILE, line ") != 0 ||
+                       status.message().find('\n') != status.message().npos))
+    std::abort();
   lockstep::fuzz_accepted += status.ok() && !file.entries.empty() ? 1 : 0;
   for (const Told& told : file.told) {
     if (told.text.empty() || told.text.find('\n') != told.text.npos) std::abort();

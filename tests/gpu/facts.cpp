@@ -1,9 +1,9 @@
 // What a driver does with the recorder's marks, without NCCL and without the recorder.
 //   facts machine               the GPU, as the driver names it
-//   facts register FILE         does host registration take a mapping of FILE, on tmpfs; do the GPU's writes arrive there
-//   facts killed FILE           a mark that is done, a kernel that does not end, a mark behind it; prints "ready" and waits for SIGKILL
-//   facts costs --ptx FILE      host time of a mark; time between dependent kernels with and without marks
-//   facts beside --ptx FILE     does a kernel run beside another stream's kernel that has marks behind it
+//   facts register FILE         does host registration take a mapping of FILE, on tmpfs; do the GPU's writes arrive
+//   there facts killed FILE           a mark that is done, a kernel that does not end, a mark behind it; prints "ready"
+//   and waits for SIGKILL facts costs --ptx FILE      host time of a mark; time between dependent kernels with and
+//   without marks facts beside --ptx FILE     does a kernel run beside another stream's kernel that has marks behind it
 //   facts capture               which of the calls that the recorder makes spoil a capture that is under way
 // One line of JSON for each result.
 #include <dlfcn.h>
@@ -61,9 +61,11 @@ int Machine() {
   CHECK(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
   // 122 since CUDA 12; older drivers know it under another name only, so by number.
   cuDeviceGetAttribute(&writes, static_cast<CUdevice_attribute>(122), 0);
-  std::printf("{\"what\": \"machine\", \"gpu\": \"%s\", \"pci\": \"%s\", \"gpus\": %d, \"compute\": \"%d.%d\", \"multiprocessors\": %d, "
-              "\"cuda_driver\": %d, \"cuda_runtime\": %d, \"writes_64_bits\": %d}\n",
-              name, pci, devices, major, minor, processors, driver, runtime, writes);
+  std::printf(
+      "{\"what\": \"machine\", \"gpu\": \"%s\", \"pci\": \"%s\", \"gpus\": %d, \"compute\": \"%d.%d\", "
+      "\"multiprocessors\": %d, "
+      "\"cuda_driver\": %d, \"cuda_runtime\": %d, \"writes_64_bits\": %d}\n",
+      name, pci, devices, major, minor, processors, driver, runtime, writes);
   return 0;
 }
 
@@ -91,9 +93,11 @@ int RegisterFile(const char* path) {
     }
   }
   const bool arrived = mapped == 0x1234567890abcdef && through_file == mapped;
-  std::printf("{\"what\": \"register\", \"result\": %d, \"pointer_result\": %d, \"write_result\": %d, \"same_address\": %s, "
-              "\"arrived\": %s, \"us\": [%.1f]}\n",
-              static_cast<int>(result), pointer_result, write_result, equal ? "true" : "false", arrived ? "true" : "false", end - begin);
+  std::printf(
+      "{\"what\": \"register\", \"result\": %d, \"pointer_result\": %d, \"write_result\": %d, \"same_address\": %s, "
+      "\"arrived\": %s, \"us\": [%.1f]}\n",
+      static_cast<int>(result), pointer_result, write_result, equal ? "true" : "false", arrived ? "true" : "false",
+      end - begin);
   return 0;
 }
 
@@ -226,7 +230,8 @@ int Costs(const char* ptx, int rounds) {
   return 0;
 }
 
-// Stream b: a kernel that does not end, then `count` of something. Stream a: a tiny kernel, launched after that. Does it run?
+// Stream b: a kernel that does not end, then `count` of something. Stream a: a tiny kernel, launched after that. Does
+// it run?
 int Beside(const char* ptx, int rounds) {
   Bench bench(ptx);
   for (const int count : {1, 4, 32}) {
@@ -254,15 +259,16 @@ int Beside(const char* ptx, int rounds) {
         CHECK(cudaDeviceSynchronize());
       }
       char extra[96];
-      std::snprintf(extra, sizeof(extra), "\"behind\": \"%s\", \"count\": %d, \"rounds\": %d, \"blocked\": %d, ", kBetweenNames[between],
-                    count, rounds, blocked);
+      std::snprintf(extra, sizeof(extra), "\"behind\": \"%s\", \"count\": %d, \"rounds\": %d, \"blocked\": %d, ",
+                    kBetweenNames[between], count, rounds, blocked);
       PrintSamples("beside", extra, waits);
     }
   }
   return 0;
 }
 
-// Each of the driver's functions that the recorder calls, once in a capture of its own: what it gives, and whether the capture goes on.
+// Each of the driver's functions that the recorder calls, once in a capture of its own: what it gives, and whether the
+// capture goes on.
 struct Called {
   CUstream stream, other;
   CUdeviceptr mark;
@@ -283,15 +289,48 @@ struct CapturedCall {
 };
 constexpr CapturedCall kCapturedCalls[] = {
     {"nothing", [](Called*) { return 0; }},
-    {"cuStreamIsCapturing", [](Called* c) { int s = 0; return ByName("cuStreamIsCapturing", c->stream, &s); }},
-    {"cuStreamGetCaptureInfo", [](Called* c) { int s = 0; uint64_t id = 0; return ByName("cuStreamGetCaptureInfo", c->stream, &s, &id); }},
-    {"cuStreamGetId", [](Called* c) { unsigned long long id = 0; return ByName("cuStreamGetId", c->stream, &id); }},
-    {"cuStreamGetId of another stream", [](Called* c) { unsigned long long id = 0; return ByName("cuStreamGetId", c->other, &id); }},
-    {"cuStreamGetCtx", [](Called* c) { CUcontext x = nullptr; return ByName("cuStreamGetCtx", c->stream, &x); }},
-    {"cuCtxGetCurrent", [](Called*) { CUcontext x = nullptr; return ByName("cuCtxGetCurrent", &x); }},
+    {"cuStreamIsCapturing",
+     [](Called* c) {
+       int s = 0;
+       return ByName("cuStreamIsCapturing", c->stream, &s);
+     }},
+    {"cuStreamGetCaptureInfo",
+     [](Called* c) {
+       int s = 0;
+       uint64_t id = 0;
+       return ByName("cuStreamGetCaptureInfo", c->stream, &s, &id);
+     }},
+    {"cuStreamGetId",
+     [](Called* c) {
+       unsigned long long id = 0;
+       return ByName("cuStreamGetId", c->stream, &id);
+     }},
+    {"cuStreamGetId of another stream",
+     [](Called* c) {
+       unsigned long long id = 0;
+       return ByName("cuStreamGetId", c->other, &id);
+     }},
+    {"cuStreamGetCtx",
+     [](Called* c) {
+       CUcontext x = nullptr;
+       return ByName("cuStreamGetCtx", c->stream, &x);
+     }},
+    {"cuCtxGetCurrent",
+     [](Called*) {
+       CUcontext x = nullptr;
+       return ByName("cuCtxGetCurrent", &x);
+     }},
     {"cuCtxSetCurrent", [](Called* c) { return ByName("cuCtxSetCurrent", c->context); }},
-    {"cuCtxGetDevice", [](Called*) { CUdevice d = 0; return ByName("cuCtxGetDevice", &d); }},
-    {"cuCtxGetId", [](Called* c) { unsigned long long id = 0; return ByName("cuCtxGetId", c->context, &id); }},
+    {"cuCtxGetDevice",
+     [](Called*) {
+       CUdevice d = 0;
+       return ByName("cuCtxGetDevice", &d);
+     }},
+    {"cuCtxGetId",
+     [](Called* c) {
+       unsigned long long id = 0;
+       return ByName("cuCtxGetId", c->context, &id);
+     }},
     {"cuDevicePrimaryCtxRetain and Release",
      [](Called*) {
        CUcontext x = nullptr;
@@ -303,12 +342,22 @@ constexpr CapturedCall kCapturedCalls[] = {
        CUdeviceptr p = 0;
        return ByName("cuMemHostGetDevicePointer_v2", &p, reinterpret_cast<void*>(c->mark), 0u);
      }},
-    {"cuEventCreate", [](Called*) { CUevent e = nullptr; return ByName("cuEventCreate", &e, 0u); }},
+    {"cuEventCreate",
+     [](Called*) {
+       CUevent e = nullptr;
+       return ByName("cuEventCreate", &e, 0u);
+     }},
     {"cuEventQuery", [](Called* c) { return ByName("cuEventQuery", c->recorded); }},
-    {"cuEventElapsedTime", [](Called* c) { float ms = 0; return ByName("cuEventElapsedTime", &ms, c->recorded, c->recorded); }},
+    {"cuEventElapsedTime",
+     [](Called* c) {
+       float ms = 0;
+       return ByName("cuEventElapsedTime", &ms, c->recorded, c->recorded);
+     }},
     {"cuEventRecord on another stream", [](Called* c) { return ByName("cuEventRecord", c->made, c->other); }},
-    {"cuStreamWriteValue64 on another stream", [](Called* c) { return static_cast<int>(FindWrite64()(c->other, c->mark, 1, 0)); }},
-    {"cuStreamWriteValue64 on the stream", [](Called* c) { return static_cast<int>(FindWrite64()(c->stream, c->mark, 1, 0)); }},
+    {"cuStreamWriteValue64 on another stream",
+     [](Called* c) { return static_cast<int>(FindWrite64()(c->other, c->mark, 1, 0)); }},
+    {"cuStreamWriteValue64 on the stream",
+     [](Called* c) { return static_cast<int>(FindWrite64()(c->stream, c->mark, 1, 0)); }},
 };
 
 int InCapture() {
@@ -336,8 +385,10 @@ int InCapture() {
       cudaGraph_t graph = nullptr;
       const int ended = cudaStreamEndCapture(called.stream, &graph);
       if (graph) cudaGraphDestroy(graph);
-      std::printf("{\"what\": \"capture\", \"call\": \"%s\", \"relaxed\": %s, \"result\": %d, \"spoilt\": %s, \"ended\": %d}\n", one.name,
-                  relaxed ? "true" : "false", result, asked != 0 || status != 1 || ended != 0 ? "true" : "false", ended);
+      std::printf(
+          "{\"what\": \"capture\", \"call\": \"%s\", \"relaxed\": %s, \"result\": %d, \"spoilt\": %s, \"ended\": %d}\n",
+          one.name, relaxed ? "true" : "false", result, asked != 0 || status != 1 || ended != 0 ? "true" : "false",
+          ended);
     }
   }
   return 0;
@@ -355,6 +406,8 @@ int main(int argc, char** argv) {
   if (what == "costs") return Costs(ptx, rounds);
   if (what == "beside") return Beside(ptx, rounds);
   if (what == "capture") return InCapture();
-  std::fprintf(stderr, "usage: facts machine | register FILE | killed FILE | costs | beside | capture  [--ptx FILE] [--rounds N]\n");
+  std::fprintf(
+      stderr,
+      "usage: facts machine | register FILE | killed FILE | costs | beside | capture  [--ptx FILE] [--rounds N]\n");
   return 2;
 }

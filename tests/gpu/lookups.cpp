@@ -35,7 +35,8 @@ void* g_proc_address_v2;  // and its second version
 
 int ProcAddress(const char* symbol, void** function, int version, unsigned long long flags) {
   Note(symbol, "cuGetProcAddress", __builtin_return_address(0));
-  return reinterpret_cast<int (*)(const char*, void**, int, unsigned long long)>(g_proc_address)(symbol, function, version, flags);
+  return reinterpret_cast<int (*)(const char*, void**, int, unsigned long long)>(g_proc_address)(symbol, function,
+                                                                                                 version, flags);
 }
 
 int ProcAddressV2(const char* symbol, void** function, int version, unsigned long long flags, void* status) {

@@ -1,7 +1,9 @@
 // A job on NCCL for measuring and for hanging, one source for the real libraries and the stand-ins.
 //   nccl_job --ptx FILE [--ranks-here K | --world N --rank R --id FILE] [--device D] WHAT...
-// WHAT: latency, issue, tp, dp (a training step's shape: a collective that the next kernel waits for; one that runs beside kernels),
-//       graph (captured and replayed), ways (every collective once), absent R, spin R, graph-spin R (hang, until killed).
+// WHAT: latency, issue, tp, dp (a training step's shape: a collective that the next kernel waits for; one that runs
+// beside kernels),
+//       graph (captured and replayed), ways (every collective once), absent R, spin R, graph-spin R (hang, until
+//       killed).
 // Times in microseconds, one line of JSON for each measurement; "entered" when a hanging rank has issued everything.
 #include <nccl.h>
 #include <algorithm>
@@ -94,8 +96,8 @@ class Job {
     PrintSamples("issue", "", samples);
   }
 
-  // Kernel, collective, kernel, ...: each waits for the one before (tensor parallelism), or the collectives run beside the kernels
-  // and the step waits for them at its end (data parallelism). One sample a step.
+  // Kernel, collective, kernel, ...: each waits for the one before (tensor parallelism), or the collectives run beside
+  // the kernels and the step waits for them at its end (data parallelism). One sample a step.
   void Step(bool overlap) {
     std::vector<double> samples;
     for (int step = -10; step < settings_.steps; ++step) {
@@ -203,7 +205,8 @@ class Job {
     rank->kernels = std::make_unique<Kernels>(ptx_);
     const size_t matrix = size_t{settings_.gemm} * settings_.gemm;
     const size_t bytes = std::max<size_t>(settings_.bucket, 64 << 10) * static_cast<size_t>(std::max(world_, 1));
-    for (float** buffer : {&rank->a, &rank->b, &rank->c}) CHECK(cudaMalloc(reinterpret_cast<void**>(buffer), matrix * sizeof(float)));
+    for (float** buffer : {&rank->a, &rank->b, &rank->c})
+      CHECK(cudaMalloc(reinterpret_cast<void**>(buffer), matrix * sizeof(float)));
     for (float** buffer : {&rank->send, &rank->recv}) CHECK(cudaMalloc(reinterpret_cast<void**>(buffer), bytes));
     CHECK(cudaMalloc(&rank->cell, 64));
     CHECK(cudaMemset(rank->cell, 0, 64));

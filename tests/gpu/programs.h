@@ -1,4 +1,5 @@
-// What the measuring programs share: checks that name the line, a clock, the kernels, and samples printed as lines of JSON.
+// What the measuring programs share: checks that name the line, a clock, the kernels, and samples printed as lines of
+// JSON.
 #ifndef LOCKSTEP_TESTS_GPU_PROGRAMS_H_
 #define LOCKSTEP_TESTS_GPU_PROGRAMS_H_
 

@@ -1,5 +1,5 @@
-// Calls NCCL and the CUDA runtime where there is no GPU, with right and wrong arguments, and prints what each returned. With the
-// recorder preloaded it must print the same.
+// Calls NCCL and the CUDA runtime where there is no GPU, with right and wrong arguments, and prints what each returned.
+// With the recorder preloaded it must print the same.
 //   real_calls [LIBNCCL LIBCUDART]   with arguments: opened by hand and looked up with dlsym
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -38,7 +38,8 @@ void Calls() {
   Say("ncclGetVersion", NCCL(ncclGetVersion)(&version));
   std::printf("version %d\n", version);
   Say("ncclGetVersion(null)", NCCL(ncclGetVersion)(nullptr));
-  std::printf("%s | %s\n", NCCL(ncclGetErrorString)(ncclInvalidUsage), NCCL(ncclGetErrorString)(static_cast<ncclResult_t>(99)));
+  std::printf("%s | %s\n", NCCL(ncclGetErrorString)(ncclInvalidUsage),
+              NCCL(ncclGetErrorString)(static_cast<ncclResult_t>(99)));
   int device = -5;
   Say("cudaGetDevice", CUDA(cudaGetDevice)(&device));
   Say("cudaGetDeviceCount", CUDA(cudaGetDeviceCount)(&device));

@@ -1,4 +1,5 @@
-// What a ring file says, as one line of JSON for each file: enough to check what was recorded where no analyzer is built.
+// What a ring file says, as one line of JSON for each file: enough to check what was recorded where no analyzer is
+// built.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -37,15 +38,16 @@ int main(int argc, char** argv) {
     }
     uint64_t timed = 0;
     for (const auto& kernel : snapshot.kernels) timed += kernel.gpu_times ? 1 : 0;
-    std::printf("{\"rank\": %d, \"nccl\": %d, \"cuda\": %d, \"marks\": %u, \"clean\": %s, \"lost\": %llu, \"captured\": %llu, \"replays\": %llu, "
-                "\"profiler\": %u, \"kernels\": %zu, \"gpu_times\": %llu, \"proxies\": %zu, \"issued\": [",
-                snapshot.process.rank, snapshot.process.nccl_version, snapshot.process.cuda_version,
-                static_cast<unsigned>(snapshot.process.gpu_marks),
-                snapshot.process.state == lockstep::ring::RecorderState::kCleanExit ? "true" : "false",
-                static_cast<unsigned long long>(snapshot.records_lost), static_cast<unsigned long long>(captured),
-                static_cast<unsigned long long>(Replays(snapshot)),
-                snapshot.profiler.interface_version, snapshot.kernels.size(), static_cast<unsigned long long>(timed),
-                snapshot.proxies.size());
+    std::printf(
+        "{\"rank\": %d, \"nccl\": %d, \"cuda\": %d, \"marks\": %u, \"clean\": %s, \"lost\": %llu, \"captured\": %llu, "
+        "\"replays\": %llu, "
+        "\"profiler\": %u, \"kernels\": %zu, \"gpu_times\": %llu, \"proxies\": %zu, \"issued\": [",
+        snapshot.process.rank, snapshot.process.nccl_version, snapshot.process.cuda_version,
+        static_cast<unsigned>(snapshot.process.gpu_marks),
+        snapshot.process.state == lockstep::ring::RecorderState::kCleanExit ? "true" : "false",
+        static_cast<unsigned long long>(snapshot.records_lost), static_cast<unsigned long long>(captured),
+        static_cast<unsigned long long>(Replays(snapshot)), snapshot.profiler.interface_version,
+        snapshot.kernels.size(), static_cast<unsigned long long>(timed), snapshot.proxies.size());
     const char* comma = "";
     for (const auto& comm : snapshot.comms) {
       std::printf("%s%llu", comma, static_cast<unsigned long long>(comm.issued_seq));
@@ -56,7 +58,8 @@ int main(int argc, char** argv) {
     for (const auto& stream : snapshot.streams) {
       std::printf("%s{\"marked\": %s, \"issued\": %llu, \"started\": %llu, \"completed\": %llu, \"error\": %d}", comma,
                   stream.marked ? "true" : "false", static_cast<unsigned long long>(stream.issued),
-                  static_cast<unsigned long long>(stream.started), static_cast<unsigned long long>(stream.completed), stream.first_error);
+                  static_cast<unsigned long long>(stream.started), static_cast<unsigned long long>(stream.completed),
+                  stream.first_error);
       comma = ", ";
     }
     std::printf("], \"kinds\": {");

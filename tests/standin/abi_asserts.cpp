@@ -10,7 +10,7 @@
 
 #define SAME(expression, ...) static_assert((expression) == (__VA_ARGS__), #expression)
 #define AT(type, field, offset) SAME(offsetof(type, field), offset)
-#define TYPED(name, ...)                                            \
+#define TYPED(name, ...)                                              \
   static_assert(std::is_same_v<decltype(&name), __VA_ARGS__>, #name); \
   static_assert(std::is_same_v<decltype(&p##name), __VA_ARGS__>, "p" #name)
 
@@ -215,7 +215,8 @@ SAME(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 122);
 SAME(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER, 1);
 SAME(CU_MEMHOSTREGISTER_PORTABLE, 1);
 SAME(CU_MEMHOSTREGISTER_DEVICEMAP, 2);
-static_assert(std::is_same_v<decltype(&cuStreamWriteValue64), CUresult (*)(CUstream, CUdeviceptr, cuuint64_t, unsigned)>);
+static_assert(
+    std::is_same_v<decltype(&cuStreamWriteValue64), CUresult (*)(CUstream, CUdeviceptr, cuuint64_t, unsigned)>);
 static_assert(std::is_same_v<decltype(&cuMemHostRegister), CUresult (*)(void*, size_t, unsigned)>);
 static_assert(std::is_same_v<decltype(&cuMemHostGetDevicePointer), CUresult (*)(CUdeviceptr*, void*, unsigned)>);
 static_assert(std::is_same_v<decltype(&cuStreamGetCtx), CUresult (*)(CUstream, CUcontext*)>);

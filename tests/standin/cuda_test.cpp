@@ -10,7 +10,9 @@ namespace {
 
 // A host function that keeps its stream busy until the gate opens.
 std::atomic<bool> gate_open{false};
-void Gate(void*) { Eventually([] { return gate_open.load(); }); }
+void Gate(void*) {
+  Eventually([] { return gate_open.load(); });
+}
 
 template <class F>
 void InOwnProcess(F body) {

@@ -61,9 +61,9 @@ std::map<std::string, Symbol> Exports(const std::string& path) {
       if ((s + 1) * 2 <= versions.size()) {
         memcpy(&version, versions.data() + s * 2, 2);
       }
-      exports[names.data() + symbol.st_name] = {symbol.st_value, static_cast<unsigned char>(ELF64_ST_BIND(symbol.st_info)),
-                                                static_cast<unsigned char>(ELF64_ST_VISIBILITY(symbol.st_other)),
-                                                (version & 0x7fff) > 1};
+      exports[names.data() + symbol.st_name] = {
+          symbol.st_value, static_cast<unsigned char>(ELF64_ST_BIND(symbol.st_info)),
+          static_cast<unsigned char>(ELF64_ST_VISIBILITY(symbol.st_other)), (version & 0x7fff) > 1};
     }
   }
   return exports;

@@ -86,7 +86,8 @@ cudaError_t AllocateElsewhere(cudaStream_t stream) {
 }
 
 TEST(Capture, IsSpoiltByForbiddenCalls) {
-  const auto global = cudaStreamCaptureModeGlobal, local = cudaStreamCaptureModeThreadLocal, relaxed = cudaStreamCaptureModeRelaxed;
+  const auto global = cudaStreamCaptureModeGlobal, local = cudaStreamCaptureModeThreadLocal,
+             relaxed = cudaStreamCaptureModeRelaxed;
   const auto unsupported = cudaErrorStreamCaptureUnsupported, spoilt = cudaErrorStreamCaptureInvalidated;
   Forbidden(global, 1, Allocate, unsupported, spoilt);
   Forbidden(local, 1, Allocate, unsupported, spoilt);
@@ -95,7 +96,8 @@ TEST(Capture, IsSpoiltByForbiddenCalls) {
   Forbidden(local, 1, AllocateElsewhere, cudaSuccess, cudaSuccess);
   Forbidden(relaxed, 1, cudaStreamSynchronize, unsupported, spoilt);
   Forbidden(relaxed, 1, cudaStreamQuery, unsupported, spoilt);
-  Forbidden(global, 1, [](cudaStream_t) { return cudaDeviceSynchronize(); }, unsupported, spoilt);
+  Forbidden(
+      global, 1, [](cudaStream_t) { return cudaDeviceSynchronize(); }, unsupported, spoilt);
   const auto legacy = [](cudaStream_t) { return cudaMemsetAsync(reinterpret_cast<void*>(1), 0, 1, nullptr); };
   Forbidden(relaxed, 0, legacy, cudaErrorStreamCaptureImplicit, spoilt);
   const auto query = [](cudaStream_t stream) {

@@ -1,4 +1,5 @@
-// Run with interposer.cpp preloaded: which inner calls of the library reach a preloaded function. Status 0: all of them.
+// Run with interposer.cpp preloaded: which inner calls of the library reach a preloaded function. Status 0: all of
+// them.
 #include <dlfcn.h>
 
 #include "tests/standin/ranks.h"

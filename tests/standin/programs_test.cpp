@@ -78,7 +78,8 @@ TEST(Programs, OneProcessRing) {
     RANK_NCCL(ncclGroupStart());
     for (size_t i = 0; i < kDevices; ++i) {
       RANK_NCCL(ncclSend(send[i], kCount, ncclFloat, static_cast<int>((i + 1) % kDevices), comms[i], streams[i]));
-      RANK_NCCL(ncclRecv(recv[i], kCount, ncclFloat, static_cast<int>((i + kDevices - 1) % kDevices), comms[i], streams[i]));
+      RANK_NCCL(
+          ncclRecv(recv[i], kCount, ncclFloat, static_cast<int>((i + kDevices - 1) % kDevices), comms[i], streams[i]));
     }
     RANK_NCCL(ncclGroupEnd());
     for (size_t i = 0; i < kDevices; ++i) {
@@ -157,7 +158,8 @@ TEST(Programs, RegistrationAndWindows) {
     RANK_NCCL(ncclCommDeregister(me.comm, registration));
     RANK_CHECK(ncclCommDeregister(me.comm, registration) == ncclInvalidUsage);
     RANK_NCCL(ncclMemFree(memory));
-    RANK_CHECK(ncclCommWindowRegister(me.comm, reinterpret_cast<char*>(&window) + 1, 8, &window, 0) == ncclInvalidArgument);
+    RANK_CHECK(ncclCommWindowRegister(me.comm, reinterpret_cast<char*>(&window) + 1, 8, &window, 0) ==
+               ncclInvalidArgument);
     RANK_NCCL(ncclCommDestroy(me.comm));
   });
   EXPECT_EQ(statuses, AllWell(4));

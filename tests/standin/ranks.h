@@ -23,28 +23,28 @@ namespace standin_test {
 constexpr auto kLimit = std::chrono::seconds(60);
 
 // In a rank: a failed expectation ends the process with status 1 and says where.
-#define RANK_CHECK(condition)                                                          \
-  do {                                                                                 \
-    if (!(condition)) {                                                                \
+#define RANK_CHECK(condition)                                                                   \
+  do {                                                                                          \
+    if (!(condition)) {                                                                         \
       fprintf(stderr, "%s:%d: pid %d: not so: %s\n", __FILE__, __LINE__, getpid(), #condition); \
-      _exit(1);                                                                        \
-    }                                                                                  \
+      _exit(1);                                                                                 \
+    }                                                                                           \
   } while (0)
-#define RANK_NCCL(call)                                                                                    \
-  do {                                                                                                     \
-    const ncclResult_t rank_result = (call);                                                               \
-    if (rank_result != ncclSuccess) {                                                                      \
+#define RANK_NCCL(call)                                                                                              \
+  do {                                                                                                               \
+    const ncclResult_t rank_result = (call);                                                                         \
+    if (rank_result != ncclSuccess) {                                                                                \
       fprintf(stderr, "%s:%d: %s gave %d: %s\n", __FILE__, __LINE__, #call, rank_result, ncclGetLastError(nullptr)); \
-      _exit(1);                                                                                            \
-    }                                                                                                      \
+      _exit(1);                                                                                                      \
+    }                                                                                                                \
   } while (0)
-#define RANK_CUDA(call)                                                                \
-  do {                                                                                 \
-    const cudaError_t rank_result = (call);                                            \
-    if (rank_result != cudaSuccess) {                                                  \
-      fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, rank_result);  \
-      _exit(1);                                                                        \
-    }                                                                                  \
+#define RANK_CUDA(call)                                                               \
+  do {                                                                                \
+    const cudaError_t rank_result = (call);                                           \
+    if (rank_result != cudaSuccess) {                                                 \
+      fprintf(stderr, "%s:%d: %s gave %d\n", __FILE__, __LINE__, #call, rank_result); \
+      _exit(1);                                                                       \
+    }                                                                                 \
   } while (0)
 
 // Polls until `done`, at most `limit`. True: it came.
@@ -75,7 +75,8 @@ inline Board* NewBoard() {
   return page == MAP_FAILED ? nullptr : new (page) Board{};
 }
 
-// Runs body(rank) in `count` processes and gives their wait statuses: 0 is success. Who has not ended after kLimit is killed.
+// Runs body(rank) in `count` processes and gives their wait statuses: 0 is success. Who has not ended after kLimit is
+// killed.
 inline std::vector<int> RunRanks(int count, const std::function<void(int)>& body) {
   std::vector<pid_t> pids;
   fflush(nullptr);
@@ -109,7 +110,9 @@ inline std::vector<int> RunRanks(int count, const std::function<void(int)>& body
   return statuses;
 }
 
-inline std::vector<int> AllWell(int count) { return std::vector<int>(static_cast<size_t>(count), 0); }
+inline std::vector<int> AllWell(int count) {
+  return std::vector<int>(static_cast<size_t>(count), 0);
+}
 
 // Device memory holding `values`.
 template <class T>

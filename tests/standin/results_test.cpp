@@ -20,20 +20,28 @@ struct Format {
   const char* name;
   ncclDataType_t type;
   size_t bytes;
-  char kind;              // i, u: integers; f: float or double; s: a small float
-  int exponent, mantissa; // of a small float
-  bool finite;            // no infinities
+  char kind;               // i, u: integers; f: float or double; s: a small float
+  int exponent, mantissa;  // of a small float
+  bool finite;             // no infinities
 };
 constexpr Format kFormats[] = {
-    {"int8", ncclInt8, 1, 'i', 0, 0, false},       {"uint8", ncclUint8, 1, 'u', 0, 0, false},
-    {"int32", ncclInt32, 4, 'i', 0, 0, false},     {"uint32", ncclUint32, 4, 'u', 0, 0, false},
-    {"int64", ncclInt64, 8, 'i', 0, 0, false},     {"uint64", ncclUint64, 8, 'u', 0, 0, false},
-    {"float16", ncclFloat16, 2, 's', 5, 10, false}, {"float32", ncclFloat32, 4, 'f', 0, 0, false},
-    {"float64", ncclFloat64, 8, 'f', 0, 0, false}, {"bfloat16", ncclBfloat16, 2, 's', 8, 7, false},
-    {"float8e4m3", ncclFloat8e4m3, 1, 's', 4, 3, true}, {"float8e5m2", ncclFloat8e5m2, 1, 's', 5, 2, false},
+    {"int8", ncclInt8, 1, 'i', 0, 0, false},
+    {"uint8", ncclUint8, 1, 'u', 0, 0, false},
+    {"int32", ncclInt32, 4, 'i', 0, 0, false},
+    {"uint32", ncclUint32, 4, 'u', 0, 0, false},
+    {"int64", ncclInt64, 8, 'i', 0, 0, false},
+    {"uint64", ncclUint64, 8, 'u', 0, 0, false},
+    {"float16", ncclFloat16, 2, 's', 5, 10, false},
+    {"float32", ncclFloat32, 4, 'f', 0, 0, false},
+    {"float64", ncclFloat64, 8, 'f', 0, 0, false},
+    {"bfloat16", ncclBfloat16, 2, 's', 8, 7, false},
+    {"float8e4m3", ncclFloat8e4m3, 1, 's', 4, 3, true},
+    {"float8e5m2", ncclFloat8e5m2, 1, 's', 5, 2, false},
 };
 
-std::ostream& operator<<(std::ostream& out, const Format& format) { return out << format.name; }
+std::ostream& operator<<(std::ostream& out, const Format& format) {
+  return out << format.name;
+}
 
 // A small float by enumeration: all its finite non-negative values in order, rounding by search.
 class SmallFloats {
@@ -48,7 +56,8 @@ class SmallFloats {
         break;
       }
       const double fraction = static_cast<double>(mantissa) / (1 << format.mantissa);
-      values_.push_back(exponent == 0 ? fraction * std::pow(2.0, 1 - bias) : (1 + fraction) * std::pow(2.0, exponent - bias));
+      values_.push_back(exponent == 0 ? fraction * std::pow(2.0, 1 - bias)
+                                      : (1 + fraction) * std::pow(2.0, exponent - bias));
     }
   }
   double Value(unsigned code) const {
@@ -118,10 +127,14 @@ constexpr std::pair<Op, const char*> kOps[] = {{Op::kSum, "sum"}, {Op::kProd, "p
 template <class T>
 T Combine(Op op, T a, T b) {
   switch (op) {
-    case Op::kProd: return static_cast<T>(a * b);
-    case Op::kMax: return a > b ? a : b;
-    case Op::kMin: return a < b ? a : b;
-    default: return static_cast<T>(a + b);
+    case Op::kProd:
+      return static_cast<T>(a * b);
+    case Op::kMax:
+      return a > b ? a : b;
+    case Op::kMin:
+      return a < b ? a : b;
+    default:
+      return static_cast<T>(a + b);
   }
 }
 
@@ -160,14 +173,30 @@ Bytes Expected(const Format& format, Op op, const std::vector<Bytes>& inputs) {
         [](T value, unsigned char* at) { memcpy(at, &value, sizeof value); });
   };
   switch (format.type) {
-    case ncclInt8: plain(int8_t{}); break;
-    case ncclUint8: plain(uint8_t{}); break;
-    case ncclInt32: plain(int32_t{}); break;
-    case ncclUint32: plain(uint32_t{}); break;
-    case ncclInt64: plain(int64_t{}); break;
-    case ncclUint64: plain(uint64_t{}); break;
-    case ncclFloat32: plain(float{}); break;
-    case ncclFloat64: plain(double{}); break;
+    case ncclInt8:
+      plain(int8_t{});
+      break;
+    case ncclUint8:
+      plain(uint8_t{});
+      break;
+    case ncclInt32:
+      plain(int32_t{});
+      break;
+    case ncclUint32:
+      plain(uint32_t{});
+      break;
+    case ncclInt64:
+      plain(int64_t{});
+      break;
+    case ncclUint64:
+      plain(uint64_t{});
+      break;
+    case ncclFloat32:
+      plain(float{});
+      break;
+    case ncclFloat64:
+      plain(double{});
+      break;
     default: {
       const SmallFloats small(format);
       Serial<float>(
@@ -215,7 +244,8 @@ ncclRedOp_t Handle(Op op, const Format& format, int rank, ncclComm_t comm) {
 }
 
 Bytes Block(const Bytes& bytes, size_t index, size_t width) {
-  return Bytes(bytes.begin() + static_cast<ptrdiff_t>(index * width), bytes.begin() + static_cast<ptrdiff_t>((index + 1) * width));
+  return Bytes(bytes.begin() + static_cast<ptrdiff_t>(index * width),
+               bytes.begin() + static_cast<ptrdiff_t>((index + 1) * width));
 }
 
 class Results : public testing::TestWithParam<Format> {};

@@ -111,7 +111,8 @@ TEST(Arguments, AreRefusedAsNcclDoes) {
     RANK_NCCL(ncclCommInitAll(&comm, 1, nullptr));
     float data[4] = {};
     RANK_CHECK(ncclAllReduce(data, data, 4, ncclNumTypes, ncclSum, comm, nullptr) == ncclInvalidArgument);
-    RANK_CHECK(ncclAllReduce(data, data, 4, static_cast<ncclDataType_t>(-1), ncclSum, comm, nullptr) == ncclInvalidArgument);
+    RANK_CHECK(ncclAllReduce(data, data, 4, static_cast<ncclDataType_t>(-1), ncclSum, comm, nullptr) ==
+               ncclInvalidArgument);
     RANK_CHECK(ncclAllReduce(data, data, 4, ncclFloat, ncclNumOps, comm, nullptr) == ncclInvalidArgument);
     RANK_CHECK(ncclReduce(data, data, 4, ncclFloat, ncclSum, 1, comm, nullptr) == ncclInvalidArgument);
     RANK_CHECK(ncclSend(data, 4, ncclFloat, -1, comm, nullptr) == ncclInvalidArgument);

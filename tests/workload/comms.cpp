@@ -123,7 +123,8 @@ void Communicators::Split(CommKind kind) {
     color = groups > 1 ? (color + 1) % groups : color + 1;
   }
   ncclConfig_t config = ConfigNamed(comm.name);
-  NCCL_OK(ncclCommSplit(comms_[static_cast<size_t>(CommKind::kWorld)].handle, color, comm.index(), &comm.handle, &config));
+  NCCL_OK(
+      ncclCommSplit(comms_[static_cast<size_t>(CommKind::kWorld)].handle, color, comm.index(), &comm.handle, &config));
 }
 
 void Communicators::Recreate(CommKind kind) {

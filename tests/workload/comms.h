@@ -55,7 +55,8 @@ class Communicators {
 
   Comm& operator[](CommKind kind) { return comms_[static_cast<size_t>(kind)]; }
 
-  // Aborts one split communicator with whatever is queued on it, and splits it from world again. Collective over the job.
+  // Aborts one split communicator with whatever is queued on it, and splits it from world again. Collective over the
+  // job.
   void Recreate(CommKind kind);
 
   // Finalizes and destroys all, the children first; then the streams.

@@ -81,7 +81,8 @@ void FaultPlan::Arrive(CommKind comm, OpKind op, cudaStream_t stream, CallArgs* 
   const int index = issued_[static_cast<size_t>(comm)][static_cast<size_t>(op)]++;
   for (Planned& planned : planned_) {
     const Fault& fault = planned.fault;
-    if (!AtOperation(fault.kind) || fault.step != step_ || fault.comm != comm || fault.op != op || fault.nth != index) continue;
+    if (!AtOperation(fault.kind) || fault.step != step_ || fault.comm != comm || fault.op != op || fault.nth != index)
+      continue;
     planned.played = true;
     std::fprintf(stderr, "trainsim: rank %d: fault %s in step %d at %s %s %d\n", rank_, Name(fault.kind), step_,
                  Name(comm), Name(op), index);

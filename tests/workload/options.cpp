@@ -12,9 +12,11 @@ namespace trainsim {
 namespace {
 
 constexpr std::array<const char*, 22> kFaultNames = {
-    "stall-host",     "stall-gpu",       "kill",         "segv",       "stop",       "skip",       "extra",     "wrong-count",
-    "wrong-datatype", "wrong-reduction", "wrong-root",   "wrong-op",   "exit-early", "exception",  "spin-host", "open-group",
-    "wrong-peer",     "stall-loader",    "swap-order",   "no-group",   "never-init", "wrong-color"};
+    "stall-host", "stall-gpu",  "kill",         "segv",           "stop",
+    "skip",       "extra",      "wrong-count",  "wrong-datatype", "wrong-reduction",
+    "wrong-root", "wrong-op",   "exit-early",   "exception",      "spin-host",
+    "open-group", "wrong-peer", "stall-loader", "swap-order",     "no-group",
+    "never-init", "wrong-color"};
 constexpr std::array<const char*, kCommKinds> kCommNames = {"world", "tp", "pp", "dp", "ep"};
 constexpr std::array<const char*, kOpKinds> kOpNames = {"allreduce", "broadcast", "allgather", "reducescatter",
                                                         "alltoall",  "send",      "recv"};
@@ -352,7 +354,8 @@ bool CheckShape(Options* options, std::string* error) {
 }
 
 // `others`: what Slurm and Open MPI call it, where the usual name is not set.
-bool ReadVariable(const char* name, std::initializer_list<const char*> others, int64_t low, int64_t high, int* out, std::string* error) {
+bool ReadVariable(const char* name, std::initializer_list<const char*> others, int64_t low, int64_t high, int* out,
+                  std::string* error) {
   const char* text = std::getenv(name);
   for (const char* other : others) {
     if (text == nullptr) text = std::getenv(other);
@@ -581,7 +584,8 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
       good = ParsePause(*options, value, checkpoint, &pause, error);
     }
     if (good && name == "--fault" && options->graph && !InGraph(options->faults.back().kind)) {
-      *error = std::string("kind=") + Name(options->faults.back().kind) + " has no place in a step that a graph replays (--graph)";
+      *error = std::string("kind=") + Name(options->faults.back().kind) +
+               " has no place in a step that a graph replays (--graph)";
       good = false;
     }
     if (!good) {
@@ -593,15 +597,20 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
 }
 
 bool ReadEnvironment(const Options& options, Environment* environment, std::string* error) {
-  if (!ReadVariable("WORLD_SIZE", {"OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1, kMaxWorld, &environment->world, error)) return false;
+  if (!ReadVariable("WORLD_SIZE", {"OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1, kMaxWorld, &environment->world, error))
+    return false;
   if (environment->world != options.WorldSize()) {
     *error = "WORLD_SIZE is " + std::to_string(environment->world) + ", but --tp " + std::to_string(options.tp) +
              " x --pp " + std::to_string(options.pp) + " x --dp " + std::to_string(options.dp) + " needs " +
              std::to_string(options.WorldSize()) + " ranks";
     return false;
   }
-  if (!ReadVariable("RANK", {"OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, 0, environment->world - 1, &environment->rank, error)) return false;
-  if (!ReadVariable("LOCAL_RANK", {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, 0, kMaxWorld, &environment->local_rank, error)) return false;
+  if (!ReadVariable("RANK", {"OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, 0, environment->world - 1, &environment->rank,
+                    error))
+    return false;
+  if (!ReadVariable("LOCAL_RANK", {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, 0, kMaxWorld,
+                    &environment->local_rank, error))
+    return false;
   if (!ReadVariable("MASTER_PORT", {}, 1, 65535, &environment->master_port, error)) return false;
   const char* address = std::getenv("MASTER_ADDR");
   if (address == nullptr || *address == '\0') {

@@ -89,10 +89,10 @@ struct Options {
   std::vector<Pause> evaluations;
   int recreate_step = 0;  // after this step the data group is aborted and made anew; 0 never
   Straggler straggler;
-  double jitter_ms = 0;   // in every step another rank computes longer by this
+  double jitter_ms = 0;  // in every step another rank computes longer by this
   uint64_t seed = 1;
   int print_every = 10;
-  bool graph = false;     // from the second step on, the step is a CUDA graph
+  bool graph = false;          // from the second step on, the step is a CUDA graph
   bool shared_stream = false;  // world, tp and ep run on the computation's stream
   SyncKind sync = SyncKind::kStream;
   double store_timeout_s = 120;

@@ -120,7 +120,8 @@ TEST(Options, FaultsWithAPlaceOfTheirOwn) {
 }
 
 TEST(Options, SlowRanks) {
-  const Options options = Parsed({"--tp", "2", "--dp", "2", "--straggle", "rank=3,ms=2.5", "--jitter", "4", "--recreate", "7"});
+  const Options options =
+      Parsed({"--tp", "2", "--dp", "2", "--straggle", "rank=3,ms=2.5", "--jitter", "4", "--recreate", "7"});
   EXPECT_EQ(options.straggler.rank, 3);
   EXPECT_DOUBLE_EQ(options.straggler.milliseconds, 2.5);
   EXPECT_DOUBLE_EQ(options.jitter_ms, 4);
@@ -210,7 +211,8 @@ TEST_F(EnvironmentTest, TakesOpenMpisNamesWhereTheUsualOnesAreNotSet) {
   Environment environment;
   std::string error;
   const bool read = ReadEnvironment(options_, &environment, &error);
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}) unsetenv(name);
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"})
+    unsetenv(name);
   ASSERT_TRUE(read) << error;
   EXPECT_EQ(environment.rank, 6);
   EXPECT_EQ(environment.world, 8);

@@ -186,7 +186,7 @@ void TCPStoreServer::Answer(int connection) {
 }
 
 TCPStore::Outcome TCPStore::Ask(char verb, const std::string& key, const std::string& value, std::string* answer,
-                                      std::string* error) {
+                                std::string* error) {
   Addresses addresses = Resolve(address_, port_, 0, error);
   if (!addresses) return Outcome::kUnreachable;
   for (addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
@@ -218,7 +218,7 @@ TCPStore::Outcome TCPStore::Ask(char verb, const std::string& key, const std::st
 }
 
 bool TCPStore::Retry(char verb, const std::string& key, const std::string& value, std::string* answer,
-                        std::string* error) {
+                     std::string* error) {
   if (key.size() > kMaxKey || value.size() > kMaxValue) {
     *error = "key or value too long for the store: '" + key + "'";
     return false;

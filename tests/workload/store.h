@@ -1,6 +1,6 @@
 // A key-value store over TCP, just big enough to hand NCCL unique ids around: one request per connection, keys of at
-// most kMaxKey bytes, values of at most kMaxValue bytes, at most kMaxEntries of them. Named as PyTorch names what does this there, so that
-// stacks of ranks that wait in it read alike.
+// most kMaxKey bytes, values of at most kMaxValue bytes, at most kMaxEntries of them. Named as PyTorch names what does
+// this there, so that stacks of ranks that wait in it read alike.
 #ifndef LOCKSTEP_TESTS_WORKLOAD_STORE_H_
 #define LOCKSTEP_TESTS_WORKLOAD_STORE_H_
 

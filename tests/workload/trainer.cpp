@@ -258,7 +258,8 @@ double Trainer::ExtraMilliseconds() const {
   if (options_.jitter_ms > 0) {
     // All ranks draw the same one.
     const uint64_t drawn = (options_.seed + static_cast<uint64_t>(step_)) * 0x9e3779b97f4a7c15ULL >> 33;
-    if (drawn % static_cast<uint64_t>(options_.WorldSize()) == static_cast<uint64_t>(rank_)) extra += options_.jitter_ms;
+    if (drawn % static_cast<uint64_t>(options_.WorldSize()) == static_cast<uint64_t>(rank_))
+      extra += options_.jitter_ms;
   }
   return extra;
 }
@@ -479,7 +480,8 @@ void Trainer::Recreate() {
   Comm& dp = comms_[CommKind::kDp];
   if (dp.index() != 0) {
     const Memory& result = results_[static_cast<size_t>(CommKind::kDp)];
-    NCCL_OK(ncclAllReduce(Input(CommKind::kDp, ncclFloat32), result.data(), kSmallCount, ncclFloat32, ncclSum, dp.handle, dp.stream));
+    NCCL_OK(ncclAllReduce(Input(CommKind::kDp, ncclFloat32), result.data(), kSmallCount, ncclFloat32, ncclSum,
+                          dp.handle, dp.stream));
   }
   comms_.Recreate(CommKind::kDp);
 }

@@ -27,19 +27,49 @@ constexpr double kIdleBytesPerSecond = 4096;
 // Stacks and file lists come from files: no more than this is looked at.
 constexpr size_t kMaxFrames = 256;
 
-// Kernel functions in which a thread waits for storage: page cache and block layer, journals, NFS and SunRPC, Lustre, Ceph,
-// FUSE, CIFS, ZFS, GPFS, BeeGFS.
+// Kernel functions in which a thread waits for storage: page cache and block layer, journals, NFS and SunRPC, Lustre,
+// Ceph, FUSE, CIFS, ZFS, GPFS, BeeGFS.
 constexpr absl::string_view kStorageWaits[] = {
-    "io_schedule",       "folio_wait",       "wait_on_page",   "balance_dirty_pages", "wait_on_buffer", "jbd2_",
-    "xfs_",              "ext4_",            "btrfs_",         "blkdev_",             "blk_",           "submit_bio_wait",
-    "rpc_wait_bit",      "nfs_",             "nfs4_",          "cl_sync_io_wait",     "ll_",            "osc_",
-    "ptlrpc_",           "ldlm_",            "ceph_",          "request_wait_answer", "fuse_",          "cifs_",
-    "smb2_",             "wait_for_response", "txg_wait",      "dmu_tx_wait",         "cxiWait",        "FhgfsOps",
-    "filemap_fdatawait", "vfs_fsync",        "do_fsync",       "dio_",                "iomap_dio",
+    "io_schedule",
+    "folio_wait",
+    "wait_on_page",
+    "balance_dirty_pages",
+    "wait_on_buffer",
+    "jbd2_",
+    "xfs_",
+    "ext4_",
+    "btrfs_",
+    "blkdev_",
+    "blk_",
+    "submit_bio_wait",
+    "rpc_wait_bit",
+    "nfs_",
+    "nfs4_",
+    "cl_sync_io_wait",
+    "ll_",
+    "osc_",
+    "ptlrpc_",
+    "ldlm_",
+    "ceph_",
+    "request_wait_answer",
+    "fuse_",
+    "cifs_",
+    "smb2_",
+    "wait_for_response",
+    "txg_wait",
+    "dmu_tx_wait",
+    "cxiWait",
+    "FhgfsOps",
+    "filemap_fdatawait",
+    "vfs_fsync",
+    "do_fsync",
+    "dio_",
+    "iomap_dio",
 };
 
 // Uninterruptible sleep that is not storage: GPU and network drivers.
-constexpr absl::string_view kDriverWaits[] = {"nv_", "nvidia", "uvm_", "os_acquire", "amdgpu", "kfd_", "ib_", "mlx5_", "rdma_", "cma_"};
+constexpr absl::string_view kDriverWaits[] = {"nv_",  "nvidia", "uvm_",  "os_acquire", "amdgpu",
+                                              "kfd_", "ib_",    "mlx5_", "rdma_",      "cma_"};
 
 absl::string_view KernelName(absl::string_view frame) {
   constexpr absl::string_view kMark = "[kernel] ";
@@ -128,14 +158,17 @@ void Motion(const Process& process, ActivityView* view) {
   const double seconds = static_cast<double>(process.sample_gap_ns) / 1e9;
   const bool cpu_known = sampled && process.cpu_ns_between_samples >= 0;
   const bool io_known = sampled && process.io_bytes_between_samples >= 0;
-  const double cpu = static_cast<double>(process.cpu_ns_between_samples) / 1e9, bytes = static_cast<double>(process.io_bytes_between_samples);
+  const double cpu = static_cast<double>(process.cpu_ns_between_samples) / 1e9,
+               bytes = static_cast<double>(process.io_bytes_between_samples);
   const bool stacks = !process.stack.empty() && !process.stack_later.empty();
-  const bool cpu_moves = cpu_known && cpu > kIdleCpuShare * seconds, io_moves = io_known && bytes > kIdleBytesPerSecond * seconds;
+  const bool cpu_moves = cpu_known && cpu > kIdleCpuShare * seconds,
+             io_moves = io_known && bytes > kIdleBytesPerSecond * seconds;
   if (cpu_moves || io_moves) {
     view->moving = Moving::kYes;
     if (io_moves) view->motion = absl::StrFormat("%.1f MB of I/O in %.1f s", bytes / 1e6, seconds);
     if (cpu_moves) {
-      absl::StrAppend(&view->motion, view->motion.empty() ? "" : ", ", absl::StrFormat("%.1f s of CPU in %.1f s", cpu, seconds));
+      absl::StrAppend(&view->motion, view->motion.empty() ? "" : ", ",
+                      absl::StrFormat("%.1f s of CPU in %.1f s", cpu, seconds));
     }
   } else if (stacks && process.stack != process.stack_later) {
     view->moving = Moving::kYes;
@@ -151,7 +184,9 @@ void Motion(const Process& process, ActivityView* view) {
   }
 }
 
-bool WaitsForFiles(Stall stall) { return stall == Stall::kCheckpoint || stall == Stall::kStorage; }
+bool WaitsForFiles(Stall stall) {
+  return stall == Stall::kCheckpoint || stall == Stall::kStorage;
+}
 
 // How many ranks' evidence is written out; the rest are counted.
 constexpr size_t kRanksShown = 3;
@@ -160,14 +195,22 @@ constexpr size_t kRanksShown = 3;
 
 const char* StallName(Stall stall) {
   switch (stall) {
-    case Stall::kUnknown: return "";
-    case Stall::kCheckpoint: return "checkpoint";
-    case Stall::kStorage: return "storage";
-    case Stall::kDataLoading: return "data loading";
-    case Stall::kCompilation: return "compilation";
-    case Stall::kGarbageCollection: return "garbage collection";
-    case Stall::kInterpreterLock: return "interpreter lock";
-    case Stall::kRendezvous: return "rendezvous";
+    case Stall::kUnknown:
+      return "";
+    case Stall::kCheckpoint:
+      return "checkpoint";
+    case Stall::kStorage:
+      return "storage";
+    case Stall::kDataLoading:
+      return "data loading";
+    case Stall::kCompilation:
+      return "compilation";
+    case Stall::kGarbageCollection:
+      return "garbage collection";
+    case Stall::kInterpreterLock:
+      return "interpreter lock";
+    case Stall::kRendezvous:
+      return "rendezvous";
   }
   return "";
 }
@@ -178,7 +221,8 @@ const char* MovingName(Moving moving) {
 
 const char* StallAdvice(Stall stall) {
   switch (stall) {
-    case Stall::kUnknown: return nullptr;
+    case Stall::kUnknown:
+      return nullptr;
     case Stall::kCheckpoint:
       return "1. Look at the file system that the checkpoint goes to, from this host: full, slow, or its server away.\n"
              "2. If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before.";
@@ -190,16 +234,20 @@ const char* StallAdvice(Stall stall) {
              "2. Compare the sample this rank is at with the others'.";
     case Stall::kCompilation:
       return "1. Wait if it moves: compilation ends by itself.\n"
-             "2. If it comes again in later steps, look for shapes that change (recompilation) and share the compile cache.";
+             "2. If it comes again in later steps, look for shapes that change (recompilation) and share the compile "
+             "cache.";
     case Stall::kGarbageCollection:
-      return "1. Collect on all ranks at the same step (gc.disable, then gc.collect every N steps), or gc.freeze after start.\n"
+      return "1. Collect on all ranks at the same step (gc.disable, then gc.collect every N steps), or gc.freeze after "
+             "start.\n"
              "2. Look for growth of Python objects on this rank.";
     case Stall::kInterpreterLock:
       return "1. Find the thread that holds the interpreter lock: native code that does not release it.\n"
              "2. A framework's own dump may never come from this process, because it needs the same lock.";
     case Stall::kRendezvous:
-      return "1. Find out which process it waits for there: who sets the key that it asks for, who lacks in the barrier (its stack names the call).\n"
-             "2. Look whether all ranks of the group come to this place: a branch that only some take, a group made on some ranks only.";
+      return "1. Find out which process it waits for there: who sets the key that it asks for, who lacks in the "
+             "barrier (its stack names the call).\n"
+             "2. Look whether all ranks of the group come to this place: a branch that only some take, a group made on "
+             "some ranks only.";
   }
   return nullptr;
 }
@@ -221,15 +269,16 @@ ActivityView ClassifyActivity(const Process& process) {
   if (storage) {
     if (view.uninterruptible) {
       const uint32_t threads = std::max<uint32_t>(process.threads_in_d, 1);
-      parts.push_back(absl::StrCat(threads == 1 ? "a thread" : absl::StrCat(threads, " threads"), " in uninterruptible sleep (D)",
-                                   wait.empty() ? "" : absl::StrCat(" in ", wait)));
+      parts.push_back(absl::StrCat(threads == 1 ? "a thread" : absl::StrCat(threads, " threads"),
+                                   " in uninterruptible sleep (D)", wait.empty() ? "" : absl::StrCat(" in ", wait)));
     } else {
       parts.push_back(absl::StrCat("waits in the kernel function ", wait));
     }
   }
   // Native code that is certain goes first: a collection or a wait for the lock can come at any Python line.
   // So does a wait for another process, whatever the Python line is for.
-  if (native.stall == Stall::kGarbageCollection || native.stall == Stall::kRendezvous || (native.stall == Stall::kInterpreterLock && !brief_lock)) {
+  if (native.stall == Stall::kGarbageCollection || native.stall == Stall::kRendezvous ||
+      (native.stall == Stall::kInterpreterLock && !brief_lock)) {
     view.stall = native.stall;
     parts.push_back(absl::StrCat("in ", native.frame));
   } else if (python.stall != Stall::kUnknown) {
@@ -243,7 +292,8 @@ ActivityView ClassifyActivity(const Process& process) {
   } else if (storage) {
     view.stall = Stall::kStorage;
   }
-  if (view.stall == Stall::kCheckpoint && file != nullptr) parts.push_back(absl::StrCat(Shortened(*file), " open for writing"));
+  if (view.stall == Stall::kCheckpoint && file != nullptr)
+    parts.push_back(absl::StrCat(Shortened(*file), " open for writing"));
   if (view.stall == Stall::kUnknown) return view;
   for (const std::string& part : parts) absl::StrAppend(&view.evidence, view.evidence.empty() ? "" : ", ", part);
   return view;
@@ -278,7 +328,8 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
   const auto most = std::max_element(by_stall.begin(), by_stall.end(), [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.first > b.first;
   });
-  const Stall stall = most->first == Stall::kStorage && by_stall.contains(Stall::kCheckpoint) ? Stall::kCheckpoint : most->first;
+  const Stall stall =
+      most->first == Stall::kStorage && by_stall.contains(Stall::kCheckpoint) ? Stall::kCheckpoint : most->first;
   finding->set_activity(StallName(stall));
   finding->set_advice(StallAdvice(stall));
   for (const auto& [kind, seen] : by_stall) {
@@ -297,10 +348,14 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     // Files that hosts wait for at once are the trouble of what serves them: no host is to be drained for it.
     int32_t waiting = 0;
     for (const auto& [host, count] : waiting_for_files) waiting += count;
-    finding->add_evidence()->set_text(absl::StrCat(waiting, " ranks on ", waiting_for_files.size(),
-                                                   " hosts wait for files at once: what they share is the file system, not a host"));
-    finding->set_advice("1. Look at the file system itself: its servers, quota, and the network to it; several hosts wait for it at once.\n"
-                        "2. If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before. Drain no host for it.");
+    finding->add_evidence()->set_text(
+        absl::StrCat(waiting, " ranks on ", waiting_for_files.size(),
+                     " hosts wait for files at once: what they share is the file system, not a host"));
+    finding->set_advice(
+        "1. Look at the file system itself: its servers, quota, and the network to it; several hosts wait for it at "
+        "once.\n"
+        "2. If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before. Drain no host "
+        "for it.");
   }
   // Files seldom hold up one rank of a host: of its other ranks that left no data nobody knows.
   if (files && bundle.ranks_expected > static_cast<int64_t>(bundle.ranks.size())) {
@@ -311,11 +366,13 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
       const int32_t here = host.empty() ? most : present[host];
       if (here >= most) continue;
       finding->set_confidence(std::min(finding->confidence(), 0.85));
-      finding->add_evidence()->set_text(absl::StrCat("of host ", host, " the data of ", here, " ranks is there, of others that of ", most,
+      finding->add_evidence()->set_text(absl::StrCat("of host ", host, " the data of ", here,
+                                                     " ranks is there, of others that of ", most,
                                                      ": the rest of it may wait for the same files"));
     }
   }
-  if (files && on_host.size() == 1 && ranks.size() > 1 && !on_host.begin()->first.empty() && !finding->has_common_factor()) {
+  if (files && on_host.size() == 1 && ranks.size() > 1 && !on_host.begin()->first.empty() &&
+      !finding->has_common_factor()) {
     CommonFactor* factor = finding->mutable_common_factor();
     factor->set_kind("host");
     factor->set_name(on_host.begin()->first);

@@ -36,8 +36,9 @@ ActivityView ClassifyActivity(const Process& process);
 // Whether two ranks may be stalled by one thing: the same is seen on both, or nothing on one, or files on both.
 bool SameStall(Stall a, Stall b);
 
-// Fills activity, moving and their evidence and advice from the samples of `ranks` (indexes into Bundle::ranks), and the
-// common host where several ranks of one wait for files; where ranks of several hosts do so at once, that it is no host's.
+// Fills activity, moving and their evidence and advice from the samples of `ranks` (indexes into Bundle::ranks), and
+// the common host where several ranks of one wait for files; where ranks of several hosts do so at once, that it is no
+// host's.
 void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding);
 
 }  // namespace lockstep

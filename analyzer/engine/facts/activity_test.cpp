@@ -35,19 +35,37 @@ struct Case {
 
 TEST(Activity, InnermostFrameDecides) {
   const Case cases[] = {
-      {"loader", Stall::kDataLoading, {"poll", "PyEval_EvalFrame"},
-       {"_try_get_data (torch/utils/data/dataloader.py:1133)", "_next_data (torch/utils/data/dataloader.py:1283)", "train (train.py:10)"}},
-      {"gc inside the loader", Stall::kGarbageCollection, {"visit_decref", "gc_collect_main", "_PyEval_EvalFrameDefault"},
+      {"loader",
+       Stall::kDataLoading,
+       {"poll", "PyEval_EvalFrame"},
+       {"_try_get_data (torch/utils/data/dataloader.py:1133)", "_next_data (torch/utils/data/dataloader.py:1283)",
+        "train (train.py:10)"}},
+      {"gc inside the loader",
+       Stall::kGarbageCollection,
+       {"visit_decref", "gc_collect_main", "_PyEval_EvalFrameDefault"},
        {"__next__ (torch/utils/data/dataloader.py:630)"}},
-      {"lock", Stall::kInterpreterLock, {"pthread_cond_timedwait", "take_gil", "PyEval_RestoreThread"}, {"step (train.py:4)"}},
-      {"inductor", Stall::kCompilation, {}, {"compile (torch/_inductor/graph.py:1)", "_fn (torch/_dynamo/eval_frame.py:574)"}},
-      {"running what was compiled", Stall::kUnknown, {},
+      {"lock",
+       Stall::kInterpreterLock,
+       {"pthread_cond_timedwait", "take_gil", "PyEval_RestoreThread"},
+       {"step (train.py:4)"}},
+      {"inductor",
+       Stall::kCompilation,
+       {},
+       {"compile (torch/_inductor/graph.py:1)", "_fn (torch/_dynamo/eval_frame.py:574)"}},
+      {"running what was compiled",
+       Stall::kUnknown,
+       {},
        {"__call__ (torch/_inductor/output_code.py:1)", "_fn (torch/_dynamo/eval_frame.py:574)", "train (train.py:10)"}},
       {"llvm", Stall::kCompilation, {"llvm::SelectionDAGISel::runOnMachineFunction"}, {}},
       {"torch.save", Stall::kCheckpoint, {"__write"}, {"_save (torch/serialization.py:850)", "train (train.py:10)"}},
       {"dcp", Stall::kCheckpoint, {}, {"write_data (torch/distributed/checkpoint/filesystem.py:598)"}},
-      {"unique id", Stall::kRendezvous, {"poll", "c10d::detail::TCPClient::receiveValueWithTimeout", "c10d::TCPStore::doWait", "c10d::TCPStore::get"}, {}},
-      {"barrier of a checkpoint", Stall::kRendezvous, {"gloo::transport::tcp::UnboundBuffer::waitRecv", "gloo::barrier"},
+      {"unique id",
+       Stall::kRendezvous,
+       {"poll", "c10d::detail::TCPClient::receiveValueWithTimeout", "c10d::TCPStore::doWait", "c10d::TCPStore::get"},
+       {}},
+      {"barrier of a checkpoint",
+       Stall::kRendezvous,
+       {"gloo::transport::tcp::UnboundBuffer::waitRecv", "gloo::barrier"},
        {"barrier (torch/distributed/checkpoint/utils.py:99)"}},
       {"mpi", Stall::kRendezvous, {"opal_progress", "PMPI_Bcast", "main"}, {}},
       {"torchrun", Stall::kRendezvous, {}, {"_create_c10d_store (torch/distributed/rendezvous.py:189)"}},
@@ -182,7 +200,8 @@ TEST(Activity, StorageOfSeveralHostsAtOnceIsNoHosts) {
   EXPECT_EQ(f.activity() + ", " + f.moving(), "checkpoint, not moving");
   EXPECT_NE(f.common_factor().kind(), "host");
   bool told = false;
-  for (const Evidence& e : f.evidence()) told |= e.text() == "4 ranks on 2 hosts wait for files at once: what they share is the file system, not a host";
+  for (const Evidence& e : f.evidence())
+    told |= e.text() == "4 ranks on 2 hosts wait for files at once: what they share is the file system, not a host";
   EXPECT_TRUE(told) << f.DebugString();
   EXPECT_NE(f.advice().find("Drain no host"), std::string::npos);
 }

@@ -17,7 +17,7 @@ constexpr double kHolds = 0.9;  // share of the others for whom a rule must hold
 // One member's part in one exchange: elements by peer, -1 where it has no such call.
 struct Part {
   std::vector<int64_t> sent, received;
-  bool complete = false;         // has a call of each direction with everybody else
+  bool complete = false;  // has a call of each direction with everybody else
 
   int64_t Sent() const {
     int64_t sum = 0;
@@ -26,7 +26,8 @@ struct Part {
   }
 };
 
-// The group that holds `like`, or the one before or after it in this communicator (step -1, 1). Empty where not recorded.
+// The group that holds `like`, or the one before or after it in this communicator (step -1, 1). Empty where not
+// recorded.
 Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, int32_t peer, int64_t seq, int step) {
   Part part;
   const auto& members = model.comms[comm].members;
@@ -39,7 +40,9 @@ Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, in
   const Rank& rank = model.bundle.ranks[m.rank_index];
   size_t peers = 0;
   for (const Op& op : rank.ops) {
-    if (op.group != like->group || op.thread != like->thread || op.membership != m.membership || !IsPointToPoint(op.kind)) continue;
+    if (op.group != like->group || op.thread != like->thread || op.membership != m.membership ||
+        !IsPointToPoint(op.kind))
+      continue;
     if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= size) continue;
     int64_t& n = (op.kind == CallKind::kSend ? part.sent : part.received)[op.root_or_peer];
     if (n < 0 && op.root_or_peer != member) ++peers;
@@ -49,11 +52,14 @@ Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, in
   return part;
 }
 
-// The one member that is part of every pair whose sizes differ, where it differs from two others or more; -1: none, or several are.
+// The one member that is part of every pair whose sizes differ, where it differs from two others or more; -1: none, or
+// several are.
 int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
   const auto size = static_cast<int32_t>(parts.size());
-  std::vector<int32_t> differs(parts.size());   // from how many others
-  const auto size_of = [](const std::vector<int64_t>& by_peer, int32_t peer) { return by_peer.empty() ? -1 : by_peer[static_cast<size_t>(peer)]; };
+  std::vector<int32_t> differs(parts.size());  // from how many others
+  const auto size_of = [](const std::vector<int64_t>& by_peer, int32_t peer) {
+    return by_peer.empty() ? -1 : by_peer[static_cast<size_t>(peer)];
+  };
   int32_t pairs = 0;
   for (int32_t i = 0; i < size; ++i) {
     for (int32_t j = i + 1; j < size; ++j) {
@@ -77,7 +83,8 @@ bool IsExchangeOfAll(const Model& model, uint32_t comm, int32_t member, const Op
   return size >= 3 && op.group != 0 && PartOf(model, comm, member, op.kind, op.root_or_peer, op.seq, 0).complete;
 }
 
-SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int32_t receiver, const Op& send, const Op& recv) {
+SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int32_t receiver, const Op& send,
+                         const Op& recv) {
   const auto& members = model.comms[comm].members;
   const auto size = static_cast<int32_t>(members.size());
   // Everybody's part in this exchange and in the one before: numbers of one pair count the exchanges.
@@ -91,9 +98,10 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
   }
   // One whose sizes differ from several others', all of which fit with each other.
   if (const int32_t odd = AtOddsWithSeveral(now); odd == sender || odd == receiver) {
-    return {odd == sender ? SplitSide::kSender : SplitSide::kReceiver,
-            absl::StrCat("the sizes of several others do not fit with ", odd == sender ? "the sender's" : "the receiver's",
-                         " either, and all of those fit with each other")};
+    return {
+        odd == sender ? SplitSide::kSender : SplitSide::kReceiver,
+        absl::StrCat("the sizes of several others do not fit with ", odd == sender ? "the sender's" : "the receiver's",
+                     " either, and all of those fit with each other")};
   }
   // What a rank routes is the same amount everywhere (tokens times experts a token goes to), wherever it goes.
   std::map<int64_t, int> totals;
@@ -109,7 +117,8 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
     if (sender_keeps != other_keeps) {
       return {sender_keeps ? SplitSide::kReceiver : SplitSide::kSender,
               absl::StrCat("every other member sends ", total, " elements in all, the sender ", own,
-                           sender_keeps ? " too: what it sends adds up" : ": it would be that many with what the receiver expects")};
+                           sender_keeps ? " too: what it sends adds up"
+                                        : ": it would be that many with what the receiver expects")};
     }
   }
   // The way back: each gets from a peer what it sent there before.
@@ -121,13 +130,15 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
       mirrored += now[i].sent[j] == before[i].received[j];
     }
   }
-  if (pairs >= 2 && static_cast<double>(mirrored) >= kHolds * static_cast<double>(pairs) && before[sender].complete && before[receiver].complete) {
+  if (pairs >= 2 && static_cast<double>(mirrored) >= kHolds * static_cast<double>(pairs) && before[sender].complete &&
+      before[receiver].complete) {
     const bool sender_keeps = send.count == before[sender].received[receiver];
     const bool receiver_keeps = recv.count == before[receiver].sent[sender];
     if (sender_keeps != receiver_keeps) {
       return {sender_keeps ? SplitSide::kReceiver : SplitSide::kSender,
-              absl::StrCat("the exchange returns what the one before brought: the sender had received ", before[sender].received[receiver],
-                           " and sends ", send.count, ", the receiver had sent ", before[receiver].sent[sender], " and expects ", recv.count)};
+              absl::StrCat("the exchange returns what the one before brought: the sender had received ",
+                           before[sender].received[receiver], " and sends ", send.count, ", the receiver had sent ",
+                           before[receiver].sent[sender], " and expects ", recv.count)};
     }
   }
   return {};

@@ -20,7 +20,8 @@ constexpr int kMostClocksShown = 4096;
 
 }  // namespace
 
-Clocks::Clocks(const Timing& timing) : clocks(timing.clock_names.size()), timing_(timing), comms_of_clock_(clocks.size()) {
+Clocks::Clocks(const Timing& timing)
+    : clocks(timing.clock_names.size()), timing_(timing), comms_of_clock_(clocks.size()) {
   if (clocks.empty()) return;
   if (clocks.size() == 1) {
     clocks[0].epochs.push_back({});
@@ -120,7 +121,8 @@ void Clocks::FoldCreations() {
 }
 
 int Clocks::Stepped() const {
-  return static_cast<int>(std::count_if(clocks.begin(), clocks.end(), [](const HostClock& c) { return c.epochs.size() > 1; }));
+  return static_cast<int>(
+      std::count_if(clocks.begin(), clocks.end(), [](const HostClock& c) { return c.epochs.size() > 1; }));
 }
 
 // Outwards from the root: every communicator is looked at once, from the first clock in it that is aligned.
@@ -134,7 +136,8 @@ void Clocks::AlignAll(uint32_t root) {
     const uint32_t parent = queue[at];
     found.clear();
     int64_t parent_uncertainty = 0;
-    for (const ClockEpoch& e : clocks[parent].epochs) parent_uncertainty = std::max(parent_uncertainty, e.uncertainty_ns);
+    for (const ClockEpoch& e : clocks[parent].epochs)
+      parent_uncertainty = std::max(parent_uncertainty, e.uncertainty_ns);
     const auto to_job = [&](int64_t own) {
       const ClockEpoch& e = EpochAt(clocks[parent], own);
       return own + e.offset_ns + static_cast<int64_t>(e.drift * static_cast<double>(own - e.middle_ns));
@@ -145,7 +148,8 @@ void Clocks::AlignAll(uint32_t root) {
       for (uint32_t i = first; i < shared_.size() && shared_[i].comm == shared_[first].comm; ++i) {
         const Seen* begin = seen_.data() + shared_[i].first;
         const Seen* end = begin + shared_[i].count;
-        const Seen* own = std::lower_bound(begin, end, parent, [](const Seen& s, uint32_t clock) { return s.clock < clock; });
+        const Seen* own =
+            std::lower_bound(begin, end, parent, [](const Seen& s, uint32_t clock) { return s.clock < clock; });
         if (own == end || own->clock != parent) continue;
         const int64_t entered = to_job(own->entered_ns), left = to_job(own->left_ns);
         for (const Seen* s = begin; s != end; ++s) {
@@ -177,7 +181,8 @@ std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_
     int64_t low = 0, high = 0, last_ns = 0;
     bool Take(const Sample& s) {
       const auto slack = static_cast<int64_t>(kMostDrift * static_cast<double>(s.at_ns - last_ns));
-      const int64_t l = members.empty() ? s.low : std::max(low - slack, s.low), h = members.empty() ? s.high : std::min(high + slack, s.high);
+      const int64_t l = members.empty() ? s.low : std::max(low - slack, s.low),
+                    h = members.empty() ? s.high : std::min(high + slack, s.high);
       if (l > h) return false;
       low = l;
       high = h;
@@ -239,7 +244,9 @@ bool Clocks::FitOne(const std::vector<Sample>& samples, ClockEpoch* epoch) {
     const double drift = span > 0 ? static_cast<double>(Median(late) - Median(early)) / static_cast<double>(span) : 0;
     if (std::fabs(drift) < kMostDrift) epoch->drift = drift;
   }
-  const auto drifted = [&](const Sample& s) { return static_cast<int64_t>(epoch->drift * static_cast<double>(s.own_ns - epoch->middle_ns)); };
+  const auto drifted = [&](const Sample& s) {
+    return static_cast<int64_t>(epoch->drift * static_cast<double>(s.own_ns - epoch->middle_ns));
+  };
   int64_t low = INT64_MIN, high = INT64_MAX;
   std::vector<int64_t> at_middle;
   for (const Sample& s : samples) {

@@ -132,7 +132,8 @@ TEST(Clocks, HostileTimesDoNoHarm) {
   job.tp = 2, job.dp = 4, job.gpus_per_host = 1;
   Bundle bundle = job.Run();
   uint64_t random = 1;
-  const int64_t odd[] = {INT64_MIN, INT64_MAX, -1, 0, 1, (int64_t{1} << 61) - 1, int64_t{1} << 61, 7'000'000'000'000'000'000};
+  const int64_t odd[] = {
+      INT64_MIN, INT64_MAX, -1, 0, 1, (int64_t{1} << 61) - 1, int64_t{1} << 61, 7'000'000'000'000'000'000};
   for (Rank& rank : bundle.ranks) {
     for (Op& op : rank.ops) {
       for (int64_t* t : {&op.enter_ns, &op.started_ns, &op.completed_ns}) {

@@ -52,7 +52,8 @@ Components FindComponents(uint32_t nodes, const std::function<size_t(uint32_t)>&
 // The parts of the wait graph that nothing leads out of.
 void WaitGraph::FindSinks() {
   const Components found = FindComponents(
-      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); }, [&](uint32_t v, size_t k) { return edges[v][k].to; });
+      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
+      [&](uint32_t v, size_t k) { return edges[v][k].to; });
   std::vector<std::vector<uint32_t>> components(found.count);
   for (uint32_t v = 0; v < edges.size(); ++v) components[found.of[v]].push_back(v);
   for (auto& members : components) {

@@ -9,12 +9,12 @@
 namespace lockstep {
 
 struct Components {
-  std::vector<uint32_t> of;   // component of each node; one that is led to from another has the smaller number
+  std::vector<uint32_t> of;  // component of each node; one that is led to from another has the smaller number
   uint32_t count = 0;
 };
 
-// `degree(v)` edges lead out of node v, the k-th to `target(v, k)`. Linear, and without recursion: chains are as long as the
-// job is wide.
+// `degree(v)` edges lead out of node v, the k-th to `target(v, k)`. Linear, and without recursion: chains are as long
+// as the job is wide.
 Components FindComponents(uint32_t nodes, const std::function<size_t(uint32_t)>& degree,
                           const std::function<uint32_t(uint32_t, size_t)>& target);
 

@@ -27,13 +27,15 @@ bool AtMost(const Counts& a, const Counts& b) {
 
 struct Counted {
   int32_t rank = -1;
-  std::vector<Counts> places;      // newest first: when its data was taken, and before each call that is still recorded
+  std::vector<Counts> places;  // newest first: when its data was taken, and before each call that is still recorded
 };
 
-// The role, and what was counted of collectives in each of its communicators, at most `most` places; empty role: something is not known.
+// The role, and what was counted of collectives in each of its communicators, at most `most` places; empty role:
+// something is not known.
 std::string Read(const Model& model, const std::vector<bool>& given_up, size_t index, size_t most, Counted* program) {
   const Rank& rank = model.bundle.ranks[index];
-  // A framework's counts stand before its entries; a file that is cut in these still tells where the rank is, not by which way it came.
+  // A framework's counts stand before its entries; a file that is cut in these still tells where the rank is, not by
+  // which way it came.
   if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return "";
   program->rank = static_cast<int32_t>(index);
   std::map<std::string, std::pair<size_t, int64_t>> lanes;  // kind of communicator -> membership, issued
@@ -59,7 +61,8 @@ std::string Read(const Model& model, const std::vector<bool>& given_up, size_t i
   program->places.push_back(now);
   for (size_t i = rank.ops.size(); i-- > 0 && program->places.size() < most;) {
     const Op& op = rank.ops[i];
-    if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kCaptured || op.state == OpState::kFailed) continue;
+    if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kCaptured || op.state == OpState::kFailed)
+      continue;
     const size_t lane = lane_of[op.membership];
     if (lane >= now.size() || !ring::IsCollective(op.kind)) continue;
     now[lane] = std::min(now[lane], op.seq - 1);
@@ -94,7 +97,8 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
     const size_t stride = std::max<size_t>(1, programs.size() / kReferences);
     for (size_t i = 0; i < programs.size(); i += stride) {
       Counted reference;
-      if (!Read(model, given_up, static_cast<size_t>(programs[i].rank), kMostPlaces, &reference).empty()) references.push_back(std::move(reference));
+      if (!Read(model, given_up, static_cast<size_t>(programs[i].rank), kMostPlaces, &reference).empty())
+        references.push_back(std::move(reference));
     }
     for (const Counted& p : programs) {
       size_t against = 0, compared = 0;
@@ -113,14 +117,17 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
 
 namespace {
 
-// How many collectives of a membership the host had issued when it made a call at `enter_ns`; -1: the record does not tell.
+// How many collectives of a membership the host had issued when it made a call at `enter_ns`; -1: the record does not
+// tell.
 int64_t IssuedBefore(const Model& model, size_t rank_index, size_t membership, int64_t enter_ns) {
   const std::vector<Op>& ops = model.bundle.ranks[rank_index].ops;
   const std::vector<uint32_t>& list = model.ranks[rank_index].collectives[membership];
-  const auto next = std::partition_point(list.begin(), list.end(), [&](uint32_t i) { return ops[i].enter_ns < enter_ns; });
+  const auto next =
+      std::partition_point(list.begin(), list.end(), [&](uint32_t i) { return ops[i].enter_ns < enter_ns; });
   if (next == list.begin()) return -1;
   const int64_t seq = ops[*(next - 1)].seq;
-  const int64_t following = next == list.end() ? model.bundle.ranks[rank_index].memberships[membership].issued + 1 : ops[*next].seq;
+  const int64_t following =
+      next == list.end() ? model.bundle.ranks[rank_index].memberships[membership].issued + 1 : ops[*next].seq;
   return following == seq || following == seq + 1 ? seq : -1;
 }
 
@@ -136,11 +143,11 @@ std::map<std::string, size_t> LanesOf(const Model& model, const std::vector<bool
   return lanes;
 }
 
-// What `index` made fewer of than its sibling had made before the newest call of `lane` that the first made, too. Both made as many in
-// each of the rounds before; the sibling went on so.
-bool LeftOutBefore(const Model& model, size_t index, size_t sibling, const std::string& lane, const std::map<std::string, size_t>& own,
-                   const std::map<std::string, size_t>& theirs) {
-  constexpr int64_t kRounds = 3;   // compared before that call
+// What `index` made fewer of than its sibling had made before the newest call of `lane` that the first made, too. Both
+// made as many in each of the rounds before; the sibling went on so.
+bool LeftOutBefore(const Model& model, size_t index, size_t sibling, const std::string& lane,
+                   const std::map<std::string, size_t>& own, const std::map<std::string, size_t>& theirs) {
+  constexpr int64_t kRounds = 3;  // compared before that call
   const auto& mine = model.bundle.ranks[index].memberships;
   const int64_t newest = mine[own.at(lane)].issued;
   const auto enter_of = [&](size_t rank, const std::map<std::string, size_t>& lanes, int64_t seq) {
@@ -161,7 +168,8 @@ bool LeftOutBefore(const Model& model, size_t index, size_t sibling, const std::
     bool alike = true;
     for (int64_t k = 0; k < kRounds && alike; ++k) {
       const int64_t here = IssuedBefore(model, index, m, own_enter[k]);
-      alike = here >= 0 && here == IssuedBefore(model, sibling, other->second, their_enter[k]) && (k < 2 || here - before == round);
+      alike = here >= 0 && here == IssuedBefore(model, sibling, other->second, their_enter[k]) &&
+              (k < 2 || here - before == round);
       if (k > 0) round = here - before;
       before = here;
     }
@@ -207,8 +215,8 @@ std::vector<int32_t> FindLeftOut(const Model& model) {
 
 namespace {
 
-// A framework does not count by peer. As far as both records go, the rank and that peer have nothing but this call for each other, and
-// both exchange with others.
+// A framework does not count by peer. As far as both records go, the rank and that peer have nothing but this call for
+// each other, and both exchange with others.
 bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const Member& peer) {
   if (peer.rank_index < 0 || peer.membership == kNoIndex) return false;
   const auto others = [](const Rank& rank, uint32_t membership, int32_t with, const Op* but) {
@@ -223,20 +231,25 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
   const Rank& own = model.bundle.ranks[static_cast<size_t>(rank_index)];
   const Rank& theirs = model.bundle.ranks[static_cast<size_t>(peer.rank_index)];
   if (own.damaged || theirs.damaged) return false;
-  return others(own, op.membership, op.root_or_peer, &op) > 0 && others(theirs, peer.membership, own.memberships[op.membership].member_rank, nullptr) > 0;
+  return others(own, op.membership, op.root_or_peer, &op) > 0 &&
+         others(theirs, peer.membership, own.memberships[op.membership].member_rank, nullptr) > 0;
 }
 
-// Another member waits in the other side of such a call, with this one: who took the wrong peer leaves the right one waiting.
+// Another member waits in the other side of such a call, with this one: who took the wrong peer leaves the right one
+// waiting.
 bool SomebodyElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
   const auto reverse = op.kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
   for (const Member& m : model.comms[comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex || &m == &model.comms[comm].members[static_cast<size_t>(op.root_or_peer)]) continue;
+    if (m.rank_index < 0 || m.membership == kNoIndex ||
+        &m == &model.comms[comm].members[static_cast<size_t>(op.root_or_peer)])
+      continue;
     const auto& in_flight = model.ranks[static_cast<size_t>(m.rank_index)].in_flight;
     if (in_flight.empty()) continue;
     const std::vector<Op>& ops = model.bundle.ranks[static_cast<size_t>(m.rank_index)].ops;
     if (std::any_of(in_flight[0].ops.begin(), in_flight[0].ops.end(), [&](uint32_t i) {
           return ops[i].membership == m.membership && ops[i].kind == reverse && ops[i].root_or_peer == me;
-        })) return true;
+        }))
+      return true;
   }
   return false;
 }
@@ -247,8 +260,10 @@ bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op) {
   const Rank& rank = model.bundle.ranks[static_cast<size_t>(rank_index)];
   const Membership& ms = rank.memberships[op.membership];
   const std::vector<Member>& members = model.comms[ms.comm].members;
-  if (!ring::IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return false;
-  return MeetNowhereElse(model, rank_index, op, members[static_cast<size_t>(op.root_or_peer)]) && SomebodyElseExpects(model, ms.comm, ms.member_rank, op);
+  if (!ring::IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
+    return false;
+  return MeetNowhereElse(model, rank_index, op, members[static_cast<size_t>(op.root_or_peer)]) &&
+         SomebodyElseExpects(model, ms.comm, ms.member_rank, op);
 }
 
 std::vector<int32_t> FindStrangers(const Model& model) {
@@ -263,7 +278,8 @@ std::vector<int32_t> FindStrangers(const Model& model) {
         if (peer.sends + peer.recvs != 1 || peer.peer < 0 || static_cast<size_t>(peer.peer) >= members.size()) continue;
         const Member& other = members[static_cast<size_t>(peer.peer)];
         const auto wanted = peer.sends == 1 ? ring::CallKind::kRecv : ring::CallKind::kSend;
-        if (other.rank_index >= 0 && model.PeerIssued(other, wanted, ms.member_rank) == 0) strangers.push_back(static_cast<int32_t>(r));
+        if (other.rank_index >= 0 && model.PeerIssued(other, wanted, ms.member_rank) == 0)
+          strangers.push_back(static_cast<int32_t>(r));
       }
     }
   }
@@ -292,7 +308,8 @@ std::vector<int32_t> FindOddlyCounted(const Model& model) {
         continue;
       }
       usable = usable && ms.recorded->peers_lost == 0;
-      for (const PeerCount& peer : ms.peers) exchanged.push_back(absl::StrCat(view.klass, "=", peer.peer, ",", peer.sends, ",", peer.recvs));
+      for (const PeerCount& peer : ms.peers)
+        exchanged.push_back(absl::StrCat(view.klass, "=", peer.peer, ",", peer.sends, ",", peer.recvs));
     }
     if (!usable || exchanged.empty()) continue;
     std::sort(role.begin(), role.end());

@@ -9,7 +9,8 @@
 namespace lockstep {
 namespace {
 
-// Pipelines of two, beside one group of all; each rank has exchanged ten times with the other, and its newest send is on record.
+// Pipelines of two, beside one group of all; each rank has exchanged ten times with the other, and its newest send is
+// on record.
 Bundle Pipelines(int count) {
   Bundle b;
   b.ranks_expected = 2 * count;
@@ -44,7 +45,9 @@ Bundle Pipelines(int count) {
   return b;
 }
 
-std::vector<int32_t> Odd(const Bundle& b) { return FindOddlyCounted(Model(b, {})); }
+std::vector<int32_t> Odd(const Bundle& b) {
+  return FindOddlyCounted(Model(b, {}));
+}
 
 TEST(Counts, WhoMadeOneMoreThanItsSiblingsIsOdd) {
   Bundle b = Pipelines(4);
@@ -111,7 +114,9 @@ Bundle Rounds() {
   return b;
 }
 
-std::vector<int32_t> Other(const Bundle& b) { return FindOtherPrograms(Model(b, {})); }
+std::vector<int32_t> Other(const Bundle& b) {
+  return FindOtherPrograms(Model(b, {}));
+}
 
 TEST(Counts, APlaceThatNoSiblingsProgramHasIsAnotherProgram) {
   Bundle b = Rounds();
@@ -147,20 +152,26 @@ TEST(Counts, ACallLeftOutIsToldByOneSiblingAndTheRoundsBefore) {
     }
   };
   EXPECT_TRUE(left_out([](Bundle*) {}).empty());
-  EXPECT_EQ(left_out([&](Bundle* b) { drop(&b->ranks[1], 0, 2); }), std::vector<int32_t>{1}) << "none before the last call of all";
-  EXPECT_TRUE(left_out([&](Bundle* b) { drop(&b->ranks[1], 0, 1); }).empty()) << "the call behind it may be still to come";
+  EXPECT_EQ(left_out([&](Bundle* b) { drop(&b->ranks[1], 0, 2); }), std::vector<int32_t>{1})
+      << "none before the last call of all";
+  EXPECT_TRUE(left_out([&](Bundle* b) { drop(&b->ranks[1], 0, 1); }).empty())
+      << "the call behind it may be still to come";
   EXPECT_TRUE(left_out([&](Bundle* b) {
                 drop(&b->ranks[1], 0, 2);
                 drop(&b->ranks[0], 0, 2);
-              }).empty()) << "both did so";
+              }).empty())
+      << "both did so";
   EXPECT_TRUE(left_out([&](Bundle* b) {
                 drop(&b->ranks[1], 0, 2);
                 drop(&b->ranks[1], 1, 1);
-              }).empty()) << "it has not come to the last call of all";
+              }).empty())
+      << "it has not come to the last call of all";
   EXPECT_TRUE(left_out([&](Bundle* b) {
                 drop(&b->ranks[1], 0, 2);
-                for (Rank& rank : b->ranks) std::erase_if(rank.ops, [](const Op& op) { return op.membership == 1 && op.seq == 14; });
-              }).empty()) << "rounds that are not on record";
+                for (Rank& rank : b->ranks)
+                  std::erase_if(rank.ops, [](const Op& op) { return op.membership == 1 && op.seq == 14; });
+              }).empty())
+      << "rounds that are not on record";
 }
 
 TEST(Counts, AnotherProgramNeedsWitnesses) {

@@ -22,7 +22,11 @@ using ring::IsCollective;
 using ring::IsPointToPoint;
 
 // How a process may end on its own account.
-enum class End { kForced, kGaveUp, kCrashed };  // by a launcher's signal; by its own abort or status; by a fault or SIGKILL
+enum class End {
+  kForced,
+  kGaveUp,
+  kCrashed
+};  // by a launcher's signal; by its own abort or status; by a fault or SIGKILL
 
 End EndOf(const Process& p) {
   if (p.life != Life::kKilled) return End::kGaveUp;
@@ -38,7 +42,8 @@ End EndOf(const Process& p) {
   }
 }
 
-// Its threads' cells outlive a process: whether it was in a wait for its GPU, or in a call, when it ended. False: not, or unknown.
+// Its threads' cells outlive a process: whether it was in a wait for its GPU, or in a call, when it ended. False: not,
+// or unknown.
 bool EndedWaiting(const Rank& rank) {
   return std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& t) {
     return t.wait != ring::CallKind::kNone || t.call != ring::CallKind::kNone;
@@ -52,14 +57,17 @@ constexpr int64_t kWatchdogWaits = 60'000'000'000;
 bool IsPyTorch(const Rank& rank) {
   if (rank.source == Source::kFlightRecorder) return true;
   const auto named = [](std::string_view name) { return name.starts_with("pt_"); };
-  if (std::any_of(rank.threads.begin(), rank.threads.end(), [&](const ring::ThreadSnapshot& t) { return named(t.name); })) return true;
+  if (std::any_of(rank.threads.begin(), rank.threads.end(),
+                  [&](const ring::ThreadSnapshot& t) { return named(t.name); }))
+    return true;
   if (rank.process.evidence == nullptr) return false;
   const auto& threads = rank.process.evidence->threads();
   return std::any_of(threads.begin(), threads.end(), [&](const ThreadStack& t) { return named(t.name()); });
 }
 
 std::string LongText(int64_t ns) {
-  return ns >= 120'000'000'000 ? absl::StrFormat("%.0f min", static_cast<double>(ns) / 60e9) : absl::StrFormat("%.0f s", static_cast<double>(ns) / 1e9);
+  return ns >= 120'000'000'000 ? absl::StrFormat("%.0f min", static_cast<double>(ns) / 60e9)
+                               : absl::StrFormat("%.0f s", static_cast<double>(ns) / 1e9);
 }
 
 // "0-4, 6 and 40 more"
@@ -86,11 +94,13 @@ class Builder {
   const std::vector<std::vector<uint32_t>>& edges() const { return edges_; }
   // Of a rank: it is in something to which one without data may not have come.
   bool WaitsForUnseen(size_t r) const {
-    return unseen_[r] || std::any_of(edges_[r].begin(), edges_[r].end(), [&](uint32_t v) { return v >= model_.ranks.size() && unseen_[v]; });
+    return unseen_[r] || std::any_of(edges_[r].begin(), edges_[r].end(),
+                                     [&](uint32_t v) { return v >= model_.ranks.size() && unseen_[v]; });
   }
 
  private:
-  // What the rank is in: the oldest of each communicator that is not known to be complete. What waits behind it says no more.
+  // What the rank is in: the oldest of each communicator that is not known to be complete. What waits behind it says no
+  // more.
   void AddRank(int32_t r) {
     const Rank& rank = model_.bundle.ranks[r];
     const RankView& view = model_.ranks[r];
@@ -111,8 +121,8 @@ class Builder {
     // A watchdog aborts communicators before it ends the process: then nothing counts as in flight any more.
     absl::flat_hash_map<uint32_t, const Op*> oldest;
     for (const Op& op : rank.ops) {
-      const bool flying = op.state == OpState::kEntered || op.state == OpState::kEnqueued || op.state == OpState::kStarted ||
-                          op.state == OpState::kIncomplete;
+      const bool flying = op.state == OpState::kEntered || op.state == OpState::kEnqueued ||
+                          op.state == OpState::kStarted || op.state == OpState::kIncomplete;
       if (!flying || op.membership == kNoIndex || (!IsCollective(op.kind) && !IsPointToPoint(op.kind))) continue;
       const Op*& first = oldest[op.membership];
       if (first == nullptr || op.seq < first->seq) first = &op;
@@ -157,11 +167,13 @@ class Builder {
       std::vector<uint32_t> lacking;
       bool unseen = false;
       for (const Member& m : model_.comms[comm].members) {
-        unseen = unseen || m.rank_index < 0 || (m.arrived < seq && model_.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged);
+        unseen = unseen || m.rank_index < 0 ||
+                 (m.arrived < seq && model_.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged);
         if (m.rank_index < 0) continue;
         // What a process leaves on its GPU ends with it, so a member that ended is waited for also where it had come.
         const bool ended = model_.ranks[m.rank_index].host == HostState::kDead;
-        if (ended || m.arrived < seq || Behind(m, model_.FindCollective(m, seq))) lacking.push_back(static_cast<uint32_t>(m.rank_index));
+        if (ended || m.arrived < seq || Behind(m, model_.FindCollective(m, seq)))
+          lacking.push_back(static_cast<uint32_t>(m.rank_index));
       }
       it->second = static_cast<uint32_t>(edges_.size());
       edges_.push_back(std::move(lacking));
@@ -178,11 +190,12 @@ class Builder {
 
 // A GPU's own error is a reason to give up, whoever else fell.
 bool GpuFailed(const Rank& rank) {
-  return std::any_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
+  return std::any_of(rank.streams.begin(), rank.streams.end(),
+                     [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
 }
 
-// When the first process of each host (name and boot) crashed, was killed or gave up in code of its own; one clock orders the ends of one
-// host exactly.
+// When the first process of each host (name and boot) crashed, was killed or gave up in code of its own; one clock
+// orders the ends of one host exactly.
 absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(const Model& model) {
   absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> first;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
@@ -210,10 +223,11 @@ std::vector<bool> FindConsequences(const Model& model) {
   }
   if (dead == 0) return consequence;
   const Builder builder(model);
-  // Who aborts in code of its own is in no wait. Who waited, and for one that left no data, gave up because of that one: a watchdog
-  // ends its process when an operation takes too long.
+  // Who aborts in code of its own is in no wait. Who waited, and for one that left no data, gave up because of that
+  // one: a watchdog ends its process when an operation takes too long.
   auto gave_up_waiting = [&](size_t r) {
-    return (EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r)) || EndedByWatchdog(model, r).waited_ns >= 0;
+    return (EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r)) ||
+           EndedByWatchdog(model, r).waited_ns >= 0;
   };
   const auto first_crash = FirstCrashes(model);
   auto gave_up_after_crash = [&](size_t r) {
@@ -232,8 +246,10 @@ std::vector<bool> FindConsequences(const Model& model) {
   const std::vector<std::vector<uint32_t>>& edges = builder.edges();
   // Components in an order in which whom they wait for comes first.
   const Components components = FindComponents(
-      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); }, [&](uint32_t v, size_t k) { return edges[v][k]; });
-  std::vector<bool> ends_below(components.count), crash_in(components.count), end_in(components.count), busy_in(components.count);
+      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
+      [&](uint32_t v, size_t k) { return edges[v][k]; });
+  std::vector<bool> ends_below(components.count), crash_in(components.count), end_in(components.count),
+      busy_in(components.count);
   std::vector<std::vector<uint32_t>> members(components.count);
   for (uint32_t v = 0; v < edges.size(); ++v) members[components.of[v]].push_back(v);
   for (uint32_t c = 0; c < components.count; ++c) {
@@ -257,7 +273,8 @@ std::vector<bool> FindConsequences(const Model& model) {
     if (end == End::kCrashed) continue;
     // Of those that wait for each other, the one that ended in code of its own fell first.
     const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
-    consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) || (end == End::kForced && not_forced > 0);
+    consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) ||
+                     (end == End::kForced && not_forced > 0);
   }
   return consequence;
 }
@@ -265,7 +282,9 @@ std::vector<bool> FindConsequences(const Model& model) {
 WatchdogEnd EndedByWatchdog(const Model& model, size_t rank_index) {
   WatchdogEnd end;
   const Rank& rank = model.bundle.ranks[rank_index];
-  if (rank.process.life != Life::kKilled || rank.process.signal != SIGABRT || rank.process.ended_mono_ns <= 0 || !EndedWaiting(rank)) return end;
+  if (rank.process.life != Life::kKilled || rank.process.signal != SIGABRT || rank.process.ended_mono_ns <= 0 ||
+      !EndedWaiting(rank))
+    return end;
   int64_t oldest = INT64_MAX;
   for (const auto& unit : model.ranks[rank_index].in_flight) {
     if (unit.enter_ns > 0) oldest = std::min(oldest, unit.enter_ns);
@@ -279,7 +298,7 @@ WatchdogEnd EndedByWatchdog(const Model& model, size_t rank_index) {
 void SayWatchdogEnds(const Model& model, Verdict* verdict) {
   std::vector<int32_t> ranks;
   std::vector<int64_t> waited;
-  absl::flat_hash_map<int32_t, WatchdogEnd> of_rank;   // by global rank
+  absl::flat_hash_map<int32_t, WatchdogEnd> of_rank;  // by global rank
   bool pytorch = true;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const WatchdogEnd end = EndedByWatchdog(model, r);
@@ -292,18 +311,20 @@ void SayWatchdogEnds(const Model& model, Verdict* verdict) {
   if (ranks.empty()) return;
   const auto middle = waited.begin() + static_cast<ptrdiff_t>(waited.size() / 2);
   std::nth_element(waited.begin(), middle, waited.end());
-  verdict->add_not_the_cause(absl::StrCat("NOT a crash of its own: ", pytorch ? "PyTorch's watchdog" : "a watchdog", " ended ", ranks.size(),
-                                          ranks.size() == 1 ? " process (rank " : " processes (ranks ", RankList(ranks), "; SIGABRT) after ",
-                                          LongText(*middle), " in an operation that did not end: a consequence"));
+  verdict->add_not_the_cause(
+      absl::StrCat("NOT a crash of its own: ", pytorch ? "PyTorch's watchdog" : "a watchdog", " ended ", ranks.size(),
+                   ranks.size() == 1 ? " process (rank " : " processes (ranks ", RankList(ranks), "; SIGABRT) after ",
+                   LongText(*middle), " in an operation that did not end: a consequence"));
   for (Finding& finding : *verdict->mutable_findings()) {
     for (const Culprit& culprit : finding.culprits()) {
       const auto it = of_rank.find(culprit.rank());
       if (it == of_rank.end()) continue;
       Evidence* evidence = finding.add_evidence();
-      evidence->set_text(absl::StrCat("rank ", culprit.rank(), "'s process was ended by ", it->second.pytorch ? "PyTorch's watchdog" : "a watchdog", " after ",
+      evidence->set_text(absl::StrCat("rank ", culprit.rank(), "'s process was ended by ",
+                                      it->second.pytorch ? "PyTorch's watchdog" : "a watchdog", " after ",
                                       LongText(it->second.waited_ns), ": a consequence, not the cause"));
       evidence->add_ranks(culprit.rank());
-      break;   // the others of the finding ended alike
+      break;  // the others of the finding ended alike
     }
   }
 }

@@ -57,7 +57,8 @@ TEST(Exits, WhomTheKernelKilledForMemoryIsSaidSo) {
     EXPECT_EQ(v.findings(0).kind(), RANK_DEAD);
     EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
     bool shown = false;
-    for (const Evidence& e : v.findings(0).evidence()) shown |= e.text().find("the kernel's words") != std::string::npos;
+    for (const Evidence& e : v.findings(0).evidence())
+      shown |= e.text().find("the kernel's words") != std::string::npos;
     const bool memory = v.findings(0).summary().find("the kernel killed it for memory") != std::string::npos;
     EXPECT_EQ(memory, v.findings(0).advice().find("less host memory") != std::string::npos);
     return std::pair(memory, shown);
@@ -65,7 +66,8 @@ TEST(Exits, WhomTheKernelKilledForMemoryIsSaidSo) {
   EXPECT_EQ(told(4711, HardwareEvent::OUT_OF_MEMORY, 500'000'000, 9), std::pair(true, true));
   EXPECT_EQ(told(4711, HardwareEvent::CRASH, 0, 11), std::pair(false, true)) << "where it crashed";
   EXPECT_EQ(told(4712, HardwareEvent::OUT_OF_MEMORY, 0, 9), std::pair(false, false)) << "another process";
-  EXPECT_EQ(told(4711, HardwareEvent::OUT_OF_MEMORY, 600'000'000'000, 9), std::pair(false, false)) << "an earlier one of that number";
+  EXPECT_EQ(told(4711, HardwareEvent::OUT_OF_MEMORY, 600'000'000'000, 9), std::pair(false, false))
+      << "an earlier one of that number";
   EXPECT_EQ(told(4711, HardwareEvent::OUT_OF_MEMORY, 0, 11), std::pair(false, false)) << "it crashed";
 }
 
@@ -84,8 +86,8 @@ TEST(Exits, TheFirstToDieIsToldFromThoseThatFellWithIt) {
   }
 }
 
-// All ranks aborted what they were in and made communicators anew, in the same processes: that one of them had not come to the last
-// operation of the old ones is no other order of calls.
+// All ranks aborted what they were in and made communicators anew, in the same processes: that one of them had not come
+// to the last operation of the old ones is no other order of calls.
 TEST(Exits, WhereAnEarlierLifeInTheProcessesWasCutShortIsNoDifference) {
   Job job(2, 2, 2, 6);
   job.ranks[5].host_fault = HostFault::kStall;
@@ -128,7 +130,9 @@ TEST(Exits, WhereAnEarlierLifeInTheProcessesWasCutShortIsNoDifference) {
 
 TEST(Exits, WhatTheGpuReachedAfterTheProcessDiedIsSaid) {
   Bundle b = AllEnded(5, HostFault::kDie, 9, "tp");
-  const auto said = [](const Verdict& v) { return v.DebugString().find("reached by its GPU after the process died") != std::string::npos; };
+  const auto said = [](const Verdict& v) {
+    return v.DebugString().find("reached by its GPU after the process died") != std::string::npos;
+  };
   EXPECT_FALSE(said(Analyze(b)));
   Rank& rank = b.ranks[5];
   if (rank.streams.empty()) rank.streams.resize(1);
@@ -139,7 +143,8 @@ TEST(Exits, WhatTheGpuReachedAfterTheProcessDiedIsSaid) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
 }
 
-// GPU marks are off, every call was made by everybody, and all hosts but one wait for their GPUs: that one ended well, or is stopped.
+// GPU marks are off, every call was made by everybody, and all hosts but one wait for their GPUs: that one ended well,
+// or is stopped.
 TEST(Exits, WhoIsGoneWhereAllOthersWaitForTheirGpusIsNamed) {
   constexpr int64_t kNow = 1'000'000'000'000, kSecond = 1'000'000'000;
   for (const bool stopped : {true, false}) {
@@ -196,13 +201,14 @@ TEST(Exits, OneDeathHasNoConsequences) {
   for (bool c : FindConsequences(model)) EXPECT_FALSE(c);
 }
 
-// Whose process gave up while it waited for a rank that left no data, gave up because of that one; who aborts in code of its own does
-// not wait.
+// Whose process gave up while it waited for a rank that left no data, gave up because of that one; who aborts in code
+// of its own does not wait.
 TEST(Exits, WhoGaveUpWaitingForARankWithoutDataIsNoCause) {
   for (int dead : {5, 7}) {
     for (const char* comm : {"tp", "pp"}) {
       for (bool others : {false, true}) {
-        SCOPED_TRACE(::testing::Message() << "rank " << dead << " " << comm << (others ? ", all abort" : ", one aborts"));
+        SCOPED_TRACE(::testing::Message()
+                     << "rank " << dead << " " << comm << (others ? ", all abort" : ", one aborts"));
         Bundle b = AllEnded(dead, HostFault::kDie, 6, comm);
         for (Rank& r : b.ranks) {
           if (others || r.rank == (dead ^ 1) || r.rank == dead) continue;
@@ -232,7 +238,8 @@ TEST(Exits, WhoGaveUpWaitingForARankWithoutDataIsNoCause) {
   EXPECT_GE(v.findings(0).confidence(), 0.9);
 }
 
-// What a watchdog ends after ten minutes: everything that waited, the culprit's own process as well where its GPU is what stands still.
+// What a watchdog ends after ten minutes: everything that waited, the culprit's own process as well where its GPU is
+// what stands still.
 Bundle EndedByWatchdogs(Job job, int64_t after_ns, const char* thread, const std::vector<int32_t>& only = {}) {
   Bundle b = job.Run();
   for (Rank& r : b.ranks) {
@@ -240,7 +247,7 @@ Bundle EndedByWatchdogs(Job job, int64_t after_ns, const char* thread, const std
     const bool waits = r.threads[0].wait != ring::CallKind::kNone;
     r.threads[0].name = thread;
     r.process.life = Life::kKilled;
-    r.process.signal = waits ? 6 : 15;   // whoever waits for nothing is ended by the launcher
+    r.process.signal = waits ? 6 : 15;  // whoever waits for nothing is ended by the launcher
     r.process.ended_mono_ns = r.threads[0].last_call_ns + after_ns;
     for (Membership& ms : r.memberships) ms.state = ring::CommState::kAborted;
   }
@@ -271,13 +278,17 @@ TEST(Exits, WhomAWatchdogEndedIsAConsequence) {
       EXPECT_EQ(v.findings(0).kind(), gpu ? GPU_STALL : HOST_STALL) << v.DebugString();
       EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{rank}) << v.DebugString();
       EXPECT_EQ(v.verdict(), VERDICT_HUNG);
-      EXPECT_TRUE(Says(v, gpu ? "PyTorch's watchdog ended 8 processes (ranks 0-7; SIGABRT) after 10 min" : "PyTorch's watchdog ended 7 processes")) << v.DebugString();
+      EXPECT_TRUE(Says(v, gpu ? "PyTorch's watchdog ended 8 processes (ranks 0-7; SIGABRT) after 10 min"
+                              : "PyTorch's watchdog ended 7 processes"))
+          << v.DebugString();
       EXPECT_TRUE(Says(v, "a consequence"));
       // The culprit's own end is explained where it is one of them.
       bool explained = false;
-      for (const Evidence& e : v.findings(0).evidence()) explained |= e.text().find("ended by PyTorch's watchdog after 10 min: a consequence") != std::string::npos;
+      for (const Evidence& e : v.findings(0).evidence())
+        explained |= e.text().find("ended by PyTorch's watchdog after 10 min: a consequence") != std::string::npos;
       EXPECT_EQ(explained, gpu) << v.DebugString();
-      EXPECT_TRUE(Says(Analyze(EndedByWatchdogs(job, kTenMinutes, "python")), "NOT a crash of its own: a watchdog ended"));
+      EXPECT_TRUE(
+          Says(Analyze(EndedByWatchdogs(job, kTenMinutes, "python")), "NOT a crash of its own: a watchdog ended"));
     }
   }
 }
@@ -322,11 +333,12 @@ TEST(Exits, WhoLeftWhileAllOthersWaitForTheirGpusIsNamedWithoutMarks) {
     Job job(2, 2, 2, 4);
     for (const int r : leave) {
       job.ranks[r].host_fault = HostFault::kExit;
-      job.ranks[r].host_fault_at = job.ranks[r].program.size() - 1;   // the last wait
+      job.ranks[r].host_fault_at = job.ranks[r].program.size() - 1;  // the last wait
     }
     Bundle b = job.Run();
     for (Rank& rank : b.ranks) {
-      if (rank.process.life == Life::kExited && !std::count(leave.begin(), leave.end(), rank.rank)) rank.process = {}, rank.process.life = Life::kRunning;
+      if (rank.process.life == Life::kExited && !std::count(leave.begin(), leave.end(), rank.rank))
+        rank.process = {}, rank.process.life = Life::kRunning;
       for (ring::ThreadSnapshot& thread : rank.threads) {
         if (std::count(leave.begin(), leave.end(), rank.rank)) continue;
         thread.wait = ring::CallKind::kStreamSynchronize;
@@ -361,7 +373,7 @@ TEST(Exits, AnErrorThatNcclReportedSaysMoreThanWaitsOfWhichNothingIsKnown) {
   Job job(2, 3, 1, 4);
   job.ranks[4].gpu_stall_at = job.Find(4, "tp", 2);
   for (const int r : {2, 3}) {
-    auto& program = job.ranks[r].program;   // waits for what stage 2 sends before it sends itself
+    auto& program = job.ranks[r].program;  // waits for what stage 2 sends before it sends itself
     program.insert(program.begin() + static_cast<std::ptrdiff_t>(job.Find(r, "pp", 2, 4)) + 1, testing::Call{});
   }
   Bundle b = job.Run();

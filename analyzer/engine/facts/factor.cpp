@@ -18,11 +18,12 @@ constexpr double kFewOthers = 0.1;
 // A rail has hosts enough to be told from one host's fault from so many on.
 constexpr int32_t kRailHosts = 3;
 
-// Of each rank the rail it is on: the n-th GPU of its host, and the network port beside it. By the GPU's index; where that is the
-// same for all of a host, as each process was shown one GPU, by the place of its PCI address among those of the job, as hosts of one
-// kind have the same; else by the rank's own number on its host. -1: not known.
+// Of each rank the rail it is on: the n-th GPU of its host, and the network port beside it. By the GPU's index; where
+// that is the same for all of a host, as each process was shown one GPU, by the place of its PCI address among those of
+// the job, as hosts of one kind have the same; else by the rank's own number on its host. -1: not known.
 std::vector<int32_t> Rails(const Bundle& bundle) {
-  std::map<std::string_view, std::pair<std::set<int32_t>, size_t>> indexes;   // host -> indexes of its GPUs, ranks that know one
+  std::map<std::string_view, std::pair<std::set<int32_t>, size_t>>
+      indexes;  // host -> indexes of its GPUs, ranks that know one
   std::set<std::string_view> addresses;
   for (const Rank& rank : bundle.ranks) {
     if (rank.host.empty()) continue;
@@ -117,8 +118,8 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
 
 namespace {
 
-// A rail carries what has all its members on it and goes from host to host. Null: not nearly all that is bad is one rail's, on three
-// hosts or more, or that rail carries what is well.
+// A rail carries what has all its members on it and goes from host to host. Null: not nearly all that is bad is one
+// rail's, on three hosts or more, or that rail carries what is well.
 const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
                              const std::vector<std::vector<int32_t>>& good) {
   const auto on = [&](const std::vector<int32_t>& ranks) -> const Things::Thing* {
@@ -126,9 +127,12 @@ const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const s
     for (uint32_t t : things.of_rank[static_cast<size_t>(ranks[0])]) {
       const Things::Thing& thing = things.things[t];
       if (thing.rail < 0) continue;
-      const bool all = std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) { return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r); });
+      const bool all = std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) {
+        return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);
+      });
       const std::string& first = bundle.ranks[static_cast<size_t>(ranks[0])].host;
-      const bool across = std::any_of(ranks.begin(), ranks.end(), [&](int32_t r) { return bundle.ranks[static_cast<size_t>(r)].host != first; });
+      const bool across = std::any_of(ranks.begin(), ranks.end(),
+                                      [&](int32_t r) { return bundle.ranks[static_cast<size_t>(r)].host != first; });
       return all && across ? &thing : nullptr;
     }
     return nullptr;
@@ -145,7 +149,9 @@ const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const s
     if (const Things::Thing* rail = on(ranks)) ++good_on[rail];
   }
   for (const auto& [rail, count] : bad_on) {
-    if (count >= 2 && count * 10 >= bad.size() * 9 && hosts[rail].size() >= static_cast<size_t>(kRailHosts) && good_on[rail] * 10 <= count) return rail;
+    if (count >= 2 && count * 10 >= bad.size() * 9 && hosts[rail].size() >= static_cast<size_t>(kRailHosts) &&
+        good_on[rail] * 10 <= count)
+      return rail;
   }
   return nullptr;
 }
@@ -205,7 +211,9 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
       const Things::Thing& thing = things.things[t];
       if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
       // A rack with its own switch is one set of ranks under two names; what carries the traffic is listed first.
-      if (std::any_of(fits.begin(), fits.end(), [&](const Things::Thing* known) { return known->ranks == thing.ranks; })) continue;
+      if (std::any_of(fits.begin(), fits.end(),
+                      [&](const Things::Thing* known) { return known->ranks == thing.ranks; }))
+        continue;
       // Two of a kind explain it equally well, however many ranks of each left data.
       const bool alike = !fits.empty() && std::string_view(thing.kind) == fits[0]->kind;
       if (fits.empty() || alike || thing.ranks.size() <= fits[0]->ranks.size()) {
@@ -272,11 +280,12 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
 namespace {
 
 bool StuckPair(const Cause& c) {
-  return c.kind == COLLECTIVE_STUCK && !c.factor.has_value() && !c.hypothesis && c.op != nullptr && ring::IsPointToPoint(c.op->kind);
+  return c.kind == COLLECTIVE_STUCK && !c.factor.has_value() && !c.hypothesis && c.op != nullptr &&
+         ring::IsPointToPoint(c.op->kind);
 }
 
-// The ranks of what stands still, pairs of neighbours on one pipeline together: a batch of sends and receives ends as one, so any one of
-// them may hold up the others.
+// The ranks of what stands still, pairs of neighbours on one pipeline together: a batch of sends and receives ends as
+// one, so any one of them may hold up the others.
 std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
   std::vector<std::vector<int32_t>> sets;
   std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> its set
@@ -300,7 +309,8 @@ std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuc
   return sets;
 }
 
-// Operations that nobody finishes although all are in: where one host or switch explains them all, they are one finding.
+// Operations that nobody finishes although all are in: where one host or switch explains them all, they are one
+// finding.
 void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
   std::vector<size_t> stuck;
   std::vector<std::vector<int32_t>> bad;
@@ -332,12 +342,18 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   } else {
     where = absl::StrCat("rank ", bundle.ranks[static_cast<size_t>(ranks[0])].rank, " and its network port");
   }
-  first.what = absl::StrCat(stuck.size(), " operations on different communicators that all their members entered do not end; what they have in common is ", where);
-  first.evidence.insert(first.evidence.begin(), {absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks});
+  first.what = absl::StrCat(
+      stuck.size(),
+      " operations on different communicators that all their members entered do not end; what they have in common is ",
+      where);
+  first.evidence.insert(first.evidence.begin(),
+                        {absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks});
   first.ranks = std::move(ranks);
   first.confidence = 0.7;
   first.alternatives.insert(first.alternatives.begin(), "several links or GPUs at once");
-  first.advice = "1. Read the state and error counters of the ports there, and of the switch.\n2. Drain what is named and restart without it.";
+  first.advice =
+      "1. Read the state and error counters of the ports there, and of the switch.\n2. Drain what is named and restart "
+      "without it.";
   if (crossing.thing != nullptr) {
     first.factor.emplace();
     first.factor->set_kind(crossing.thing->kind);
@@ -354,8 +370,8 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
 
 constexpr char kSharedPart[] = "one switch or link that all of these communicators cross";
 
-// Sends and receives of neighbours on one pipeline that none finishes: a batch of them ends as one, so which of its links
-// stands still is not recorded, and pairs that share a rank are one set.
+// Sends and receives of neighbours on one pipeline that none finishes: a batch of them ends as one, so which of its
+// links stands still is not recorded, and pairs that share a rank are one set.
 void JoinStuckNeighbours(std::vector<Cause>* causes) {
   std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> the cause that names it
   for (size_t i = 0; i < causes->size(); ++i) {
@@ -380,13 +396,16 @@ void JoinStuckNeighbours(std::vector<Cause>* causes) {
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
-// Several sibling communicators that stand still at once, and nothing known that explains them: what they share, a switch or the
-// network as a whole, is likelier than as many faults. Which side of it is not recorded, so all their ranks are one set.
+// Several sibling communicators that stand still at once, and nothing known that explains them: what they share, a
+// switch or the network as a whole, is likelier than as many faults. Which side of it is not recorded, so all their
+// ranks are one set.
 void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
-  std::map<std::pair<int32_t, bool>, size_t> holder;  // size of the communicator, point to point -> the cause that stays
+  std::map<std::pair<int32_t, bool>, size_t>
+      holder;  // size of the communicator, point to point -> the cause that stays
   for (size_t i = 0; i < causes->size(); ++i) {
     Cause& c = (*causes)[i];
-    if (c.kind != COLLECTIVE_STUCK || c.factor.has_value() || c.hypothesis || c.op == nullptr || c.comm == kNoIndex) continue;
+    if (c.kind != COLLECTIVE_STUCK || c.factor.has_value() || c.hypothesis || c.op == nullptr || c.comm == kNoIndex)
+      continue;
     const auto [it, fresh] = holder.try_emplace({bundle.comms[c.comm].size, ring::IsPointToPoint(c.op->kind)}, i);
     if (fresh) continue;
     Cause& first = (*causes)[it->second];
@@ -419,9 +438,12 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
     JoinStuckNeighbours(causes);
     JoinStuckSiblings(bundle, causes);
   }
-  // Of all its ranks, those at fault and those that are well, how many are named: who is named and stands elsewhere is not among them.
+  // Of all its ranks, those at fault and those that are well, how many are named: who is named and stands elsewhere is
+  // not among them.
   const auto set = [&](Cause* c, const Things::Thing& thing) {
-    const auto here = std::count_if(c->ranks.begin(), c->ranks.end(), [&](int32_t r) { return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r); });
+    const auto here = std::count_if(c->ranks.begin(), c->ranks.end(), [&](int32_t r) {
+      return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);
+    });
     c->factor.emplace();
     c->factor->set_kind(thing.kind);
     c->factor->set_name(thing.name);
@@ -430,7 +452,9 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
   };
   for (Cause& c : *causes) {
     if (c.factor.has_value() || c.ranks.size() < 2 || c.kind == COLLECTIVE_STUCK) continue;
-    if (c.kind != RANK_DEAD && c.kind != HOST_STALL && c.kind != GPU_STALL && c.kind != RANK_NOT_ARRIVED && c.kind != ASYNC_ERROR) continue;
+    if (c.kind != RANK_DEAD && c.kind != HOST_STALL && c.kind != GPU_STALL && c.kind != RANK_NOT_ARRIVED &&
+        c.kind != ASYNC_ERROR)
+      continue;
     if (!things.has_value()) things.emplace(bundle);
     if (const Things::Thing* thing = things->CommonTo(c.ranks)) set(&c, *thing);
   }

@@ -18,7 +18,8 @@ Bundle Cluster() {
     bundle.ranks.push_back(rank);
   }
   for (int h = 0; h < 8; ++h) {
-    bundle.places.push_back({"node" + std::to_string(h), "rack" + std::to_string(h / 4), "leaf" + std::to_string(h / 2)});
+    bundle.places.push_back(
+        {"node" + std::to_string(h), "rack" + std::to_string(h / 4), "leaf" + std::to_string(h / 2)});
   }
   return bundle;
 }
@@ -47,9 +48,10 @@ TEST(Factor, TheSmallestThingThatHoldsNearlyAllOfThem) {
 // The n-th GPU of every host, however a job tells which it is.
 TEST(Factor, RailsByIndexByAddressOrByNumberOnTheHost) {
   Bundle bundle = Cluster();
-  for (Rank& rank : bundle.ranks) rank.gpu_index = 0;   // each process is shown its own GPU only
+  for (Rank& rank : bundle.ranks) rank.gpu_index = 0;  // each process is shown its own GPU only
   EXPECT_EQ(Common(Things(bundle), Range(2, 8, 4)), "none");
-  for (Rank& rank : bundle.ranks) rank.gpu_pci = "0000:" + std::string(1, static_cast<char>('1' + rank.rank % 4)) + "b:00.0";
+  for (Rank& rank : bundle.ranks)
+    rank.gpu_pci = "0000:" + std::string(1, static_cast<char>('1' + rank.rank % 4)) + "b:00.0";
   EXPECT_EQ(Common(Things(bundle), Range(2, 8, 4)), "rail 2");
   for (Rank& rank : bundle.ranks) rank.gpu_pci.clear(), rank.gpu_index = -1, rank.local_rank = rank.rank % 4;
   EXPECT_EQ(Common(Things(bundle), Range(3, 8, 4)), "rail 3");
@@ -58,7 +60,8 @@ TEST(Factor, RailsByIndexByAddressOrByNumberOnTheHost) {
   EXPECT_EQ(Common(Things(bundle), {2, 6}), "none");
 }
 
-// Every operation that stands still goes from one switch to the other; a rank of the second left no data, as its rack shows.
+// Every operation that stands still goes from one switch to the other; a rank of the second left no data, as its rack
+// shows.
 TEST(Factor, TwoSwitchesThatExplainItEquallyAreNone) {
   Bundle bundle;
   for (int r = 0; r < 15; ++r) {
@@ -81,7 +84,8 @@ TEST(Factor, ARailWhoseRingsAllStandStillWhileOtherRailsGoOn) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
   // Rings of every second host on rail 1; the same on rail 0 is well, and so is what stays inside of hosts.
-  const std::vector<std::vector<int32_t>> bad{Range(1, 4, 8), Range(5, 4, 8), {1, 5}}, good{Range(0, 4, 8), Range(4, 4, 8), Range(4, 4), Range(8, 4)};
+  const std::vector<std::vector<int32_t>> bad{Range(1, 4, 8), Range(5, 4, 8), {1, 5}},
+      good{Range(0, 4, 8), Range(4, 4, 8), Range(4, 4), Range(8, 4)};
   Crossing c = FindCrossing(bundle, things, bad, good);
   ASSERT_NE(c.thing, nullptr);
   EXPECT_STREQ(c.thing->kind, "rail");
@@ -102,9 +106,9 @@ TEST(Factor, NothingWhereItIsNotSure) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
   EXPECT_EQ(Common(things, {4}), "none");
-  EXPECT_EQ(Common(things, {4, 5}), "none");          // half of a host
+  EXPECT_EQ(Common(things, {4, 5}), "none");           // half of a host
   EXPECT_EQ(Common(things, {3, 4, 5, 6, 7}), "none");  // one of five is elsewhere
-  EXPECT_EQ(Common(things, Range(0, 32)), "none");    // everything
+  EXPECT_EQ(Common(things, Range(0, 32)), "none");     // everything
   EXPECT_EQ(Common(things, {0, 9, 18, 27}), "none");
 }
 
@@ -120,7 +124,8 @@ TEST(Factor, HostsWithoutNamesHaveNone) {
 TEST(Factor, OneRankInAllThatIsBad) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
-  const Crossing c = FindCrossing(bundle, things, {Range(1, 8, 4), {5, 9}}, {Range(0, 8, 4), Range(2, 8, 4), {1, 13}, {9, 17}});
+  const Crossing c =
+      FindCrossing(bundle, things, {Range(1, 8, 4), {5, 9}}, {Range(0, 8, 4), Range(2, 8, 4), {1, 13}, {9, 17}});
   EXPECT_EQ(c.ranks, std::vector<int32_t>{5});
   EXPECT_TRUE(c.certain);
 }
@@ -128,7 +133,8 @@ TEST(Factor, OneRankInAllThatIsBad) {
 TEST(Factor, AHostWhosePairsAreAllBad) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
-  const Crossing c = FindCrossing(bundle, things, {{8, 12}, {9, 13}, {4, 10}, {11, 23}}, {{0, 4}, {1, 5}, {12, 16}, {13, 17}});
+  const Crossing c =
+      FindCrossing(bundle, things, {{8, 12}, {9, 13}, {4, 10}, {11, 23}}, {{0, 4}, {1, 5}, {12, 16}, {13, 17}});
   ASSERT_NE(c.thing, nullptr);
   EXPECT_EQ(c.thing->name, "node2");
   EXPECT_EQ(c.ranks, (std::vector<int32_t>{8, 9, 10, 11}));
@@ -138,7 +144,8 @@ TEST(Factor, ASwitchWhereItsHostsHaveNothingElseInCommon) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
   // Hosts 2 and 3 are under leaf1.
-  const Crossing c = FindCrossing(bundle, things, {{8, 16}, {13, 0}, {9, 28}, {14, 20}}, {{0, 16}, {1, 29}, {17, 21}, {2, 6}});
+  const Crossing c =
+      FindCrossing(bundle, things, {{8, 16}, {13, 0}, {9, 28}, {14, 20}}, {{0, 16}, {1, 29}, {17, 21}, {2, 6}});
   ASSERT_NE(c.thing, nullptr);
   EXPECT_EQ(c.thing->name, "leaf1");
 }
@@ -165,7 +172,8 @@ TEST(Factor, ARackWithItsOwnSwitchIsTheSwitch) {
 TEST(Factor, ALinkBetweenTwoHostsAndASetWhereNothingTells) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
-  Crossing c = FindCrossing(bundle, things, {{8, 20}, {9, 21}}, {{8, 12}, {9, 13}, {20, 24}, {21, 25}, {10, 14}, {22, 26}, {8, 28}, {13, 2}, {20, 0}});
+  Crossing c = FindCrossing(bundle, things, {{8, 20}, {9, 21}},
+                            {{8, 12}, {9, 13}, {20, 24}, {21, 25}, {10, 14}, {22, 26}, {8, 28}, {13, 2}, {20, 0}});
   EXPECT_EQ(c.link, (std::vector<std::string>{"node2", "node5"}));
   EXPECT_EQ(c.ranks, (std::vector<int32_t>{8, 9, 20, 21}));
   c = FindCrossing(bundle, things, {Range(0, 8, 4)}, {});
@@ -195,7 +203,7 @@ TEST(Factor, CountsAreOfTheThing) {
   const Model model(bundle, {});
   std::vector<Cause> causes(1);
   causes[0].kind = RANK_DEAD;
-  causes[0].ranks = Range(16, 13);             // of rack1's sixteen, thirteen
+  causes[0].ranks = Range(16, 13);                     // of rack1's sixteen, thirteen
   causes[0].ranks.insert(causes[0].ranks.begin(), 3);  // and one of another rack
   FoldByFactor(model, &causes);
   ASSERT_TRUE(causes[0].factor.has_value());
@@ -227,7 +235,8 @@ TEST(Factor, StuckPairsOfSiblingPipelinesAreOneSet) {
   Op send;
   send.kind = ring::CallKind::kSend;
   std::vector<Cause> causes;
-  for (const auto& [comm, ranks] : {std::pair<uint32_t, std::vector<int32_t>>{1, {0, 9}}, {1, {9, 18}}, {2, {3, 27}}, {2, {27, 30}}}) {
+  for (const auto& [comm, ranks] :
+       {std::pair<uint32_t, std::vector<int32_t>>{1, {0, 9}}, {1, {9, 18}}, {2, {3, 27}}, {2, {27, 30}}}) {
     Cause c;
     c.kind = COLLECTIVE_STUCK;
     c.comm = comm;
@@ -242,8 +251,8 @@ TEST(Factor, StuckPairsOfSiblingPipelinesAreOneSet) {
   EXPECT_LE(causes[0].confidence, 0.5);
 }
 
-// A batch of sends and receives ends as one: that every pair of it has a member on one host does not make it that host's fault where
-// its neighbours' hosts are in every batch as well.
+// A batch of sends and receives ends as one: that every pair of it has a member on one host does not make it that
+// host's fault where its neighbours' hosts are in every batch as well.
 TEST(Factor, BatchesThatAThingIsInTellNoMoreThanTheirNeighbours) {
   Bundle bundle = Cluster();
   bundle.comms.resize(5);

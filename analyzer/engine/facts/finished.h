@@ -1,4 +1,5 @@
-// Of a collective that ends for all members or for none: the one member that is done with it while the others are in it.
+// Of a collective that ends for all members or for none: the one member that is done with it while the others are in
+// it.
 #ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_FINISHED_H_
 #define LOCKSTEP_ANALYZER_ENGINE_FACTS_FINISHED_H_
 
@@ -8,9 +9,10 @@
 
 namespace lockstep {
 
-// Into Bundle::ranks: the only member that completed collective `seq` by its counters, its record of the call being gone, while two or more
-// others hold the operation in flight and nobody else completed it; -1: there is none. Its call must have been another one, smaller or of
-// another kind: the same one would have ended for all, or (a GPU that stands still) for all but one.
+// Into Bundle::ranks: the only member that completed collective `seq` by its counters, its record of the call being
+// gone, while two or more others hold the operation in flight and nobody else completed it; -1: there is none. Its call
+// must have been another one, smaller or of another kind: the same one would have ended for all, or (a GPU that stands
+// still) for all but one.
 int32_t FinishedAlone(const Model& model, uint32_t comm, int64_t seq);
 
 }  // namespace lockstep

@@ -15,7 +15,9 @@ namespace {
 using ring::CallKind;
 using ring::CommState;
 
-bool NeedsParent(CallKind origin) { return origin == CallKind::kCommSplit || origin == CallKind::kCommShrink; }
+bool NeedsParent(CallKind origin) {
+  return origin == CallKind::kCommSplit || origin == CallKind::kCommShrink;
+}
 
 // In the making for certain: a communicator that carried an operation is ready, whatever was seen of its making.
 bool InTheMaking(const Membership& ms) {
@@ -24,7 +26,8 @@ bool InTheMaking(const Membership& ms) {
 
 class Finder {
  public:
-  Finder(const Model& model, int64_t late_after_ns) : model_(model), bundle_(model.bundle), late_after_ns_(late_after_ns) {}
+  Finder(const Model& model, int64_t late_after_ns)
+      : model_(model), bundle_(model.bundle), late_after_ns_(late_after_ns) {}
 
   std::vector<PendingCreation> Run() {
     for (uint32_t c = 0; c < bundle_.comms.size(); ++c) comm_of_id_.try_emplace(bundle_.comms[c].id, c);
@@ -41,12 +44,13 @@ class Finder {
       found.push_back(std::move(creation));
     }
     JoinStrays(&found);
-    // A file that was read in part may have lost what the communicator carried since: that its making did not end is believed where the
-    // thread is seen inside it, or a whole record says the same.
+    // A file that was read in part may have lost what the communicator carried since: that its making did not end is
+    // believed where the thread is seen inside it, or a whole record says the same.
     std::erase_if(found, [&](const PendingCreation& p) {
       return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
         const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
-        return !rank.damaged || std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return ring::IsCommInit(t.call); });
+        return !rank.damaged || std::any_of(rank.threads.begin(), rank.threads.end(),
+                                            [](const auto& t) { return ring::IsCommInit(t.call); });
       });
     });
     std::erase_if(found, [&](const PendingCreation& p) {
@@ -64,8 +68,9 @@ class Finder {
   // Nearly always nothing is: then nobody needs to know who is in what.
   bool AnyPending() const {
     return std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) {
-      return std::any_of(rank.memberships.begin(), rank.memberships.end(),
-                         [](const Membership& ms) { return Counts(ms) && (InTheMaking(ms) || ms.state == CommState::kInitFailed); });
+      return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
+        return Counts(ms) && (InTheMaking(ms) || ms.state == CommState::kInitFailed);
+      });
     });
   }
 
@@ -115,7 +120,8 @@ class Finder {
   void MissingOfRoot(PendingCreation* creation) const {
     const CommView& view = model_.comms[creation->comm];
     absl::flat_hash_set<int32_t> entered;
-    for (const auto* list : {&creation->waiting, &creation->returned, &creation->failed}) entered.insert(list->begin(), list->end());
+    for (const auto* list : {&creation->waiting, &creation->returned, &creation->failed})
+      entered.insert(list->begin(), list->end());
     for (const Member& m : view.members) {
       if (m.membership != kNoIndex || (m.rank_index >= 0 && entered.contains(m.rank_index))) continue;
       if (m.rank_index >= 0) {
@@ -131,7 +137,8 @@ class Finder {
 
   void MissingOfParent(PendingCreation* creation) const {
     absl::flat_hash_set<int32_t> entered, excluded;
-    for (const auto* list : {&creation->waiting, &creation->returned, &creation->failed}) entered.insert(list->begin(), list->end());
+    for (const auto* list : {&creation->waiting, &creation->returned, &creation->failed})
+      entered.insert(list->begin(), list->end());
     if (creation->call == CallKind::kCommShrink) {
       for (int32_t r : creation->waiting) {
         for (const Membership& ms : bundle_.ranks[r].memberships) {
@@ -149,7 +156,8 @@ class Finder {
         const auto& threads = bundle_.ranks[members[m].rank_index].threads;
         const bool inside = std::any_of(threads.begin(), threads.end(), [&](const auto& t) {
           const auto& memberships = bundle_.ranks[members[m].rank_index].memberships;
-          return t.call == creation->call && (t.comm >= memberships.size() || memberships[t.comm].comm == creation->parent);
+          return t.call == creation->call &&
+                 (t.comm >= memberships.size() || memberships[t.comm].comm == creation->parent);
         });
         if (inside) {
           creation->waiting.push_back(members[m].rank_index);
@@ -179,7 +187,8 @@ class Finder {
     for (const auto* list : {&right.waiting, &right.returned, &right.failed}) {
       for (int32_t r : *list) taken.insert(PlaceIn(r, right.comm));
     }
-    return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
+    return std::none_of(p.waiting.begin(), p.waiting.end(),
+                        [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
   }
 
   // Two creations of one size in each of which places are free, and whose members would fill each other's: one
@@ -193,7 +202,8 @@ class Finder {
       alike[{p.size, bundle_.comms[p.comm].name}].push_back(i);
     }
     for (auto& [key, list] : alike) {
-      std::stable_sort(list.begin(), list.end(), [&](size_t a, size_t b) { return (*found)[a].waiting.size() > (*found)[b].waiting.size(); });
+      std::stable_sort(list.begin(), list.end(),
+                       [&](size_t a, size_t b) { return (*found)[a].waiting.size() > (*found)[b].waiting.size(); });
       // The free places of the larger ones, by the rank that belongs there.
       absl::flat_hash_map<int32_t, size_t> free;
       for (size_t i : list) {

@@ -15,7 +15,9 @@ LostFront LostFrontOf(const Rank& rank, const RankView& view, uint32_t index) {
       if (op.stream != index) continue;
       recorded |= static_cast<uint64_t>(op.ticket) == stream.completed + 1 || (op.recent_only && op.ticket <= 0);
       if (op.ticket <= 0) continue;
-      one_lane &= ring::IsCollective(op.kind) && (oldest == nullptr || (oldest->membership == op.membership && op.ticket - op.seq == oldest->ticket - oldest->seq));
+      one_lane &= ring::IsCollective(op.kind) &&
+                  (oldest == nullptr ||
+                   (oldest->membership == op.membership && op.ticket - op.seq == oldest->ticket - oldest->seq));
       if (oldest == nullptr || op.ticket < oldest->ticket) oldest = &op;
     }
   }

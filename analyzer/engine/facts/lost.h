@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "analyzer/model/bundle.h"
 #include "analyzer/engine/facts/model.h"
+#include "analyzer/model/bundle.h"
 
 namespace lockstep {
 
@@ -15,12 +15,13 @@ struct LostFront {
   bool started = false;            // the GPU is in it
   uint32_t membership = kNoIndex;  // of the oldest operation of that stream that is recorded, into Rank::memberships
   bool exchange = false;           // and that one is a send or a receive
-  // Number of the collective in the communicator of `membership`; kNone where the stream carries other things as well, so that
-  // tickets do not tell it.
+  // Number of the collective in the communicator of `membership`; kNone where the stream carries other things as well,
+  // so that tickets do not tell it.
   int64_t seq = kNone;
 };
 
-// `rank` has its own or a ring's record (no framework's), `view` is the model's of it, `stream` an index into Rank::streams.
+// `rank` has its own or a ring's record (no framework's), `view` is the model's of it, `stream` an index into
+// Rank::streams.
 LostFront LostFrontOf(const Rank& rank, const RankView& view, uint32_t stream);
 
 }  // namespace lockstep

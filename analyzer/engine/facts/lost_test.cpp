@@ -1,4 +1,5 @@
-// What counters and tickets still tell where the records of what ranks are in have left their rings, or their files were cut.
+// What counters and tickets still tell where the records of what ranks are in have left their rings, or their files
+// were cut.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -14,10 +15,10 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/engine/facts/lost.h"
 #include "analyzer/engine/facts/model.h"
-#include "analyzer/testing/findings.h"
-#include "analyzer/testing/job.h"
 #include "analyzer/formats/fr/loader.h"
+#include "analyzer/testing/findings.h"
 #include "analyzer/testing/fr_dumps.h"
+#include "analyzer/testing/job.h"
 
 namespace lockstep {
 namespace {
@@ -86,7 +87,8 @@ TEST(Lost, RecentOperationsAreNotTheFrontOfTheirStream) {
   }
 }
 
-// Of tensor-parallel peers all but one have begun an operation; that one's GPU has begun nothing that it has not completed.
+// Of tensor-parallel peers all but one have begun an operation; that one's GPU has begun nothing that it has not
+// completed.
 TEST(Lost, AGpuThatDidNotStartWhatItsPeersAreInIsNamedWithoutItsRecord) {
   for (int rank : {0, 2, 5}) {
     for (const bool one : {true, false}) {
@@ -112,8 +114,9 @@ TEST(Lost, AGpuThatDidNotStartWhatItsPeersAreInIsNamedWithoutItsRecord) {
   }
 }
 
-// Two neighbours in a pipeline exchange once more than all others do, each sending before it receives, and stand there with what they call
-// behind it. What is left of one's program shows a receive too many; it is the other's send as well.
+// Two neighbours in a pipeline exchange once more than all others do, each sending before it receives, and stand there
+// with what they call behind it. What is left of one's program shows a receive too many; it is the other's send as
+// well.
 TEST(Lost, WhoExchangesMoreWithEachOtherAreNamedTogether) {
   int named = 0;
   for (size_t keep = 2; keep <= 16; ++keep) {
@@ -137,12 +140,14 @@ TEST(Lost, WhoExchangesMoreWithEachOtherAreNamedTogether) {
     ASSERT_GE(v.findings_size(), 1) << keep;
     const std::vector<int32_t> culprits = Culprits(v.findings(0));
     named += culprits == std::vector<int32_t>{a, b};
-    EXPECT_TRUE(culprits == (std::vector<int32_t>{a, b}) || v.findings(0).confidence() < 0.8) << keep << " " << v.DebugString();
+    EXPECT_TRUE(culprits == (std::vector<int32_t>{a, b}) || v.findings(0).confidence() < 0.8)
+        << keep << " " << v.DebugString();
   }
   EXPECT_GE(named, 10);
 }
 
-// Rank 5 crashed; rank 4, its tensor-parallel peer on the same host, gave up while it waited for it in a call whose record is gone.
+// Rank 5 crashed; rank 4, its tensor-parallel peer on the same host, gave up while it waited for it in a call whose
+// record is gone.
 Bundle PeerThatGaveUp() {
   Job job(2, 1, 4, 4);
   OwnStreamForTensorParallelism(&job);
@@ -161,7 +166,7 @@ Bundle PeerThatGaveUp() {
 
 TEST(Lost, WhoGaveUpWaitingForADeadOneIsNoCauseWithoutTheRecordOfTheCall) {
   Bundle b = PeerThatGaveUp();
-  b.ranks[4].host = "another";   // nothing orders the ends: the wait alone tells
+  b.ranks[4].host = "another";  // nothing orders the ends: the wait alone tells
   const Model model(b, {});
   EXPECT_NE(model.ranks[4].host, HostState::kDead) << "its end counts";
   EXPECT_EQ(model.ranks[5].host, HostState::kDead);
@@ -171,7 +176,8 @@ TEST(Lost, WhoGaveUpWaitingForADeadOneIsNoCauseWithoutTheRecordOfTheCall) {
 }
 
 // Nothing shows whom it waited for: that it gave up in a wait, and after a crash beside it, is all there is.
-// Rank 5 aborted; its peer, rank 4, waits for it in a call whose record is gone, and rank 2 gave up while it waited for rank 4.
+// Rank 5 aborted; its peer, rank 4, waits for it in a call whose record is gone, and rank 2 gave up while it waited for
+// rank 4.
 TEST(Lost, WhoGaveUpWaitingForOneThatWaitsInALostCallIsNoCause) {
   for (size_t keep = 2; keep <= 12; ++keep) {
     Job job(2, 1, 4, 4);
@@ -200,10 +206,12 @@ TEST(Lost, WhoGaveUpInAWaitAfterACrashOnItsHostIsNoCause) {
     return model.ranks[4].host != HostState::kDead;
   };
   EXPECT_TRUE(consequence([](Bundle*) {}));
-  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].process.ended_mono_ns = 49'000'000'000; })) << "before the crash";
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].process.ended_mono_ns = 49'000'000'000; }))
+      << "before the crash";
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].host = "another"; })) << "another host's clock";
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].boot_id = "earlier"; })) << "before the host was started anew";
-  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].threads[0].wait = ring::CallKind::kNone; })) << "in code of its own";
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].threads[0].wait = ring::CallKind::kNone; }))
+      << "in code of its own";
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].streams[0].first_error = 719; })) << "its own GPU failed";
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].process.signal = SIGSEGV; })) << "a crash";
   // Who aborts in code of its own is the first as well; who does in a wait is not.
@@ -220,13 +228,15 @@ TEST(Lost, EachEndIsToldAsItWas) {
   const Verdict v = Analyze(b);
   ASSERT_GE(v.findings_size(), 1);
   ASSERT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{4, 5})) << v.DebugString();
-  EXPECT_NE(v.findings(0).summary().find("rank 4 died of signal 9 (SIGKILL); rank 5 died of signal 11 (SIGSEGV)"), std::string::npos) << v.findings(0).summary();
+  EXPECT_NE(v.findings(0).summary().find("rank 4 died of signal 9 (SIGKILL); rank 5 died of signal 11 (SIGSEGV)"),
+            std::string::npos)
+      << v.findings(0).summary();
   b.ranks[4].process.signal = SIGSEGV;
   EXPECT_EQ(Analyze(b).findings(0).summary().find("differently"), std::string::npos);
 }
 
-// A job of pairs of two that goes on, with another reduction on one rank of a pair: its peer's record of it, which would show that, is
-// lost, but all its siblings' are not.
+// A job of pairs of two that goes on, with another reduction on one rank of a pair: its peer's record of it, which
+// would show that, is lost, but all its siblings' are not.
 TEST(Lost, AnotherReductionThanAllSiblingsPassedIsNamedWithoutThePeersRecord) {
   for (const bool lost : {true, false}) {
     for (const bool alone : {true, false}) {
@@ -234,7 +244,8 @@ TEST(Lost, AnotherReductionThanAllSiblingsPassedIsNamedWithoutThePeersRecord) {
       Job job(2, 1, 4, 4);
       job.mismatch_hangs = false;
       job.ranks[4].program[job.Find(4, "tp", 2)].reduction = 2;
-      if (!alone) job.ranks[6].program[job.Find(6, "tp", 2)].reduction = job.ranks[2].program[job.Find(2, "tp", 2)].reduction = 2;
+      if (!alone)
+        job.ranks[6].program[job.Find(6, "tp", 2)].reduction = job.ranks[2].program[job.Find(2, "tp", 2)].reduction = 2;
       Bundle b = job.Run();
       b.known_stalled = false;
       for (Rank& rank : b.ranks) {
@@ -248,7 +259,8 @@ TEST(Lost, AnotherReductionThanAllSiblingsPassedIsNamedWithoutThePeersRecord) {
       if (!alone && !lost) continue;
       const Verdict v = Analyze(b);
       if (!alone) {
-        for (const Finding& f : v.findings()) EXPECT_EQ(f.kind() == MISMATCH_REDUCTION && Culprits(f) == std::vector<int32_t>{4}, false) << v.DebugString();
+        for (const Finding& f : v.findings())
+          EXPECT_EQ(f.kind() == MISMATCH_REDUCTION && Culprits(f) == std::vector<int32_t>{4}, false) << v.DebugString();
         continue;
       }
       ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
@@ -259,15 +271,29 @@ TEST(Lost, AnotherReductionThanAllSiblingsPassedIsNamedWithoutThePeersRecord) {
   }
 }
 
-// Two pairs; in that of ranks 0 and 1 the GPU of 0 has begun the second operation. Of rank 1 only the status was read: its GPU has not.
+// Two pairs; in that of ranks 0 and 1 the GPU of 0 has begun the second operation. Of rank 1 only the status was read:
+// its GPU has not.
 TEST(Lost, TheStatusOfACutFileTellsAGpuThatDidNotStart) {
   for (const int begun : {1, 2}) {
     auto dump_of = [&](int rank) {
       FrDump dump;
       const bool starts = rank == 0 || (rank == 1 && begun == 2);
-      dump.groups = {{.name = "1", .desc = "S", .ranks = {0, 1}, .pg_id = 1, .enqueued = 9, .started = starts ? 9 : 8, .completed = 8}};
+      dump.groups = {{.name = "1",
+                      .desc = "S",
+                      .ranks = {0, 1},
+                      .pg_id = 1,
+                      .enqueued = 9,
+                      .started = starts ? 9 : 8,
+                      .completed = 8}};
       for (int seq = 1; seq <= 9; ++seq) {
-        dump.entries.push_back({.seq = seq, .pg = "1", .desc = "S", .pg_id = 1, .state = seq < 9 ? "completed" : starts ? "started" : "scheduled", .retired = seq < 9});
+        dump.entries.push_back({.seq = seq,
+                                .pg = "1",
+                                .desc = "S",
+                                .pg_id = 1,
+                                .state = seq < 9  ? "completed"
+                                         : starts ? "started"
+                                                  : "scheduled",
+                                .retired = seq < 9});
       }
       return dump;
     };
@@ -278,24 +304,46 @@ TEST(Lost, TheStatusOfACutFileTellsAGpuThatDidNotStart) {
     const Verdict v = Analyze(fr_test::LoadFiles(folder.Files()));
     ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
     EXPECT_EQ(v.findings(0).kind(), begun == 1 ? GPU_STALL : COLLECTIVE_STUCK) << v.DebugString();
-    EXPECT_EQ(Culprits(v.findings(0)), begun == 1 ? std::vector<int32_t>{1} : (std::vector<int32_t>{0, 1})) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), begun == 1 ? std::vector<int32_t>{1} : (std::vector<int32_t>{0, 1}))
+        << v.DebugString();
   }
 }
 
-// Four ranks reduce in "S" twice a round, and in "R" once. One left out its last call of S; its file was cut behind the status.
+// Four ranks reduce in "S" twice a round, and in "R" once. One left out its last call of S; its file was cut behind the
+// status.
 TEST(Lost, TheStatusOfACutFileTellsACallLeftOut) {
   for (const bool left_out : {true, false}) {
     auto dump_of = [&](int rank) {
       FrDump dump;
       const bool odd = left_out && rank == 2;
-      dump.groups = {{.name = "1", .desc = "S", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = odd ? 15 : 16, .started = 14, .completed = 13},
-                     {.name = "2", .desc = "R", .ranks = {0, 1, 2, 3}, .pg_id = 2, .enqueued = 8, .started = 6, .completed = 6}};
+      dump.groups = {
+          {.name = "1",
+           .desc = "S",
+           .ranks = {0, 1, 2, 3},
+           .pg_id = 1,
+           .enqueued = odd ? 15 : 16,
+           .started = 14,
+           .completed = 13},
+          {.name = "2", .desc = "R", .ranks = {0, 1, 2, 3}, .pg_id = 2, .enqueued = 8, .started = 6, .completed = 6}};
       for (int round = 1; round <= 8; ++round) {
         for (int k : {1, 0}) {
           const int seq = 2 * round - k;
-          if (!odd || seq < 16) dump.entries.push_back({.seq = seq, .pg = "1", .desc = "S", .pg_id = 1, .state = seq < 14 ? "completed" : seq == 14 ? "started" : "scheduled", .retired = seq < 14});
+          if (!odd || seq < 16)
+            dump.entries.push_back({.seq = seq,
+                                    .pg = "1",
+                                    .desc = "S",
+                                    .pg_id = 1,
+                                    .state = seq < 14    ? "completed"
+                                             : seq == 14 ? "started"
+                                                         : "scheduled",
+                                    .retired = seq < 14});
         }
-        dump.entries.push_back({.seq = round, .pg = "2", .desc = "R", .pg_id = 2, .state = round < 7 ? "completed" : "scheduled", .retired = round < 7});
+        dump.entries.push_back({.seq = round,
+                                .pg = "2",
+                                .desc = "R",
+                                .pg_id = 2,
+                                .state = round < 7 ? "completed" : "scheduled",
+                                .retired = round < 7});
       }
       return dump;
     };
@@ -306,24 +354,43 @@ TEST(Lost, TheStatusOfACutFileTellsACallLeftOut) {
     const Verdict v = Analyze(fr_test::LoadFiles(folder.Files()));
     ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
     EXPECT_EQ(v.findings(0).kind(), left_out ? SILENT_DESYNC : COLLECTIVE_STUCK) << v.DebugString();
-    EXPECT_EQ(Culprits(v.findings(0)), left_out ? std::vector<int32_t>{2} : (std::vector<int32_t>{0, 1, 2, 3})) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), left_out ? std::vector<int32_t>{2} : (std::vector<int32_t>{0, 1, 2, 3}))
+        << v.DebugString();
     EXPECT_LT(v.findings(0).confidence(), 0.7);
   }
 }
 
-// Ranks 0 and 1, 2 and 3 reduce in pairs, then all of them together. Rank 0 stands in its pair's reduction, which rank 1 counts as over: a GPU
-// that stands still where rank 1's record shows the same call, and one of the two where that is cut off.
+// Ranks 0 and 1, 2 and 3 reduce in pairs, then all of them together. Rank 0 stands in its pair's reduction, which rank
+// 1 counts as over: a GPU that stands still where rank 1's record shows the same call, and one of the two where that is
+// cut off.
 TEST(Lost, WhatAPeerWithoutTheRecordCountsAsOverMayHaveBeenAnotherCall) {
   auto dump_of = [](int rank) {
     const int first = rank / 2 * 2;
     FrDump dump;
-    dump.groups = {{.name = rank < 2 ? "1" : "2", .desc = "E", .ranks = {first, first + 1}, .pg_id = rank < 2 ? 1 : 2, .enqueued = 8, .started = 8, .completed = rank == 0 ? 7 : 8},
-                   {.name = "3", .desc = "M", .ranks = {0, 1, 2, 3}, .pg_id = 3, .enqueued = 8, .started = rank == 0 ? 7 : 8, .completed = 7}};
+    dump.groups = {{.name = rank < 2 ? "1" : "2",
+                    .desc = "E",
+                    .ranks = {first, first + 1},
+                    .pg_id = rank < 2 ? 1 : 2,
+                    .enqueued = 8,
+                    .started = 8,
+                    .completed = rank == 0 ? 7 : 8},
+                   {.name = "3",
+                    .desc = "M",
+                    .ranks = {0, 1, 2, 3},
+                    .pg_id = 3,
+                    .enqueued = 8,
+                    .started = rank == 0 ? 7 : 8,
+                    .completed = 7}};
     for (int seq = 1; seq <= 8; ++seq) {
       const bool last = seq == 8;
       const char* pair = !last || rank > 0 ? "completed" : "started";
       const char* all = !last ? "completed" : rank == 0 ? "scheduled" : "started";
-      dump.entries.push_back({.seq = seq, .pg = rank < 2 ? "1" : "2", .desc = "E", .pg_id = rank < 2 ? 1 : 2, .state = pair, .retired = !last || rank > 0});
+      dump.entries.push_back({.seq = seq,
+                              .pg = rank < 2 ? "1" : "2",
+                              .desc = "E",
+                              .pg_id = rank < 2 ? 1 : 2,
+                              .state = pair,
+                              .retired = !last || rank > 0});
       dump.entries.push_back({.seq = seq, .pg = "3", .desc = "M", .pg_id = 3, .state = all, .retired = !last});
     }
     return dump;
@@ -342,15 +409,26 @@ TEST(Lost, WhatAPeerWithoutTheRecordCountsAsOverMayHaveBeenAnotherCall) {
   }
 }
 
-// All four reduce together. Rank 1, whose file is cut, counts the reduction as over that all others are in, and is in the next: its call
-// was another one, and the others neither stand still by themselves nor keep it waiting.
+// All four reduce together. Rank 1, whose file is cut, counts the reduction as over that all others are in, and is in
+// the next: its call was another one, and the others neither stand still by themselves nor keep it waiting.
 TEST(Lost, WhoAloneIsDoneWithWhatAllOthersAreInIsNamedThoughItsFileIsCut) {
   auto dump_of = [](int rank) {
     const int64_t done = rank == 1 ? 8 : 7;
     FrDump dump;
-    dump.groups = {{.name = "1", .desc = "E", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = done + 1, .started = done + 1, .completed = done}};
+    dump.groups = {{.name = "1",
+                    .desc = "E",
+                    .ranks = {0, 1, 2, 3},
+                    .pg_id = 1,
+                    .enqueued = done + 1,
+                    .started = done + 1,
+                    .completed = done}};
     for (int seq = 1; seq <= done + 1; ++seq) {
-      dump.entries.push_back({.seq = seq, .pg = "1", .desc = "E", .pg_id = 1, .state = seq <= done ? "completed" : "started", .retired = seq <= done});
+      dump.entries.push_back({.seq = seq,
+                              .pg = "1",
+                              .desc = "E",
+                              .pg_id = 1,
+                              .state = seq <= done ? "completed" : "started",
+                              .retired = seq <= done});
     }
     return dump;
   };
@@ -365,8 +443,8 @@ TEST(Lost, WhoAloneIsDoneWithWhatAllOthersAreInIsNamedThoughItsFileIsCut) {
   EXPECT_NEAR(v.findings(0).confidence(), 0.7, 0.01);
 }
 
-// A framework does not count by peer. Rank 1 of four in a line sends to rank 0, who has nothing for it, while rank 2 waits for what it
-// should have sent; ranks 0 and 1 then wait for each other in sends.
+// A framework does not count by peer. Rank 1 of four in a line sends to rank 0, who has nothing for it, while rank 2
+// waits for what it should have sent; ranks 0 and 1 then wait for each other in sends.
 TEST(Lost, WhoTookAPeerThatTheRecordsHaveNoOtherCallWithIsNamedOutOfACircle) {
   for (const bool met : {false, true}) {
     std::vector<FrDump> dumps(4);
@@ -374,9 +452,19 @@ TEST(Lost, WhoTookAPeerThatTheRecordsHaveNoOtherCallWithIsNamedOutOfACircle) {
     const auto batch = [&](int rank, bool send, int peer, bool done) {
       FrDump& dump = dumps[static_cast<size_t>(rank)];
       const int number = static_cast<int>(dump.groups[0].enqueued < 0 ? 1 : dump.groups[0].enqueued + 1);
-      const std::string op = "nccl:" + std::string(send ? "send " : "recv ") + std::to_string(rank) + (send ? "->" : "<-") + std::to_string(peer);
-      for (const auto& [name, state] : {std::pair(op, std::string("scheduled")), std::pair(std::string("nccl:coalesced"), std::string(done ? "completed" : "started"))}) {
-        FrEntry e{.op = name, .seq = 0, .pg = "1", .desc = "PP", .pg_id = 1, .state = state, .is_p2p = true, .p2p_seq = number};
+      const std::string op = "nccl:" + std::string(send ? "send " : "recv ") + std::to_string(rank) +
+                             (send ? "->" : "<-") + std::to_string(peer);
+      for (const auto& [name, state] :
+           {std::pair(op, std::string("scheduled")),
+            std::pair(std::string("nccl:coalesced"), std::string(done ? "completed" : "started"))}) {
+        FrEntry e{.op = name,
+                  .seq = 0,
+                  .pg = "1",
+                  .desc = "PP",
+                  .pg_id = 1,
+                  .state = state,
+                  .is_p2p = true,
+                  .p2p_seq = number};
         e.retired = done && name != op;
         e.record_id = 100 + static_cast<int64_t>(dump.entries.size());
         dump.entries.push_back(e);
@@ -388,7 +476,8 @@ TEST(Lost, WhoTookAPeerThatTheRecordsHaveNoOtherCallWithIsNamedOutOfACircle) {
       batch(from, true, to, true);
       batch(to, false, from, true);
     };
-    // What of ranks 0 and 1 is on record is what they exchanged with their other neighbours: 0 with 3, 1 with 2, 2 with 3.
+    // What of ranks 0 and 1 is on record is what they exchanged with their other neighbours: 0 with 3, 1 with 2, 2
+    // with 3.
     for (int n = 0; n < 9; ++n) {
       pass(3, 0);
       pass(1, 2);
@@ -410,17 +499,27 @@ TEST(Lost, WhoTookAPeerThatTheRecordsHaveNoOtherCallWithIsNamedOutOfACircle) {
   }
 }
 
-// A rank that did not come to an operation, and whose last call, with a rank without data, has completed: it stands still by itself.
+// A rank that did not come to an operation, and whose last call, with a rank without data, has completed: it stands
+// still by itself.
 TEST(Lost, ACallThatEndedWellIsNoReasonToBlameWhoLeftNoData) {
   for (const bool ended : {true, false}) {
     std::vector<std::optional<FrDump>> dumps(4);
     for (int rank : {0, 1, 2}) {
       FrDump dump;
       dump.groups = {{.ranks = {0, 1, 2, 3}, .enqueued = rank == 2 ? 1 : 2, .completed = 1},
-                     {.name = "1", .desc = "DP", .ranks = rank == 2 ? std::vector<int32_t>{2, 3} : std::vector<int32_t>{0, 1}, .pg_id = 1, .enqueued = 1,
+                     {.name = "1",
+                      .desc = "DP",
+                      .ranks = rank == 2 ? std::vector<int32_t>{2, 3} : std::vector<int32_t>{0, 1},
+                      .pg_id = 1,
+                      .enqueued = 1,
                       .completed = rank != 2 || ended ? 1 : 0}};
       dump.entries = {{.seq = 1, .state = "completed", .retired = true},
-                      {.seq = 1, .pg = "1", .desc = "DP", .pg_id = 1, .state = rank != 2 || ended ? "completed" : "scheduled", .retired = rank != 2 || ended}};
+                      {.seq = 1,
+                       .pg = "1",
+                       .desc = "DP",
+                       .pg_id = 1,
+                       .state = rank != 2 || ended ? "completed" : "scheduled",
+                       .retired = rank != 2 || ended}};
       for (FrEntry& entry : dump.entries) entry.completed_ns = entry.retired ? 1'758'000'000'500'000'000 : 0;
       if (rank != 2) dump.entries.push_back({.seq = 2});
       dumps[static_cast<size_t>(rank)] = dump;
@@ -432,8 +531,8 @@ TEST(Lost, ACallThatEndedWellIsNoReasonToBlameWhoLeftNoData) {
   }
 }
 
-// Ranks 0 to 3 of five, each with one CUDA graph that issues all their calls, which are over as far as the rings tell; rank 2 launched its
-// graph `behind` times less often.
+// Ranks 0 to 3 of five, each with one CUDA graph that issues all their calls, which are over as far as the rings tell;
+// rank 2 launched its graph `behind` times less often.
 Bundle Graphs(uint64_t behind) {
   Bundle b;
   b.ranks_expected = 5;

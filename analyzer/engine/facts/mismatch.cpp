@@ -35,13 +35,18 @@ bool Contradicts(const Op& op, int32_t size, std::string* found, std::string* ex
   if (op.in_batch || op.batch_end || op.input_elements <= 0 || op.output_elements <= 0 || size <= 0) return false;
   int64_t want = -1;
   switch (op.kind) {
-    case CallKind::kAllReduce: want = op.input_elements; break;
-    case CallKind::kAllGather: want = op.input_elements * size; break;
+    case CallKind::kAllReduce:
+      want = op.input_elements;
+      break;
+    case CallKind::kAllGather:
+      want = op.input_elements * size;
+      break;
     case CallKind::kReduceScatter:
       if (op.output_elements * size == op.input_elements) return false;
       want = op.input_elements / size;
       break;
-    default: return false;
+    default:
+      return false;
   }
   if (want == op.output_elements) return false;
   *found = absl::StrCat(op.input_elements, " elements in, ", op.output_elements, " out");
@@ -51,20 +56,22 @@ bool Contradicts(const Op& op, int32_t size, std::string* found, std::string* ex
 
 struct Seen {
   int64_t seq;
-  int32_t nth;      // among the rank's calls of this number (a framework's batch shares one)
+  int32_t nth;  // among the rank's calls of this number (a framework's batch shares one)
   int32_t rank;
   const Op* op;
 };
 
 // Whether nothing that CompareCalls or Contradicts look at differs; of an all-to-all, but for its splits.
 bool Identical(const Op& a, const Op& b) {
-  return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction && a.root_or_peer == b.root_or_peer &&
-         a.dtypes == b.dtypes && a.in_batch == b.in_batch && a.batch_end == b.batch_end && (a.name == b.name || a.kind != CallKind::kOtherCollective) &&
-         ((a.input_elements == b.input_elements && a.output_elements == b.output_elements) || a.kind == CallKind::kAlltoAll);
+  return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction &&
+         a.root_or_peer == b.root_or_peer && a.dtypes == b.dtypes && a.in_batch == b.in_batch &&
+         a.batch_end == b.batch_end && (a.name == b.name || a.kind != CallKind::kOtherCollective) &&
+         ((a.input_elements == b.input_elements && a.output_elements == b.output_elements) ||
+          a.kind == CallKind::kAlltoAll);
 }
 
-// Calls that agree. Sources know different things of one call, and one that knows little agrees with calls that differ from each other: a
-// call belongs here only if it agrees with every form of it that is here.
+// Calls that agree. Sources know different things of one call, and one that knows little agrees with calls that differ
+// from each other: a call belongs here only if it agrees with every form of it that is here.
 class Alike {
  public:
   bool Take(const Bundle& bundle, const Seen& s) {
@@ -90,7 +97,7 @@ class Alike {
   const std::vector<const Seen*>& calls() const { return calls_; }
 
  private:
-  static constexpr size_t kMostForms = 8;   // what is seen of one call by all its sources
+  static constexpr size_t kMostForms = 8;  // what is seen of one call by all its sources
   std::vector<const Seen*> calls_;
   std::vector<const Seen*> forms_;
 };
@@ -99,7 +106,8 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   // The biggest class is what most issued.
   std::vector<Alike> classes;
   for (const Seen& s : calls) {
-    if (std::none_of(classes.begin(), classes.end(), [&](Alike& klass) { return klass.Take(model.bundle, s); })) classes.emplace_back().Take(model.bundle, s);
+    if (std::none_of(classes.begin(), classes.end(), [&](Alike& klass) { return klass.Take(model.bundle, s); }))
+      classes.emplace_back().Take(model.bundle, s);
   }
   if (classes.size() < 2) return false;
   std::stable_sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
@@ -145,12 +153,13 @@ bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismat
   return true;
 }
 
-// The least number of a communicator from which on its calls have to be compared with care: below it each is the same on every member.
-// Nearly always that is all of them, told by one look at each member's calls in the order in which they stand in memory. INT64_MAX: all.
+// The least number of a communicator from which on its calls have to be compared with care: below it each is the same
+// on every member. Nearly always that is all of them, told by one look at each member's calls in the order in which
+// they stand in memory. INT64_MAX: all.
 int64_t FirstToCompare(const Model& model, uint32_t comm) {
   struct Number {
     const Op* first = nullptr;
-    uint64_t balance = 0;   // what members send less what they receive
+    uint64_t balance = 0;  // what members send less what they receive
   };
   int64_t low = INT64_MAX, high = INT64_MIN;
   size_t total = 0;
@@ -185,7 +194,8 @@ int64_t FirstToCompare(const Model& model, uint32_t comm) {
     }
   });
   for (size_t n = 0; n < numbers.size() && low + static_cast<int64_t>(n) < found; ++n) {
-    if (numbers[n].first != nullptr && numbers[n].first->kind == CallKind::kAlltoAll && numbers[n].balance != 0) return low + static_cast<int64_t>(n);
+    if (numbers[n].first != nullptr && numbers[n].first->kind == CallKind::kAlltoAll && numbers[n].balance != 0)
+      return low + static_cast<int64_t>(n);
   }
   return found;
 }
@@ -271,13 +281,13 @@ std::vector<Mismatch> FindMismatches(const Model& model) {
         calls.push_back({op.seq, nth, m.rank_index, &op});
       }
     }
-    std::stable_sort(calls.begin(), calls.end(), [](const Seen& a, const Seen& b) {
-      return a.seq != b.seq ? a.seq < b.seq : a.nth < b.nth;
-    });
+    std::stable_sort(calls.begin(), calls.end(),
+                     [](const Seen& a, const Seen& b) { return a.seq != b.seq ? a.seq < b.seq : a.nth < b.nth; });
     for (size_t i = 0; i < calls.size();) {
       size_t end = i;
       while (end < calls.size() && calls[end].seq == calls[i].seq && calls[end].nth == calls[i].nth) ++end;
-      const std::vector<Seen> same(calls.begin() + static_cast<ptrdiff_t>(i), calls.begin() + static_cast<ptrdiff_t>(end));
+      const std::vector<Seen> same(calls.begin() + static_cast<ptrdiff_t>(i),
+                                   calls.begin() + static_cast<ptrdiff_t>(end));
       i = end;
       Mismatch mismatch;
       mismatch.comm = c;

@@ -42,7 +42,8 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
     stalled |= s.stalled;
     set_back_ |= s.set_back;
   }
-  // A clock that was set back says nothing of what stands; others do, by waiting for it. Where none is seen to move, it may have stood long.
+  // A clock that was set back says nothing of what stands; others do, by waiting for it. Where none is seen to move, it
+  // may have stood long.
   stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
   // Of a process that fell with another's end counts what it was doing.
   const std::vector<bool> consequences = FindConsequences(*this);
@@ -51,7 +52,8 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   }
 }
 
-// Names of sibling communicators differ in their numbers only ("tp_0", "tp_3"), whatever else may be known of their making.
+// Names of sibling communicators differ in their numbers only ("tp_0", "tp_3"), whatever else may be known of their
+// making.
 std::string Model::Classify(const Communicator& comm) const {
   std::string pattern;
   for (char c : comm.name) {
@@ -65,11 +67,11 @@ std::string Model::Classify(const Communicator& comm) const {
   return absl::StrCat(comm.size, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
 }
 
-// Members that no source names, by the communicators of the same class that are known whole: the same distances, ranks that no
-// other of the class has.
+// Members that no source names, by the communicators of the same class that are known whole: the same distances, ranks
+// that no other of the class has.
 void Model::InferFromSiblings() {
   struct Shape {
-    std::vector<int32_t> distances;   // of each member to the first
+    std::vector<int32_t> distances;  // of each member to the first
     int whole = 0;
     bool same = true;
   };
@@ -86,8 +88,10 @@ void Model::InferFromSiblings() {
     std::vector<int32_t> distances;
     for (const Member& m : view.members) distances.push_back(m.global_rank - view.members[0].global_rank);
     Shape& shape = shapes[view.klass];
-    if (shape.whole++ == 0) shape.distances = std::move(distances);
-    else shape.same = shape.same && shape.distances == distances;
+    if (shape.whole++ == 0)
+      shape.distances = std::move(distances);
+    else
+      shape.same = shape.same && shape.distances == distances;
   }
   for (const auto& [klass, views] : partial) {
     auto it = shapes.find(klass);
@@ -111,7 +115,8 @@ void Model::InferFromSiblings() {
       for (size_t m = 0; fits && m < ranks.size(); ++m) {
         ranks[m] = ranks[0] + it->second.distances[m];
         const bool own = view->members[m].global_rank >= 0;
-        fits = ranks[m] >= 0 && (own || !taken.contains(ranks[m])) && (bundle.ranks_expected == 0 || ranks[m] < bundle.ranks_expected);
+        fits = ranks[m] >= 0 && (own || !taken.contains(ranks[m])) &&
+               (bundle.ranks_expected == 0 || ranks[m] < bundle.ranks_expected);
       }
       for (size_t m = 0; fits && m < ranks.size(); ++m) view->members[m].global_rank = ranks[m];
     }
@@ -230,7 +235,8 @@ bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
   }
   // A small send may end before it is received. Not one behind which its host waits for the GPU.
   const RankView& view_of_rank = ranks[&rank - bundle.ranks.data()];
-  if (op.kind == CallKind::kSend && view_of_rank.host == HostState::kInWait && view_of_rank.thread->wait_since_ns >= op.enter_ns) {
+  if (op.kind == CallKind::kSend && view_of_rank.host == HostState::kInWait &&
+      view_of_rank.thread->wait_since_ns >= op.enter_ns) {
     if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return false;
     const Member& peer = view.members[op.root_or_peer];
     if (peer.rank_index < 0) return false;
@@ -302,7 +308,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
     view.unit_of_op.assign(order.back() - order.front() + 1, kNoIndex);
   }
   for (auto& list : view.collectives) {
-    std::stable_sort(list.begin(), list.end(), [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; });
+    std::stable_sort(list.begin(), list.end(),
+                     [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; });
   }
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     const Op &x = rank.ops[a], &y = rank.ops[b];
@@ -330,8 +337,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
     }
     view.in_flight[unit].ops.push_back(i);
     view.unit_of_op[i - view.first_in_flight] = unit;
-    // A damaged file may lack when it was taken, or what its clock was: that nothing tells an operation's age makes it no old one where
-    // others tell.
+    // A damaged file may lack when it was taken, or what its clock was: that nothing tells an operation's age makes it
+    // no old one where others tell.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     const int64_t age = Age(rank, op);
     const bool set_back = age == kUnknown && (rank.set_back || rank.captured_ns > 0);
@@ -351,7 +358,9 @@ const Op* Model::FindCollective(const Member& member, int64_t seq) const {
 const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t peer, int64_t seq) const {
   if (member.rank_index < 0) return nullptr;
   const Rank& rank = bundle.ranks[member.rank_index];
-  auto fits = [&](const Op& op) { return op.membership == member.membership && op.kind == kind && op.root_or_peer == peer; };
+  auto fits = [&](const Op& op) {
+    return op.membership == member.membership && op.kind == kind && op.root_or_peer == peer;
+  };
   if (rank.source == Source::kFlightRecorder) {  // its p2p numbers are not per peer and direction
     const Op* found = nullptr;
     for (const Unit& unit : ranks[member.rank_index].in_flight) {
@@ -362,7 +371,8 @@ const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t p
     }
     return found;
   }
-  // From the newest: what is asked for is mostly in flight, and a number below the one asked for ends a thread's search.
+  // From the newest: what is asked for is mostly in flight, and a number below the one asked for ends a thread's
+  // search.
   uint32_t ended = kNoIndex;
   for (size_t i = rank.ops.size(); i-- > 0;) {
     const Op& op = rank.ops[i];
@@ -383,7 +393,8 @@ const Model::Lanes& Model::LanesOf(int32_t rank_index) const {
   if (!fresh || rank.source != Source::kFlightRecorder || rank.damaged || rank.only_active) return it->second;
   std::vector<int64_t> first(rank.memberships.size(), INT64_MAX);
   for (const Op& op : rank.ops) {
-    if (op.membership != kNoIndex && IsPointToPoint(op.kind)) first[op.membership] = std::min(first[op.membership], op.seq);
+    if (op.membership != kNoIndex && IsPointToPoint(op.kind))
+      first[op.membership] = std::min(first[op.membership], op.seq);
   }
   for (uint32_t i = 0; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
@@ -395,25 +406,28 @@ const Model::Lanes& Model::LanesOf(int32_t rank_index) const {
   return it->second;
 }
 
-// A framework numbers sends and receives by rank, and a stage in the middle of a pipeline makes more of them than one at its end: the
-// numbers of two sides differ. The n-th send meets the n-th receive all the same. Where older records are gone, the oldest that is
-// unfinished here is taken to meet the oldest there.
+// A framework numbers sends and receives by rank, and a stage in the middle of a pipeline makes more of them than one
+// at its end: the numbers of two sides differ. The n-th send meets the n-th receive all the same. Where older records
+// are gone, the oldest that is unfinished here is taken to meet the oldest there.
 const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const {
   *counted = false;
   const Rank& rank = bundle.ranks[rank_index];
   const int32_t me = rank.memberships[op.membership].member_rank;
   const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
-  if (peer.rank_index < 0 || peer.membership == kNoIndex || bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
+  if (peer.rank_index < 0 || peer.membership == kNoIndex ||
+      bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
     return FindPointToPoint(peer, reverse, me, op.seq);
   }
   LanesOf(peer.rank_index);  // both are made before either is looked at: making one may move the other
   const Lanes& own = LanesOf(rank_index);
   const Lanes& theirs = lanes_.find(peer.rank_index)->second;
   const auto lane = own.find({op.membership, op.kind, op.root_or_peer});
-  const bool any = std::any_of(theirs.begin(), theirs.end(), [&](const auto& l) { return std::get<0>(l.first) == peer.membership; });
+  const bool any =
+      std::any_of(theirs.begin(), theirs.end(), [&](const auto& l) { return std::get<0>(l.first) == peer.membership; });
   if (lane == own.end() || !any) return FindPointToPoint(peer, reverse, me, op.seq);
   *counted = true;
-  const auto at = std::lower_bound(lane->second.begin(), lane->second.end(), static_cast<uint32_t>(&op - rank.ops.data()));
+  const auto at =
+      std::lower_bound(lane->second.begin(), lane->second.end(), static_cast<uint32_t>(&op - rank.ops.data()));
   const auto number = static_cast<size_t>(at - lane->second.begin());
   const auto other = theirs.find({peer.membership, reverse, me});
   if (other == theirs.end() || number >= other->second.size()) return nullptr;
@@ -430,7 +444,8 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
     if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
   }
   // Operations queued in a group that is still open are counted, but not on their way.
-  const bool open = std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0; });
+  const bool open =
+      std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0; });
   for (size_t i = 0; open && i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
     if (op.membership == member.membership && op.kind == kind && op.root_or_peer == peer &&
@@ -444,8 +459,10 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
 uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
   if (op == nullptr || rank_index < 0) return kNoIndex;
   const RankView& view = ranks[static_cast<size_t>(rank_index)];
-  // Of another rank's operation, which has no place here, as much as of an older one: below what is in flight, or above.
-  const size_t place = static_cast<size_t>(op - bundle.ranks[static_cast<size_t>(rank_index)].ops.data()) - view.first_in_flight;
+  // Of another rank's operation, which has no place here, as much as of an older one: below what is in flight, or
+  // above.
+  const size_t place =
+      static_cast<size_t>(op - bundle.ranks[static_cast<size_t>(rank_index)].ops.data()) - view.first_in_flight;
   return place < view.unit_of_op.size() ? view.unit_of_op[place] : kNoIndex;
 }
 
@@ -471,7 +488,8 @@ std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
     absl::StrAppend(&text, " ", side, peer >= 0 ? " rank " : " member ", peer >= 0 ? peer : op.root_or_peer);
   }
   // Calls that are no operations are not counted.
-  if (op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind)))) absl::StrAppend(&text, " #", op.seq);
+  if (op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind))))
+    absl::StrAppend(&text, " #", op.seq);
   if (const Replay* replay = ReplayOf(rank, op); replay != nullptr) {
     absl::StrAppend(&text, " (replay ", replay->number, " of graph ", replay->graph + 1, ")");
   }
@@ -496,7 +514,8 @@ std::string CommName(const Communicator& comm) {
 std::string CommText(const Communicator& comm) {
   if (!comm.name.empty()) return comm.name;
   constexpr size_t kColumns = 24;
-  const bool known = !comm.members.empty() && std::none_of(comm.members.begin(), comm.members.end(), [](int32_t r) { return r < 0; });
+  const bool known =
+      !comm.members.empty() && std::none_of(comm.members.begin(), comm.members.end(), [](int32_t r) { return r < 0; });
   std::string ranks = known ? absl::StrCat("ranks ", FoldRanks(comm.members, SIZE_MAX)) : "";
   if (ranks.empty() || ranks.size() > kColumns) ranks = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
   return absl::StrCat(CommName(comm), " (", ranks, ")");
@@ -526,11 +545,16 @@ std::string HostStateText(const Rank& rank, HostState host) {
       return rank.process.life == Life::kKilled   ? absl::StrCat("dead: signal ", rank.process.signal)
              : rank.process.life == Life::kExited ? absl::StrCat("exited ", rank.process.exit_code)
                                                   : "gone";
-    case HostState::kStopped: return absl::StrCat("stopped (", rank.process.state, ")");
-    case HostState::kElsewhere: return "in no NCCL call and no GPU wait";
-    case HostState::kInCall: return "inside an NCCL call";
-    case HostState::kInWait: return "waits for its GPU";
-    case HostState::kUnknown: break;
+    case HostState::kStopped:
+      return absl::StrCat("stopped (", rank.process.state, ")");
+    case HostState::kElsewhere:
+      return "in no NCCL call and no GPU wait";
+    case HostState::kInCall:
+      return "inside an NCCL call";
+    case HostState::kInWait:
+      return "waits for its GPU";
+    case HostState::kUnknown:
+      break;
   }
   return "";
 }

@@ -1,6 +1,7 @@
-// The bundle seen the way the analysis needs it: who is where in each communicator, what each rank has in flight, in which
-// order. Built once, read by every later stage; holds references into the bundle, which must outlive it. Several threads may read it,
-// but one alone may ask for the other side of a send or receive: the tables of these are made when first needed.
+// The bundle seen the way the analysis needs it: who is where in each communicator, what each rank has in flight, in
+// which order. Built once, read by every later stage; holds references into the bundle, which must outlive it. Several
+// threads may read it, but one alone may ask for the other side of a send or receive: the tables of these are made when
+// first needed.
 #ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_MODEL_H_
 #define LOCKSTEP_ANALYZER_ENGINE_FACTS_MODEL_H_
 
@@ -18,45 +19,47 @@ namespace lockstep {
 
 // One member of a communicator, as far as anything says.
 struct Member {
-  int32_t rank_index = -1;        // into Bundle::ranks; -1: no data from it
-  int32_t global_rank = -1;       // -1: not known
-  uint32_t membership = kNoIndex; // into Rank::memberships
-  int64_t arrived = kNone;        // last collective handed to the GPU (or, lacking that, issued)
-  int64_t completed = kUnknown;   // last collective its GPU is known to have completed
-  int64_t oldest = kUnknown;      // oldest collective still recorded; kUnknown: none
-  bool left = false;              // destroyed, aborted or revoked on this rank
+  int32_t rank_index = -1;         // into Bundle::ranks; -1: no data from it
+  int32_t global_rank = -1;        // -1: not known
+  uint32_t membership = kNoIndex;  // into Rank::memberships
+  int64_t arrived = kNone;         // last collective handed to the GPU (or, lacking that, issued)
+  int64_t completed = kUnknown;    // last collective its GPU is known to have completed
+  int64_t oldest = kUnknown;       // oldest collective still recorded; kUnknown: none
+  bool left = false;               // destroyed, aborted or revoked on this rank
 };
 
 struct CommView {
-  std::vector<Member> members;    // by member rank
+  std::vector<Member> members;        // by member rank
   int64_t least_arrived = INT64_MAX;  // of the members that have data
-  std::string klass;              // communicators made at the same place of the program on other ranks share it
+  std::string klass;                  // communicators made at the same place of the program on other ranks share it
   bool used_for_p2p = false;
 };
 
-// Operations that start together: a lone call, an explicit group, or a framework's coalesced batch. Members are unordered.
+// Operations that start together: a lone call, an explicit group, or a framework's coalesced batch. Members are
+// unordered.
 struct Unit {
-  std::vector<uint32_t> ops;      // into Rank::ops, program order
+  std::vector<uint32_t> ops;  // into Rank::ops, program order
   int64_t enter_ns = 0;
 };
 
 enum class HostState : uint8_t {
-  kUnknown,   // the source does not say
-  kElsewhere, // in no NCCL call and no CUDA wait
-  kInCall,    // inside an NCCL call
-  kInWait,    // waits for the GPU
+  kUnknown,    // the source does not say
+  kElsewhere,  // in no NCCL call and no CUDA wait
+  kInCall,     // inside an NCCL call
+  kInWait,     // waits for the GPU
   kStopped,
   kDead,
 };
 
 struct RankView {
   HostState host = HostState::kUnknown;
-  std::vector<Unit> in_flight;          // program order: oldest first
-  uint32_t first_in_flight = 0;         // least Rank::ops index of what is in flight: mostly one of the newest
-  std::vector<uint32_t> unit_of_op;     // from there on: Rank::ops index -> index into in_flight, kNoIndex if not in flight
+  std::vector<Unit> in_flight;   // program order: oldest first
+  uint32_t first_in_flight = 0;  // least Rank::ops index of what is in flight: mostly one of the newest
+  std::vector<uint32_t>
+      unit_of_op;  // from there on: Rank::ops index -> index into in_flight, kNoIndex if not in flight
   std::vector<std::vector<uint32_t>> collectives;  // per membership: op indexes, ascending by sequence
   const ring::ThreadSnapshot* thread = nullptr;    // the thread that says most about the host, may be null
-  bool seen_moving = false;             // it made a call just before its data was taken
+  bool seen_moving = false;                        // it made a call just before its data was taken
 };
 
 class Model {
@@ -64,9 +67,9 @@ class Model {
   Model(const Bundle& bundle, const AnalyzeOptions& options);
 
   const Bundle& bundle;
-  std::vector<CommView> comms;    // as Bundle::comms
-  std::vector<RankView> ranks;    // as Bundle::ranks
-  bool stalled = false;           // some operation has been in flight for long enough to ask why
+  std::vector<CommView> comms;  // as Bundle::comms
+  std::vector<RankView> ranks;  // as Bundle::ranks
+  bool stalled = false;         // some operation has been in flight for long enough to ask why
 
   uint32_t CommOf(const Rank& rank, const Op& op) const {
     return op.membership == kNoIndex ? kNoIndex : rank.memberships[op.membership].comm;
@@ -77,14 +80,14 @@ class Model {
   const Op* FindPointToPoint(const Member& member, ring::CallKind kind, int32_t peer, int64_t seq) const;
   // How many operations of this direction the member has issued with `peer`; kUnknown when the source does not count.
   int64_t PeerIssued(const Member& member, ring::CallKind kind, int32_t peer) const;
-  // The other side of a rank's send or receive, at that peer. `counted`: both records tell all sends and receives between the two,
-  // so that null means not issued.
+  // The other side of a rank's send or receive, at that peer. `counted`: both records tell all sends and receives
+  // between the two, so that null means not issued.
   const Op* OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const;
   // Index into RankView::in_flight of an operation of that rank; kNoIndex when it is not in flight.
   uint32_t UnitOf(int32_t rank_index, const Op* op) const;
   bool InFlight(int32_t rank_index, const Op& op) const;
-  // For how long the rank had been in the operation, or done with it, when its data was taken; kUnknown where nothing tells: not when it
-  // was taken, or a wall clock that was set back in between.
+  // For how long the rank had been in the operation, or done with it, when its data was taken; kUnknown where nothing
+  // tells: not when it was taken, or a wall clock that was set back in between.
   static int64_t Age(const Rank& rank, const Op& op) {
     if (rank.captured_ns <= 0 || rank.set_back) return kUnknown;
     const int64_t age = rank.captured_ns - op.enter_ns;
@@ -109,13 +112,14 @@ class Model {
   bool ProvenIncomplete(const Rank& rank, const Op& op) const;
   std::string Classify(const Communicator& comm) const;
   // What a framework recorded of sends to (receives from) each peer, in order; nothing of groups whose first are gone.
-  using Lanes = absl::flat_hash_map<std::tuple<uint32_t, ring::CallKind, int32_t>, std::vector<uint32_t>>;  // membership, kind, peer
+  using Lanes = absl::flat_hash_map<std::tuple<uint32_t, ring::CallKind, int32_t>,
+                                    std::vector<uint32_t>>;  // membership, kind, peer
   const Lanes& LanesOf(int32_t rank_index) const;
   mutable absl::flat_hash_map<int32_t, Lanes> lanes_;  // made when first needed
   const AnalyzeOptions options_;
   bool anyone_runs_ = false;
-  bool ages_told_ = false;        // some rank that was read whole says when its data was taken
-  bool set_back_ = false;         // something is in flight on a clock that was set back since
+  bool ages_told_ = false;  // some rank that was read whole says when its data was taken
+  bool set_back_ = false;   // something is in flight on a clock that was set back since
 };
 
 // "dead: signal 9", "waits for its GPU"; empty: not known.

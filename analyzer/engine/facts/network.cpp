@@ -30,8 +30,11 @@ std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallK
     }
   }
   // By how long each has stood still; clocks of different hosts are not compared.
-  auto waited = [&](const StuckStep& step) { return model.bundle.ranks[step.rank_index].captured_ns - step.op->since_ns; };
-  std::stable_sort(steps.begin(), steps.end(), [&](const StuckStep& a, const StuckStep& b) { return waited(a) > waited(b); });
+  auto waited = [&](const StuckStep& step) {
+    return model.bundle.ranks[step.rank_index].captured_ns - step.op->since_ns;
+  };
+  std::stable_sort(steps.begin(), steps.end(),
+                   [&](const StuckStep& a, const StuckStep& b) { return waited(a) > waited(b); });
   return steps;
 }
 
@@ -52,9 +55,11 @@ std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>
 
 std::string StepText(const Model& model, const StuckStep& step) {
   const Rank& rank = model.bundle.ranks[step.rank_index];
-  const std::string peer = step.peer_rank >= 0 ? absl::StrCat("rank ", step.peer_rank) : absl::StrCat("member ", step.op->peer);
-  std::string text = absl::StrCat("waits on ", peer, "'s network, channel ", step.op->channel, ", step ", step.op->step + 1, " of ",
-                                  step.op->steps, ", ", ring::ProxyStateName(step.op->state));
+  const std::string peer =
+      step.peer_rank >= 0 ? absl::StrCat("rank ", step.peer_rank) : absl::StrCat("member ", step.op->peer);
+  std::string text =
+      absl::StrCat("waits on ", peer, "'s network, channel ", step.op->channel, ", step ", step.op->step + 1, " of ",
+                   step.op->steps, ", ", ring::ProxyStateName(step.op->state));
   if (rank.captured_ns > 0 && step.op->since_ns > 0 && rank.captured_ns >= step.op->since_ns) {
     absl::StrAppendFormat(&text, " for %.1f s", static_cast<double>(rank.captured_ns - step.op->since_ns) / 1e9);
   }

@@ -12,13 +12,14 @@ namespace lockstep {
 
 // A network operation that waits for the other end or for what lies between.
 struct StuckStep {
-  int32_t rank_index = -1;   // who waits
-  int32_t peer_index = -1;   // who is at the other end; -1: no data from it
-  int32_t peer_rank = -1;    // its global rank, -1 unknown
+  int32_t rank_index = -1;  // who waits
+  int32_t peer_index = -1;  // who is at the other end; -1: no data from it
+  int32_t peer_rank = -1;   // its global rank, -1 unknown
   const NetworkOp* op = nullptr;
 };
 
-// Of collective `seq` of the communicator (kUnknown: of any; nor is it compared of a send or receive), longest waiting first.
+// Of collective `seq` of the communicator (kUnknown: of any; nor is it compared of a send or receive), longest waiting
+// first.
 std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallKind kind, int64_t seq);
 
 // A pair of ranks between which a sender has handed data over that the receiver does not get: both ends wait for the

@@ -34,7 +34,8 @@ struct Stuck {
     }
     const Rank& rank = bundle.ranks[5];
     for (const Op& op : rank.ops) {
-      if (op.membership == kNoIndex || rank.memberships[op.membership].comm != world || op.state == OpState::kCompleted) continue;
+      if (op.membership == kNoIndex || rank.memberships[op.membership].comm != world || op.state == OpState::kCompleted)
+        continue;
       if (seq != 0 && op.seq >= seq) continue;
       seq = op.seq;
       kind = op.kind;

@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/alltoall.h"
+#include "analyzer/engine/facts/mismatch.h"
 
 namespace lockstep {
 namespace {
@@ -38,14 +38,16 @@ class Siblings {
   // Whether the rank at this place is alone with its arguments while its siblings agree on others.
   bool Odd(const Place& place) {
     const Vote& vote = Of(place);
-    return vote.total >= 3 && vote.for_usual * 2 > vote.total && vote.usual != std::pair(place.op->count, place.op->datatype);
+    return vote.total >= 3 && vote.for_usual * 2 > vote.total &&
+           vote.usual != std::pair(place.op->count, place.op->datatype);
   }
 
  private:
   const Vote& Of(const Place& place) {
     constexpr int kEnough = 64;
     const std::string& klass = model_.comms[place.comm].klass;
-    const auto key = std::make_tuple(klass, place.member, static_cast<int>(place.op->kind), place.op->root_or_peer, place.op->seq);
+    const auto key =
+        std::make_tuple(klass, place.member, static_cast<int>(place.op->kind), place.op->root_or_peer, place.op->seq);
     auto [it, fresh] = votes_.try_emplace(key);
     if (!fresh) return it->second;
     Vote& vote = it->second;
@@ -71,7 +73,9 @@ class Siblings {
   std::map<std::tuple<std::string, int32_t, int, int32_t, int64_t>, Vote> votes_;
 };
 
-bool Fits(const Op& send, const Op& recv) { return send.count == recv.count && send.datatype == recv.datatype; }
+bool Fits(const Op& send, const Op& recv) {
+  return send.count == recv.count && send.datatype == recv.datatype;
+}
 
 // What one member sent to, or received from, one peer: in the order of the numbers.
 using Lane = std::vector<const Op*>;
@@ -80,7 +84,8 @@ using Lanes = absl::flat_hash_map<std::pair<int32_t, int32_t>, Lane>;
 
 void Collect(const Rank& rank, uint32_t membership, int32_t member, Lanes* sends, Lanes* receives) {
   for (const Op& op : rank.ops) {
-    if (op.membership != membership || !IsPointToPoint(op.kind) || op.state == OpState::kFailed || op.count < 0) continue;
+    if (op.membership != membership || !IsPointToPoint(op.kind) || op.state == OpState::kFailed || op.count < 0)
+      continue;
     (op.kind == CallKind::kSend ? *sends : *receives)[{member, op.root_or_peer}].push_back(&op);
   }
 }
@@ -145,7 +150,8 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
     first.members_seen = 2;
     const int32_t from = members[pair.first].rank_index, to = members[pair.second].rank_index;
     bool sender_odd = false, receiver_odd = false;
-    if (first.kind == MISMATCH_COUNT && IsExchangeOfAll(model, c, pair.first, *send) && IsExchangeOfAll(model, c, pair.second, *recv)) {
+    if (first.kind == MISMATCH_COUNT && IsExchangeOfAll(model, c, pair.first, *send) &&
+        IsExchangeOfAll(model, c, pair.second, *recv)) {
       first.kind = MISMATCH_SPLITS;
       const SplitVerdict splits = JudgeSplits(model, c, pair.first, pair.second, *send, *recv);
       sender_odd = splits.side == SplitSide::kSender;
@@ -161,7 +167,8 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
                                       : std::vector<int32_t>{to};
     const int32_t odd = sender_odd ? pair.first : pair.second;
     for (const auto& [key, lane] : sends) {
-      if (first.kind != MISMATCH_SPLITS || !first.majority || key == pair || (key.first != odd && key.second != odd)) continue;
+      if (first.kind != MISMATCH_SPLITS || !first.majority || key == pair || (key.first != odd && key.second != odd))
+        continue;
       const auto other = receives.find({key.second, key.first});
       const Op* s = At(lane, first.seq);
       const Op* r = other == receives.end() ? nullptr : At(other->second, first.seq);

@@ -37,7 +37,9 @@ constexpr size_t kContexts[] = {8, 32, 128, 512};
 
 uint64_t PlaceKey(const Token& t) {
   // Sends and receives are numbered per peer and direction, collectives per communicator.
-  const uint64_t lane = t.exchange ? 99 * 65536 : IsPointToPoint(t.op->kind) ? 1 + static_cast<uint64_t>(t.op->kind) * 65536 + (t.peer & 0xffff) : 0;
+  const uint64_t lane = t.exchange                   ? 99 * 65536
+                        : IsPointToPoint(t.op->kind) ? 1 + static_cast<uint64_t>(t.op->kind) * 65536 + (t.peer & 0xffff)
+                                                     : 0;
   return (static_cast<uint64_t>(t.klass) << 52) ^ (lane << 32) ^ static_cast<uint64_t>(t.op->seq);
 }
 
@@ -79,8 +81,8 @@ class Aligner {
     return n;
   }
 
-  // The same calls with one moved: `late` issues at some later point what `early` issues at once. Calls that agree in a row
-  // when that is allowed for; 0 when the call does not come.
+  // The same calls with one moved: `late` issues at some later point what `early` issues at once. Calls that agree in a
+  // row when that is allowed for; 0 when the call does not come.
   size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
     for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
       if (!SamePlace(early[i + d], late[j + d - 1])) return 0;
@@ -93,7 +95,7 @@ class Aligner {
   struct Comparison {
     bool same = true;
     std::optional<Divergence> divergence;
-    const Segment *a = nullptr, *b = nullptr;   // where: a[i] against b[j]
+    const Segment *a = nullptr, *b = nullptr;  // where: a[i] against b[j]
     size_t i = 0, j = 0;
   };
 
@@ -113,7 +115,8 @@ class Aligner {
     return {};
   }
 
-  // Which of two programs that part does what both have done at that place before: 0 the first, 1 the second, -1 unknown.
+  // Which of two programs that part does what both have done at that place before: 0 the first, 1 the second, -1
+  // unknown.
   int Precedent(const Comparison& c) const {
     for (size_t length : kContexts) {
       if (c.i < length || c.j < length) return -1;
@@ -161,8 +164,7 @@ class Aligner {
       d.own = b[j].op;
       const size_t moved = std::max(MovedRun(a, i, b, j), MovedRun(b, j, a, i));
       // A call on the same communicator with other arguments.
-      const bool same_lane = a[i].klass == b[j].klass &&
-                             IsCollective(a[i].op->kind) == IsCollective(b[j].op->kind);
+      const bool same_lane = a[i].klass == b[j].klass && IsCollective(a[i].op->kind) == IsCollective(b[j].op->kind);
       if (moved > skipped && moved > extra && moved > changed + 1) {
         d.type = Divergence::Type::kReordered;
       } else if (changed > 0 && changed >= skipped && changed >= extra && same_lane && !same_call) {
@@ -170,7 +172,8 @@ class Aligner {
       } else if (skipped > 0 || extra > 0) {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
       } else if (i + 1 == a.size() && DoneBefore(a, b, j)) {
-        d.type = Divergence::Type::kSkipped;  // the sibling waits in a call that it makes seldom; the other went on to what follows such places
+        d.type = Divergence::Type::kSkipped;  // the sibling waits in a call that it makes seldom; the other went on to
+                                              // what follows such places
       } else if (j > 0 && SameCall(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
       } else if (same_lane && j + 1 >= b.size()) {
@@ -207,8 +210,8 @@ class Aligner {
     return false;
   }
 
-  // The place after which to look for how `a` goes on: i itself, or, where the record ends with it because the rank waits
-  // there, the last time before that the program was at this place.
+  // The place after which to look for how `a` goes on: i itself, or, where the record ends with it because the rank
+  // waits there, the last time before that the program was at this place.
   size_t Continuation(const Segment& a, size_t i) const {
     if (i + 1 < a.size()) return i;
     for (size_t k = i; k-- > 1;) {
@@ -220,11 +223,12 @@ class Aligner {
   const Model& model_;
 };
 
-// What most members of a communicator did alike, and the others did not, is no call that the many left out or added: records that are
-// aligned wrongly look like that, and the few are the ones that left.
+// What most members of a communicator did alike, and the others did not, is no call that the many left out or added:
+// records that are aligned wrongly look like that, and the few are the ones that left.
 void DropMajorities(const Model& model, std::vector<Divergence>* found) {
   constexpr size_t kMany = 3;
-  std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>> alike;  // kind of communicator, type, number there -> ranks
+  std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>>
+      alike;  // kind of communicator, type, number there -> ranks
   const auto key_of = [&](const Divergence& d) {
     const bool own = d.type != Divergence::Type::kSkipped;
     const Op* op = own ? d.own : d.sibling;
@@ -248,11 +252,12 @@ void DropMajorities(const Model& model, std::vector<Divergence>* found) {
   });
 }
 
-// How many of a family made each call of the reference that others left, the reference and ranks that leave it nowhere. Who stopped before
-// a place agrees with both sides of it and is witness to neither.
+// How many of a family made each call of the reference that others left, the reference and ranks that leave it nowhere.
+// Who stopped before a place agrees with both sides of it and is witness to neither.
 class Makers {
  public:
-  Makers(const Aligner& aligner, const std::vector<Program>& family, const Program& ref, const std::vector<Divergence>& differ) {
+  Makers(const Aligner& aligner, const std::vector<Program>& family, const Program& ref,
+         const std::vector<Divergence>& differ) {
     absl::flat_hash_set<const Op*> left;
     absl::flat_hash_set<int32_t> leavers;
     for (const Divergence& d : differ) {
@@ -268,11 +273,12 @@ class Makers {
     for (const auto& [key, token] : places) made_[token.op] = 1;
     for (const Program& p : family) {
       if (&p == &ref || leavers.contains(p.rank)) continue;
-      absl::flat_hash_set<const Op*> seen;   // a thread's record may hold a place twice
+      absl::flat_hash_set<const Op*> seen;  // a thread's record may hold a place twice
       for (const Segment& segment : p.segments) {
         for (const Token& token : segment) {
           const auto at = places.find(PlaceKey(token));
-          if (at != places.end() && aligner.SameCall(token, at->second) && seen.insert(at->second.op).second) ++made_[at->second.op];
+          if (at != places.end() && aligner.SameCall(token, at->second) && seen.insert(at->second.op).second)
+            ++made_[at->second.op];
         }
       }
     }
@@ -337,13 +343,16 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     if (best.empty()) continue;
     // Each against the first of every kind: thousands may differ in one way.
     std::vector<std::pair<const Divergence*, size_t>> kinds;
-    const auto kind_of = [&](const Divergence& d) { return std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return aligner.Alike(d, *k.first); }); };
+    const auto kind_of = [&](const Divergence& d) {
+      return std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return aligner.Alike(d, *k.first); });
+    };
     for (const Divergence& d : best) {
       auto kind = kind_of(d);
       if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {&d, 0});
       ++kind->second;
     }
-    const auto biggest = std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto biggest =
+        std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     const Makers makers(aligner, family, *reference, best);
     const auto program_of = [&programs = family](int32_t rank) {
       return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
@@ -382,14 +391,16 @@ std::vector<Divergence> FindDivergences(const Model& model) {
   }
   // Those come last: of what tells a rank's difference twice, the first is kept.
   for (const Divergence& d : FindLeftByNumber(model, families)) {
-    if (std::none_of(found.begin(), found.end(), [&](const Divergence& known) { return known.rank == d.rank; })) found.push_back(d);
+    if (std::none_of(found.begin(), found.end(), [&](const Divergence& known) { return known.rank == d.rank; }))
+      found.push_back(d);
   }
   // Of a rank's threads, the one that left first.
   auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };
   std::stable_sort(found.begin(), found.end(), [&](const Divergence& a, const Divergence& b) {
     return a.rank != b.rank ? a.rank < b.rank : at(a) < at(b);
   });
-  found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }), found.end());
+  found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
+              found.end());
   DropMajorities(model, &found);
   return found;
 }

@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-// Siblings that are asked for one number: more say the same. And how many are looked at for those whose records still hold it.
+// Siblings that are asked for one number: more say the same. And how many are looked at for those whose records still
+// hold it.
 constexpr size_t kAsked = 16, kLookedAt = 512;
 
 class ByNumber {
@@ -24,14 +25,16 @@ class ByNumber {
       for (const uint32_t i : unit.ops) {
         const Op& op = own.ops[i];
         if (op.membership == kNoIndex || !ring::IsCollective(op.kind) || op.seq <= 0 || op.seq == INT64_MAX) continue;
-        return AtOddsWith(role, rank, op);   // what it waits in first: what stands behind differs as well
+        return AtOddsWith(role, rank, op);  // what it waits in first: what stands behind differs as well
       }
     }
     return std::nullopt;
   }
 
  private:
-  bool Same(const Op& a, const Op& b) const { return CompareCalls(model_.bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED; }
+  bool Same(const Op& a, const Op& b) const {
+    return CompareCalls(model_.bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED;
+  }
 
   // The one membership of a rank in a communicator of that kind.
   std::optional<Member> MemberOf(int32_t rank, const std::string& klass) const {
@@ -47,8 +50,10 @@ class ByNumber {
     return found;
   }
 
-  // What all siblings that still hold it issued there, and the rank of the first; null where they differ or are less than two.
-  const Op* Agreed(const std::set<int32_t>& role, int32_t rank, const std::string& klass, int64_t seq, int32_t* sibling, int32_t* agreeing) const {
+  // What all siblings that still hold it issued there, and the rank of the first; null where they differ or are less
+  // than two.
+  const Op* Agreed(const std::set<int32_t>& role, int32_t rank, const std::string& klass, int64_t seq, int32_t* sibling,
+                   int32_t* agreeing) const {
     const Op* usual = nullptr;
     size_t looked = 0;
     *agreeing = 0;
@@ -86,7 +91,8 @@ class ByNumber {
     if (before == nullptr || theirs_before == nullptr || !Same(*before, *theirs_before)) return std::nullopt;
     const Op* theirs_after = nullptr;
     size_t looked = 0;
-    for (auto other = role.begin(); other != role.end() && theirs_after == nullptr && looked < kLookedAt; ++other, ++looked) {
+    for (auto other = role.begin(); other != role.end() && theirs_after == nullptr && looked < kLookedAt;
+         ++other, ++looked) {
       const std::optional<Member> member = *other == rank ? std::nullopt : MemberOf(*other, comm.klass);
       if (member) theirs_after = model_.FindCollective(*member, op.seq + 1);
     }
@@ -105,7 +111,8 @@ class ByNumber {
 
 }  // namespace
 
-std::vector<Divergence> FindLeftByNumber(const Model& model, const std::map<std::string, std::vector<Program>>& families) {
+std::vector<Divergence> FindLeftByNumber(const Model& model,
+                                         const std::map<std::string, std::vector<Program>>& families) {
   // By role alone: which thread makes a call does not matter for its number.
   std::map<std::string, std::set<int32_t>> roles;
   for (const auto& [key, family] : families) {

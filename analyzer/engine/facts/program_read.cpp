@@ -20,7 +20,7 @@ using ring::IsPointToPoint;
 constexpr int kExchange = 5;
 
 // Operations that are numbered together: a communicator's collectives, or its sends to (receives from) one peer.
-using LaneKey = std::tuple<uint32_t, int, int32_t>;   // of the latter: membership, kind, peer
+using LaneKey = std::tuple<uint32_t, int, int32_t>;  // of the latter: membership, kind, peer
 
 // Something kept for each lane of a rank. Collectives, which most operations are, by their communicator alone.
 template <typename Value>
@@ -34,7 +34,7 @@ class ByLane {
     if (!IsPointToPoint(op.kind)) return collectives_[op.membership];
     return exchanges_[{op.membership, static_cast<int>(op.kind), op.root_or_peer}];
   }
-  absl::flat_hash_map<LaneKey, Value>& exchanges() { return exchanges_; }   // those of sends and receives
+  absl::flat_hash_map<LaneKey, Value>& exchanges() { return exchanges_; }  // those of sends and receives
   std::vector<Value>& collectives() { return collectives_; }
 
  private:
@@ -45,7 +45,8 @@ class ByLane {
 // What was captured into a graph has no number and is called as often as the graph is launched: its replays count.
 bool Counts(const Op& op) {
   if (op.state == OpState::kCaptured) return false;
-  return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed && (IsCollective(op.kind) || IsPointToPoint(op.kind));
+  return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed &&
+         (IsCollective(op.kind) || IsPointToPoint(op.kind));
 }
 
 uint64_t Mix(uint64_t x) {
@@ -102,7 +103,7 @@ class Reader {
       for (auto& [lane, numbers] : numbers_.exchanges()) std::sort(numbers.begin(), numbers.end());
     }
     const std::string role = RoleOf(rank);
-    std::map<uint64_t, int> makers;   // threads of the rank by kind of call
+    std::map<uint64_t, int> makers;  // threads of the rank by kind of call
     for (auto& [thread, program] : programs) {
       program.rank = static_cast<int32_t>(rank_index);
       CallKinds kinds = Fill(rank, thread, programs.size() > 1, &program);
@@ -117,8 +118,8 @@ class Reader {
     }
   }
 
-  // What each thread is known by: of the calls that it makes again and again, one that no rank makes in two threads, as far as there is
-  // one. Two threads of a rank under one name would be two witnesses in their family.
+  // What each thread is known by: of the calls that it makes again and again, one that no rank makes in two threads, as
+  // far as there is one. Two threads of a rank under one name would be two witnesses in their family.
   std::map<std::string, std::vector<Program>> Families() {
     for (Unnamed& thread : unnamed_) {
       uint64_t any = UINT64_MAX, own = UINT64_MAX;
@@ -134,14 +135,16 @@ class Reader {
   }
 
  private:
-  using CallKinds = std::map<uint64_t, int>;   // kind of call and place in the code -> how often
-  struct Unnamed {   // one of several threads of a rank
+  using CallKinds = std::map<uint64_t, int>;  // kind of call and place in the code -> how often
+  struct Unnamed {                            // one of several threads of a rank
     std::string role;
     CallKinds kinds;
     Program program;
   };
 
-  bool Reads(const Rank& rank, const Op& op) const { return Counts(op) && !given_up_[rank.memberships[op.membership].comm]; }
+  bool Reads(const Rank& rank, const Op& op) const {
+    return Counts(op) && !given_up_[rank.memberships[op.membership].comm];
+  }
 
   std::string RoleOf(const Rank& rank) const {
     std::set<std::string> role;
@@ -172,7 +175,8 @@ class Reader {
     int64_t record = kUnknown;
     bool lost = false;
     for (const Op& op : rank.ops) {
-      // A framework numbers the records of a rank through: where a damaged file lacks some, the program did not skip them.
+      // A framework numbers the records of a rank through: where a damaged file lacks some, the program did not skip
+      // them.
       lost |= rank.damaged && op.record_id >= 0 && record >= 0 && op.record_id > record + 1;
       record = op.record_id;
       if (op.thread != thread || !Reads(rank, op)) continue;
@@ -187,13 +191,16 @@ class Reader {
           exchange_seen = group;
         }
       }
-      if (threads) ++kinds[Mix(Mix(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^ (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
+      if (threads)
+        ++kinds[Mix(Mix(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^
+                    (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
       // Numbers of one lane follow each other; where they do not, records are missing in between.
       const std::optional<int64_t> before = last[op];
       bool gap = before && op.seq != *before + 1 && rank.source != Source::kFlightRecorder && !t.exchange;
       if (gap && threads && op.seq > *before) {
         const std::vector<int64_t>& numbers = numbers_[op];
-        const auto from = std::upper_bound(numbers.begin(), numbers.end(), *before), to = std::lower_bound(from, numbers.end(), op.seq);
+        const auto from = std::upper_bound(numbers.begin(), numbers.end(), *before),
+                   to = std::lower_bound(from, numbers.end(), op.seq);
         gap = to - from != op.seq - *before - 1;
       }
       gap |= lost;
@@ -213,12 +220,13 @@ class Reader {
   const std::vector<bool> exchanges_, given_up_;
   std::vector<uint32_t> klass_of_comm_;
   std::vector<int> comms_of_class_;
-  // Of the rank being read: how many sends and receives of each lane, and, where it has several threads, every lane's numbers.
+  // Of the rank being read: how many sends and receives of each lane, and, where it has several threads, every lane's
+  // numbers.
   absl::flat_hash_map<LaneKey, size_t> peers_;
   ByLane<std::vector<int64_t>> numbers_;
   std::map<std::string, std::vector<Program>> families_;
   std::vector<Unnamed> unnamed_;
-  absl::flat_hash_set<uint64_t> shared_;   // kinds of calls that some rank makes in two threads
+  absl::flat_hash_set<uint64_t> shared_;  // kinds of calls that some rank makes in two threads
 };
 
 }  // namespace

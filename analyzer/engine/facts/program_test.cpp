@@ -12,8 +12,9 @@
 namespace lockstep {
 namespace {
 
-// Ranks in pairs ("tp") that all belong to one "world"; each makes the calls of its text in this order: a, b, c all-reduce
-// 16, 32, 64 numbers in the pair, w in the world, g gathers in the pair. In capitals: recorded into a CUDA graph, not launched.
+// Ranks in pairs ("tp") that all belong to one "world"; each makes the calls of its text in this order: a, b, c
+// all-reduce 16, 32, 64 numbers in the pair, w in the world, g gathers in the pair. In capitals: recorded into a CUDA
+// graph, not launched.
 Bundle Programs(const std::vector<std::string>& texts) {
   Bundle b;
   const size_t ranks = texts.size();
@@ -65,7 +66,8 @@ struct Told {
 };
 
 void PrintTo(const Told& told, std::ostream* out) {
-  *out << "rank " << told.rank << " type " << static_cast<int>(told.type) << " agreeing " << told.agreeing << (told.by_history ? " by history" : "");
+  *out << "rank " << told.rank << " type " << static_cast<int>(told.type) << " agreeing " << told.agreeing
+       << (told.by_history ? " by history" : "");
 }
 
 std::vector<Told> Find(const std::vector<std::string>& texts) {
@@ -84,40 +86,49 @@ using enum Divergence::Type;
 TEST(Program, WhoMadeAnotherCallThanItsSiblingsLeft) {
   EXPECT_TRUE(Find({"aabwaabw", "aabwaabw", "aabwaabw", "aabwaabw"}).empty());
   EXPECT_EQ(Find({"aabwaabw", "aabwaabw", "aabwaagw", "aabwaabw"}), (std::vector<Told>{{2, kChanged, 3}}));
-  EXPECT_EQ(Find({"aabwaabwaabw", "aabwaabwaabw", "aabwabwaabwa", "aabwaabwaabw"}), (std::vector<Told>{{2, kSkipped, 3}}));
-  EXPECT_EQ(Find({"aabwaabwaabw", "aabwaabwaabw", "aabwagabwaabw", "aabwaabwaabw"}), (std::vector<Told>{{2, kExtra, 3}}));
+  EXPECT_EQ(Find({"aabwaabwaabw", "aabwaabwaabw", "aabwabwaabwa", "aabwaabwaabw"}),
+            (std::vector<Told>{{2, kSkipped, 3}}));
+  EXPECT_EQ(Find({"aabwaabwaabw", "aabwaabwaabw", "aabwagabwaabw", "aabwaabwaabw"}),
+            (std::vector<Told>{{2, kExtra, 3}}));
 }
 
 // All stand at one place; what is captured is not compared, and what its replays issue is.
 TEST(Program, WhatIsCapturedIsNoCall) {
   EXPECT_TRUE(Find({"wABGagabw", "wABGagabw", "wABGagabw", "wABGagabw"}).empty());
   EXPECT_TRUE(Find({"wABGagabw", "wGABagabw", "wABGagabw", "wAGagabw"}).empty());
-  EXPECT_EQ(Find({"wABGaabwaabw", "wABGaabwaabw", "wABGaabwagbw", "wABGaabwaabw"}), (std::vector<Told>{{2, kChanged, 3}}));
+  EXPECT_EQ(Find({"wABGaabwaabw", "wABGaabwaabw", "wABGaabwagbw", "wABGaabwaabw"}),
+            (std::vector<Told>{{2, kChanged, 3}}));
 }
 
 TEST(Program, WhoStoppedBeforeAPlaceIsNoWitnessOfIt) {
   // Ranks 3 to 5 agree with rank 0 as far as they came, and with rank 2 as well.
-  EXPECT_EQ(Find({"aabwaabw", "aabwaabw", "aabwaag", "aabwaa", "aabwaa", "aabwaa"}), (std::vector<Told>{{2, kChanged, 2}}));
+  EXPECT_EQ(Find({"aabwaabw", "aabwaabw", "aabwaag", "aabwaa", "aabwaa", "aabwaa"}),
+            (std::vector<Told>{{2, kChanged, 2}}));
   EXPECT_TRUE(Find({"aabwaabw", "aabwaa", "aabwaag", "aabwaa", "aabwaa", "aabwaa"}).empty()) << "one against one";
-  EXPECT_TRUE(Find({"aabwaab", "aabwaab", "aabwaag", "aabwaag", "aabwaa", "aabwaa", "aabwaa", "aabwaa"}).empty()) << "two against two";
+  EXPECT_TRUE(Find({"aabwaab", "aabwaab", "aabwaag", "aabwaag", "aabwaa", "aabwaa", "aabwaa", "aabwaa"}).empty())
+      << "two against two";
 }
 
 TEST(Program, AReferenceThatMoreContradictIsTheOneThatLeft) {
   // Rank 0, whose record goes farthest, is compared with; with itself four of six agree with it.
-  EXPECT_EQ(Find({"aabwaagww", "aabwaab", "aabwaab", "aabwaa", "aabwaa", "aabwaa"}), (std::vector<Told>{{0, kChanged, 2}}));
-  EXPECT_EQ(Find({"aabwaabww", "aabwaag", "aabwaab", "aabwaab", "aabwaa", "aabwaa"}), (std::vector<Told>{{1, kChanged, 3}}));
+  EXPECT_EQ(Find({"aabwaagww", "aabwaab", "aabwaab", "aabwaa", "aabwaa", "aabwaa"}),
+            (std::vector<Told>{{0, kChanged, 2}}));
+  EXPECT_EQ(Find({"aabwaabww", "aabwaag", "aabwaab", "aabwaab", "aabwaa", "aabwaa"}),
+            (std::vector<Told>{{1, kChanged, 3}}));
 }
 
 TEST(Program, OfOneAgainstOneThePastTells) {
   // Eight times the same step, then rank 2 does what neither has done there before.
   std::string steps;
   for (int i = 0; i < 8; ++i) steps += "aabw";
-  EXPECT_EQ(Find({steps + "aabw", steps + "aa", steps + "aag", steps + "aa"}), (std::vector<Told>{{2, kChanged, 1, true}}));
-  EXPECT_EQ(Find({steps + "aagw", steps + "aa", steps + "aab", steps + "aa"}), (std::vector<Told>{{0, kChanged, 1, true}}));
+  EXPECT_EQ(Find({steps + "aabw", steps + "aa", steps + "aag", steps + "aa"}),
+            (std::vector<Told>{{2, kChanged, 1, true}}));
+  EXPECT_EQ(Find({steps + "aagw", steps + "aa", steps + "aab", steps + "aa"}),
+            (std::vector<Told>{{0, kChanged, 1, true}}));
 }
 
-// A backward pass on a thread of its own (a, b) ends with the call that rank 2 left out; what the other thread calls agrees but for its
-// number. Rank 3, who would show it, left no data.
+// A backward pass on a thread of its own (a, b) ends with the call that rank 2 left out; what the other thread calls
+// agrees but for its number. Rank 3, who would show it, left no data.
 Bundle TwoThreads(const std::string& usual, const std::string& odd) {
   Bundle b = Programs({usual, usual, odd, odd, usual, usual});
   for (Rank& rank : b.ranks) {

@@ -24,9 +24,9 @@ constexpr int32_t kMostExpected = 1 << 20;
 
 // One parent member's part in a split.
 struct Entry {
-  int32_t place = -1;             // member rank in the parent
-  int32_t rank = -1;              // into Bundle::ranks; -1: known as a member only
-  uint32_t comm = kNoIndex;       // kNoIndex: it got none (no colour)
+  int32_t place = -1;        // member rank in the parent
+  int32_t rank = -1;         // into Bundle::ranks; -1: known as a member only
+  uint32_t comm = kNoIndex;  // kNoIndex: it got none (no colour)
   int32_t member = -1;
   int32_t color = 0, key = 0;
 };
@@ -43,17 +43,24 @@ std::string RankList(const Bundle& bundle, const CommView& view) {
   for (const Member& m : view.members) {
     if (m.global_rank < 0 && m.rank_index < 0) continue;
     if (shown++ == kRanksShown) return absl::StrCat(text, ", ...");
-    absl::StrAppend(&text, text.empty() ? "" : ", ", m.rank_index >= 0 ? bundle.ranks[m.rank_index].rank : m.global_rank);
+    absl::StrAppend(&text, text.empty() ? "" : ", ",
+                    m.rank_index >= 0 ? bundle.ranks[m.rank_index].rank : m.global_rank);
   }
   return text;
 }
 
 class Split {
  public:
-  // `parent` kNoIndex: groups of one description in a framework's dumps, places are global ranks. `unseen`: members of the parent of
-  // which nothing tells in what they are.
-  Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal, std::vector<int32_t> unseen = {})
-      : model_(model), bundle_(model.bundle), entries_(std::move(entries)), unseen_(std::move(unseen)), parent_(parent), ordinal_(ordinal) {
+  // `parent` kNoIndex: groups of one description in a framework's dumps, places are global ranks. `unseen`: members of
+  // the parent of which nothing tells in what they are.
+  Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal,
+        std::vector<int32_t> unseen = {})
+      : model_(model),
+        bundle_(model.bundle),
+        entries_(std::move(entries)),
+        unseen_(std::move(unseen)),
+        parent_(parent),
+        ordinal_(ordinal) {
     std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.place < b.place; });
     for (size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].comm != kNoIndex) children_[entries_[i].comm].push_back(i);
@@ -77,7 +84,8 @@ class Split {
     }
     if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
     // Two communicators that fit exactly, and most of all: a pattern. Less may be chance, or meant so.
-    // A class that left no data at all speaks for a pattern that another one fits: there is room for it, and nothing else.
+    // A class that left no data at all speaks for a pattern that another one fits: there is room for it, and nothing
+    // else.
     const size_t whole = best.exact == 1 ? UnseenClasses(best.pattern) : 0;
     const bool strong = best.exact + whole >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
     if (!strong && !(stalled && best.odd.size() == 1 && equals == 1)) return;
@@ -98,18 +106,21 @@ class Split {
     }
     const Entry& first = entries_[best.odd[0]];
     fault.comm = first.comm;
-    if (auto home = best.owner.find(best.pattern.ClassOf(first.place)); home != best.owner.end()) fault.home = home->second;
+    if (auto home = best.owner.find(best.pattern.ClassOf(first.place)); home != best.owner.end())
+      fault.home = home->second;
     if (fault.comm == kNoIndex) fault.comm = fault.home;
     fault.affected.assign(affected.begin(), affected.end());
     fault.confidence = strong ? (best.exact >= 4 ? 0.95 : 0.9) : 0.7;
     // What is known of those that left no data is less.
-    if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0) fault.confidence = std::min(fault.confidence, kUnseen);
+    if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0)
+      fault.confidence = std::min(fault.confidence, kUnseen);
     if (!fault.missing.empty()) {
-      fault.what = absl::StrCat("left no data; by its size it is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ",
-                                RankList(bundle_, model_.comms[fault.comm]), "), not of the group of its neighbours");
+      fault.what =
+          absl::StrCat("left no data; by its size it is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ",
+                       RankList(bundle_, model_.comms[fault.comm]), "), not of the group of its neighbours");
     } else if (parent_ == kNoIndex) {
-      fault.what = absl::StrCat("is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ", RankList(bundle_, model_.comms[fault.comm]),
-                                "), not of the group of its neighbours");
+      fault.what = absl::StrCat("is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ",
+                                RankList(bundle_, model_.comms[fault.comm]), "), not of the group of its neighbours");
     } else {
       const Entry* usual = nullptr;
       if (fault.home != kNoIndex) {
@@ -117,20 +128,22 @@ class Split {
           if (entries_[i].rank >= 0) usual = &entries_[i];
         }
       }
-      fault.what = absl::StrCat("passed ", first.comm == kNoIndex ? "no colour" : absl::StrCat("colour ", first.color), " in split #", ordinal_,
-                                " of ", CommText(bundle_.comms[parent_]),
+      fault.what = absl::StrCat("passed ", first.comm == kNoIndex ? "no colour" : absl::StrCat("colour ", first.color),
+                                " in split #", ordinal_, " of ", CommText(bundle_.comms[parent_]),
                                 usual == nullptr ? "" : absl::StrCat("; its neighbours passed colour ", usual->color));
     }
     for (uint32_t comm : fault.affected) {
       absl::StrAppend(&fault.evidence, fault.evidence.empty() ? "" : "; ", CommName(bundle_.comms[comm]), " has ",
                       children_.at(comm).size(), " members (ranks ", RankList(bundle_, model_.comms[comm]), ")");
     }
-    absl::StrAppend(&fault.evidence, "; ", best.exact, best.exact == 1 ? " other has " : " others have ", best.pattern.size,
-                    " each, ", best.pattern.stride, best.pattern.stride == 1 ? " rank apart" : " ranks apart");
+    absl::StrAppend(&fault.evidence, "; ", best.exact, best.exact == 1 ? " other has " : " others have ",
+                    best.pattern.size, " each, ", best.pattern.stride,
+                    best.pattern.stride == 1 ? " rank apart" : " ranks apart");
     faults->push_back(std::move(fault));
   }
 
-  // Members that stand in another order than in the parent, where a rule for keys that the others follow tells who moved.
+  // Members that stand in another order than in the parent, where a rule for keys that the others follow tells who
+  // moved.
   void Keys(std::vector<SplitFault>* faults) const {
     std::vector<bool> disordered(entries_.size());
     bool any = false;
@@ -148,7 +161,9 @@ class Split {
     if (!any) return;
     std::map<int32_t, size_t> constants;
     for (const Entry& e : entries_) ++constants[e.key];
-    const int32_t usual = std::max_element(constants.begin(), constants.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+    const int32_t usual = std::max_element(constants.begin(), constants.end(), [](const auto& a, const auto& b) {
+                            return a.second < b.second;
+                          })->first;
     std::vector<int64_t> index(entries_.size());
     for (const auto& [comm, list] : children_) {
       for (size_t i = 0; i < list.size(); ++i) index[list[i]] = static_cast<int64_t>(i);
@@ -176,8 +191,9 @@ class Split {
       affected.insert(entries_[i].comm);
       if (fault.comm == kNoIndex) {
         fault.comm = fault.home = entries_[i].comm;
-        fault.what = absl::StrCat("passed key ", entries_[i].key, " in split #", ordinal_, " of ", CommText(bundle_.comms[parent_]),
-                                  ", which made it member ", entries_[i].member, " of ", CommText(bundle_.comms[fault.comm]));
+        fault.what = absl::StrCat("passed key ", entries_[i].key, " in split #", ordinal_, " of ",
+                                  CommText(bundle_.comms[parent_]), ", which made it member ", entries_[i].member,
+                                  " of ", CommText(bundle_.comms[fault.comm]));
       }
     }
     if (fault.ranks.empty()) return;
@@ -191,9 +207,9 @@ class Split {
  private:
   struct Fit {
     Pattern pattern;
-    std::vector<size_t> odd;                       // into entries_
-    size_t exact = 0;                              // communicators that are one whole class
-    size_t elsewhere = 0;                          // members of which nothing is seen, and for whom their class's communicator has no room
+    std::vector<size_t> odd;  // into entries_
+    size_t exact = 0;         // communicators that are one whole class
+    size_t elsewhere = 0;     // members of which nothing is seen, and for whom their class's communicator has no room
     absl::flat_hash_map<int64_t, uint32_t> owner;  // class: the communicator that holds most of it
     size_t Against() const { return odd.size() + elsewhere; }
   };
@@ -207,7 +223,9 @@ class Split {
       if (list.size() < 2) continue;
       std::map<int64_t, size_t> steps;
       for (size_t k = 1; k < list.size(); ++k) ++steps[entries_[list[k]].place - entries_[list[k - 1]].place];
-      const int64_t step = std::max_element(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+      const int64_t step = std::max_element(steps.begin(), steps.end(), [](const auto& a, const auto& b) {
+                             return a.second < b.second;
+                           })->first;
       if (steps.size() == 1) ++votes[{step, static_cast<int64_t>(list.size())}];
       ++strides[step];
     }
@@ -224,7 +242,8 @@ class Split {
       for (const auto& [stride, count] : strides) {
         for (int64_t size : {middle, middle + 1}) {
           const Pattern p{stride, size};
-          if (size > 1 && found.size() < kMaxPatterns && std::find(found.begin(), found.end(), p) == found.end()) found.push_back(p);
+          if (size > 1 && found.size() < kMaxPatterns && std::find(found.begin(), found.end(), p) == found.end())
+            found.push_back(p);
         }
       }
     }
@@ -257,7 +276,8 @@ class Split {
       if (claim.size() > 1) continue;
       fit.owner[klass] = claim[0];
       const size_t here = children_.at(claim[0]).size();
-      fit.exact += here > 1 && speaks_for[claim[0]].first == here && class_size[klass] == here && static_cast<int64_t>(here) == pattern.size;
+      fit.exact += here > 1 && speaks_for[claim[0]].first == here && class_size[klass] == here &&
+                   static_cast<int64_t>(here) == pattern.size;
     }
     Settle(claims, &fit);
     std::set<int64_t> disputed;
@@ -267,11 +287,14 @@ class Split {
     for (size_t i = 0; i < entries_.size(); ++i) {
       const int64_t klass = pattern.ClassOf(entries_[i].place);
       auto it = fit.owner.find(klass);
-      if (it != fit.owner.end() ? it->second != entries_[i].comm : disputed.contains(klass) || IsGuest(i, fit, class_size)) fit.odd.push_back(i);
+      if (it != fit.owner.end() ? it->second != entries_[i].comm
+                                : disputed.contains(klass) || IsGuest(i, fit, class_size))
+        fit.odd.push_back(i);
     }
     for (const int32_t place : unseen_) {
       const auto it = fit.owner.find(pattern.ClassOf(place));
-      fit.elsewhere += it != fit.owner.end() && children_.at(it->second).size() >= static_cast<size_t>(std::max(bundle_.comms[it->second].size, 0));
+      fit.elsewhere += it != fit.owner.end() && children_.at(it->second).size() >=
+                                                    static_cast<size_t>(std::max(bundle_.comms[it->second].size, 0));
     }
     return fit;
   }
@@ -281,19 +304,24 @@ class Split {
     std::map<int64_t, int64_t> unseen;
     for (const int32_t place : unseen_) ++unseen[pattern.ClassOf(place)];
     for (const Entry& e : entries_) unseen.erase(pattern.ClassOf(e.place));
-    return static_cast<size_t>(std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
+    return static_cast<size_t>(
+        std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
   }
 
-  // Beside all of another class, while others of its own, which left no data, are not there: all members there are known.
+  // Beside all of another class, while others of its own, which left no data, are not there: all members there are
+  // known.
   bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
     const Entry& e = entries_[i];
     const int64_t klass = fit.pattern.ClassOf(e.place);
     if (e.rank < 0 || e.comm == kNoIndex) return false;
     const std::vector<size_t>& here = children_.at(e.comm);
     if (here.size() != static_cast<size_t>(std::max(bundle_.comms[e.comm].size, 0))) return false;
-    if (std::none_of(unseen_.begin(), unseen_.end(), [&](int32_t place) { return fit.pattern.ClassOf(place) == klass; })) return false;
+    if (std::none_of(unseen_.begin(), unseen_.end(),
+                     [&](int32_t place) { return fit.pattern.ClassOf(place) == klass; }))
+      return false;
     return std::any_of(fit.owner.begin(), fit.owner.end(), [&](const auto& owner) {
-      return owner.second == e.comm && owner.first != klass && class_size.at(owner.first) == static_cast<size_t>(fit.pattern.size);
+      return owner.second == e.comm && owner.first != klass &&
+             class_size.at(owner.first) == static_cast<size_t>(fit.pattern.size);
     });
   }
 
@@ -334,8 +362,8 @@ class Split {
 
   const Model& model_;
   const Bundle& bundle_;
-  std::vector<Entry> entries_;                       // ascending by place
-  std::vector<int32_t> unseen_;                      // places
+  std::vector<Entry> entries_;                        // ascending by place
+  std::vector<int32_t> unseen_;                       // places
   std::map<uint32_t, std::vector<size_t>> children_;  // communicator: its members, into entries_
   uint32_t parent_, ordinal_;
 };
@@ -353,8 +381,10 @@ std::vector<int32_t> Unplaced(const Model& model, uint32_t parent, const std::ve
   return unseen;
 }
 
-// Members of the parent that are in none of its communicators, and as many members unknown, all of one communicator: they are the same.
-void PlaceByElimination(const Model& model, const std::vector<uint32_t>& children, std::vector<int32_t>* unseen, std::vector<Entry>* entries) {
+// Members of the parent that are in none of its communicators, and as many members unknown, all of one communicator:
+// they are the same.
+void PlaceByElimination(const Model& model, const std::vector<uint32_t>& children, std::vector<int32_t>* unseen,
+                        std::vector<Entry>* entries) {
   std::map<uint32_t, int64_t> open;
   for (uint32_t c : children) open[c] = model.bundle.comms[c].size;
   for (const Entry& e : *entries) {
@@ -383,7 +413,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
     for (const Membership& ms : bundle.ranks[r].memberships) of[(uint64_t{r} << 32) | ms.comm] = &ms;
   }
-  std::map<uint32_t, absl::flat_hash_map<int32_t, int32_t>> place_of;  // parent: global rank to member rank
+  std::map<uint32_t, absl::flat_hash_map<int32_t, int32_t>> place_of;   // parent: global rank to member rank
   std::map<std::pair<uint32_t, uint32_t>, std::vector<Entry>> outside;  // ranks without a colour
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
     for (const Membership& ms : bundle.ranks[r].memberships) {
@@ -393,7 +423,8 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
       if (parent == comm_of_id.end()) continue;
       auto in_parent = of.find((uint64_t{r} << 32) | parent->second);
       if (in_parent == of.end()) continue;
-      outside[{parent->second, comm.ordinal}].push_back({in_parent->second->member_rank, static_cast<int32_t>(r), kNoIndex, -1, ms.color, ms.key});
+      outside[{parent->second, comm.ordinal}].push_back(
+          {in_parent->second->member_rank, static_cast<int32_t>(r), kNoIndex, -1, ms.color, ms.key});
     }
   }
   for (const auto& [key, children] : splits) {
@@ -447,7 +478,8 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
     const bool framework = std::any_of(members.begin(), members.end(), [&](const Member& m) {
       return m.rank_index >= 0 && bundle.ranks[m.rank_index].source == Source::kFlightRecorder;
     });
-    if (framework && !comm.members_inferred && !comm.name.empty() && comm.name != "undefined") families[comm.name].push_back(c);
+    if (framework && !comm.members_inferred && !comm.name.empty() && comm.name != "undefined")
+      families[comm.name].push_back(c);
   }
   for (const auto& [name, list] : families) {
     if (list.size() < 3) continue;
@@ -457,14 +489,17 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
     for (uint32_t c : list) {
       const auto& members = model.comms[c].members;
       for (size_t m = 0; m < members.size() && apart; ++m) {
-        const int32_t rank = members[m].rank_index >= 0 ? bundle.ranks[members[m].rank_index].rank : members[m].global_rank;
-        apart = rank >= 0 && taken.insert(rank).second && (members[m].rank_index < 0 || members[m].membership != kNoIndex);
+        const int32_t rank =
+            members[m].rank_index >= 0 ? bundle.ranks[members[m].rank_index].rank : members[m].global_rank;
+        apart =
+            rank >= 0 && taken.insert(rank).second && (members[m].rank_index < 0 || members[m].membership != kNoIndex);
         entries.push_back({rank, members[m].rank_index, c, static_cast<int32_t>(m), 0, 0});
       }
     }
     if (!apart) continue;
     std::vector<int32_t> unseen;
-    for (const int32_t expected = std::min<int32_t>(bundle.ranks_expected, kMostExpected); static_cast<int32_t>(unseen.size() + taken.size()) < expected;) {
+    for (const int32_t expected = std::min<int32_t>(bundle.ranks_expected, kMostExpected);
+         static_cast<int32_t>(unseen.size() + taken.size()) < expected;) {
       int32_t rank = unseen.empty() ? 0 : unseen.back() + 1;
       while (taken.contains(rank)) ++rank;
       if (rank >= expected) break;
@@ -474,13 +509,14 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   }
 }
 
-// A framework's groups are lists that each rank makes for itself. One that lists a rank which has its data here and does
-// not have that group, while that rank has another of the same name that nobody else of it has: that rank's list differs.
+// A framework's groups are lists that each rank makes for itself. One that lists a rank which has its data here and
+// does not have that group, while that rank has another of the same name that nobody else of it has: that rank's list
+// differs.
 void FromLists(const Model& model, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
   struct Claim {
     int32_t holders = 0;
-    std::vector<int32_t> disowned_by;   // into Bundle::ranks
+    std::vector<int32_t> disowned_by;  // into Bundle::ranks
   };
   std::map<std::string, std::vector<uint32_t>> by_name;
   std::vector<Claim> claims(bundle.comms.size());
@@ -509,15 +545,18 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
       }
       for (uint32_t usual : list) {
         const auto& disowned = claims[usual].disowned_by;
-        if (usual == theirs || claims[usual].holders < 2 || std::find(disowned.begin(), disowned.end(), holder->rank_index) == disowned.end()) continue;
+        if (usual == theirs || claims[usual].holders < 2 ||
+            std::find(disowned.begin(), disowned.end(), holder->rank_index) == disowned.end())
+          continue;
         SplitFault fault;
         fault.ranks = {holder->rank_index};
         fault.comm = theirs;
         fault.home = usual;
         fault.affected = {std::min(theirs, usual), std::max(theirs, usual)};
-        fault.what = absl::StrCat("made group ", CommText(bundle.comms[theirs]), " with other members than the ranks it shares it with");
-        fault.evidence = absl::StrCat("its list: ranks ", RankList(bundle, model.comms[theirs]), "; that of ", claims[usual].holders,
-                                      " others: ranks ", RankList(bundle, model.comms[usual]));
+        fault.what = absl::StrCat("made group ", CommText(bundle.comms[theirs]),
+                                  " with other members than the ranks it shares it with");
+        fault.evidence = absl::StrCat("its list: ranks ", RankList(bundle, model.comms[theirs]), "; that of ",
+                                      claims[usual].holders, " others: ranks ", RankList(bundle, model.comms[usual]));
         fault.confidence = 0.9;
         faults->push_back(std::move(fault));
         break;

@@ -1,6 +1,6 @@
-// Ranks that made other communicators than their siblings: another colour or key in a split, or another list of members.
-// Communicators of one split are the same slice of their parent each: as many members, as far apart. Where all but a few
-// ranks fit one such pattern, the few are told by it, though every communicator for itself looks healthy.
+// Ranks that made other communicators than their siblings: another colour or key in a split, or another list of
+// members. Communicators of one split are the same slice of their parent each: as many members, as far apart. Where all
+// but a few ranks fit one such pattern, the few are told by it, though every communicator for itself looks healthy.
 #ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_SPLITS_H_
 #define LOCKSTEP_ANALYZER_ENGINE_FACTS_SPLITS_H_
 
@@ -13,12 +13,12 @@
 namespace lockstep {
 
 struct SplitFault {
-  std::vector<int32_t> ranks;         // into Bundle::ranks; those that differ
-  std::vector<int32_t> missing;       // global ranks without data that differ
-  uint32_t comm = kNoIndex;           // what the first of them is in
-  uint32_t home = kNoIndex;           // where it belongs; kNoIndex: nobody made that
-  std::vector<uint32_t> affected;     // communicators with a member too many or too few, or out of order
-  std::string what;                   // completes "rank 5: "
+  std::vector<int32_t> ranks;      // into Bundle::ranks; those that differ
+  std::vector<int32_t> missing;    // global ranks without data that differ
+  uint32_t comm = kNoIndex;        // what the first of them is in
+  uint32_t home = kNoIndex;        // where it belongs; kNoIndex: nobody made that
+  std::vector<uint32_t> affected;  // communicators with a member too many or too few, or out of order
+  std::string what;                // completes "rank 5: "
   std::string evidence;
   double confidence = 0;
 };

@@ -28,17 +28,17 @@ constexpr int64_t kWorthSaying = 1'000'000'000;
 
 // One member's part in a creation; times on its host's clock, moved to the common one later.
 struct Part {
-  int32_t rank = -1;      // into Bundle::ranks
+  int32_t rank = -1;  // into Bundle::ranks
   uint32_t membership = 0;
   int64_t enter = 0, leave = 0;  // leave 0: still in it
 };
 
 struct Call {
-  uint32_t comm = kNoIndex;       // the first communicator it made
-  uint32_t parent = kNoIndex;     // communicator split from, if known
-  std::set<std::string> names;    // of what it made, a few
-  int32_t made = 0;               // communicators
-  int32_t size = 0;               // of the largest
+  uint32_t comm = kNoIndex;     // the first communicator it made
+  uint32_t parent = kNoIndex;   // communicator split from, if known
+  std::set<std::string> names;  // of what it made, a few
+  int32_t made = 0;             // communicators
+  int32_t size = 0;             // of the largest
   std::vector<Part> parts;
   int64_t begin = 0, last_in = 0, end = 0;
   int32_t last_rank = -1;
@@ -46,7 +46,9 @@ struct Call {
   bool serial = false;
 };
 
-std::string Seconds(int64_t ns) { return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9); }
+std::string Seconds(int64_t ns) {
+  return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
+}
 
 // In the order of StartUp.phases.
 enum Phase { kComing, kWaiting, kRoots, kSplits, kBetween, kFirstOperations, kPhases };
@@ -61,8 +63,8 @@ struct RankPhases {
   int64_t Sum() const { return ns[kComing] + ns[kWaiting] + ns[kRoots] + ns[kSplits] + ns[kBetween]; }
 };
 
-// How long the host was in the first operation of each communicator: connections are made there. An operation inside an explicit
-// group returns before its work is done, so it does not count.
+// How long the host was in the first operation of each communicator: connections are made there. An operation inside an
+// explicit group returns before its work is done, so it does not count.
 int64_t InFirstOperations(const Rank& rank) {
   size_t open = 0;
   std::vector<bool> wanted(rank.memberships.size());
@@ -102,7 +104,8 @@ class StartUpStory {
       if (fresh) {
         calls_.emplace_back();
         calls_.back().comm = c;
-        if (auto parent = comm_of_id.find(comm.parent_id); parent != comm_of_id.end()) calls_.back().parent = parent->second;
+        if (auto parent = comm_of_id.find(comm.parent_id); parent != comm_of_id.end())
+          calls_.back().parent = parent->second;
       }
       call_of_comm_[c] = it->second;
     }
@@ -119,7 +122,8 @@ class StartUpStory {
         const bool outside = ms.state == ring::CommState::kNotMember;
         if (outside && ms.ended_ns >= ms.created_ns) part.leave = ms.ended_ns;
         if (ms.ready_ns >= ms.created_ns) part.leave = ms.ready_ns;
-        if (part.leave == 0 && ms.state != ring::CommState::kInitializing) continue;  // when it returned is not recorded
+        if (part.leave == 0 && ms.state != ring::CommState::kInitializing)
+          continue;  // when it returned is not recorded
         of_rank_[r].push_back({call_of_comm_[ms.comm], static_cast<uint32_t>(call.parts.size())});
         call.parts.push_back(part);
         if (outside) continue;
@@ -134,8 +138,8 @@ class StartUpStory {
     return std::any_of(calls_.begin(), calls_.end(), [](const Call& c) { return !c.parts.empty(); });
   }
 
-  // Offsets of hosts to the first one's clock. Wall clocks are the first guess; where they contradict the order of calls
-  // they are moved as little as undoes it.
+  // Offsets of hosts to the first one's clock. Wall clocks are the first guess; where they contradict the order of
+  // calls they are moved as little as undoes it.
   void Align(const Verdict& verdict) {
     absl::flat_hash_map<std::string, int64_t> known;
     for (const ClockOffset& clock : verdict.clocks()) {
@@ -189,9 +193,8 @@ class StartUpStory {
       if (!complete) call.end = 0;
     }
     for (auto& mine : of_rank_) {
-      std::sort(mine.begin(), mine.end(), [&](const auto& a, const auto& b) {
-        return std::tuple(At(a).enter, a) < std::tuple(At(b).enter, b);
-      });
+      std::sort(mine.begin(), mine.end(),
+                [&](const auto& a, const auto& b) { return std::tuple(At(a).enter, a) < std::tuple(At(b).enter, b); });
     }
     FindSerial();
     FindPhases();
@@ -239,9 +242,9 @@ class StartUpStory {
     return (call.end != 0 ? call.end : std::max(call.end, call.last_in)) - call.begin;
   }
 
-  // For every call and host: the host's last entry must not come after another host's first return. Each host that breaks
-  // this is moved by half of what it lacks against the tightest partner, a few rounds; the bounds are seconds wide, so more
-  // than that would only pretend.
+  // For every call and host: the host's last entry must not come after another host's first return. Each host that
+  // breaks this is moved by half of what it lacks against the tightest partner, a few rounds; the bounds are seconds
+  // wide, so more than that would only pretend.
   void SettleByCalls() {
     constexpr int kRounds = 8;
     for (int round = 0; round < kRounds; ++round) {
@@ -251,7 +254,8 @@ class StartUpStory {
         absl::flat_hash_map<uint32_t, std::pair<int64_t, int64_t>> ends;  // host: last entry, first return
         for (const Part& part : call.parts) {
           const uint32_t host = host_of_rank_[part.rank];
-          auto [it, fresh] = ends.try_emplace(host, std::pair(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()));
+          auto [it, fresh] = ends.try_emplace(
+              host, std::pair(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()));
           it->second.first = std::max(it->second.first, part.enter + offset_[host]);
           if (part.leave != 0) it->second.second = std::min(it->second.second, part.leave + offset_[host]);
         }
@@ -262,11 +266,14 @@ class StartUpStory {
           ins.push_back(e.first);
           if (e.second != std::numeric_limits<int64_t>::max()) outs.push_back(e.second);
         }
-        const int64_t usual_in = Median(ins), usual_out = outs.empty() ? std::numeric_limits<int64_t>::max() : Median(outs);
+        const int64_t usual_in = Median(ins),
+                      usual_out = outs.empty() ? std::numeric_limits<int64_t>::max() : Median(outs);
         for (const auto& [host, e] : ends) {
           if (fixed_[host]) continue;
-          if (e.first > usual_out) offset_[host] -= e.first - usual_out, moved = true;
-          else if (e.second < usual_in) offset_[host] += usual_in - e.second, moved = true;
+          if (e.first > usual_out)
+            offset_[host] -= e.first - usual_out, moved = true;
+          else if (e.second < usual_in)
+            offset_[host] += usual_in - e.second, moved = true;
         }
       }
       if (!moved) return;
@@ -284,8 +291,8 @@ class StartUpStory {
     return false;
   }
 
-  // On each rank: runs of creations of which none needs another's result, one begun after the other ended. Together they
-  // could take as long as the longest; the rest of their work is what the order costs.
+  // On each rank: runs of creations of which none needs another's result, one begun after the other ended. Together
+  // they could take as long as the longest; the rest of their work is what the order costs.
   void FindSerial() {
     absl::flat_hash_map<uint64_t, bool> needs;
     std::vector<int32_t> votes(calls_.size());
@@ -301,7 +308,8 @@ class StartUpStory {
       for (size_t i = 0; i < mine.size(); ++i) {
         const Part& part = At(mine[i]);
         const Call& call = calls_[mine[i].first];
-        const int64_t work = part.leave == 0 ? 0 : std::max<int64_t>(0, part.leave - std::max(part.enter, call.last_in));
+        const int64_t work =
+            part.leave == 0 ? 0 : std::max<int64_t>(0, part.leave - std::max(part.enter, call.last_in));
         if (i > 0) {
           const Part& before = At(mine[i - 1]);
           const bool after = before.leave != 0 && part.enter >= before.leave && part.enter - before.leave < kPause;
@@ -322,11 +330,14 @@ class StartUpStory {
       }
       close();
     }
-    for (size_t c = 0; c < calls_.size(); ++c) calls_[c].serial = 2 * static_cast<size_t>(votes[c]) > calls_[c].parts.size();
+    for (size_t c = 0; c < calls_.size(); ++c)
+      calls_[c].serial = 2 * static_cast<size_t>(votes[c]) > calls_[c].parts.size();
     serial_ns_ = ranks > 0 ? saved / ranks : 0;
   }
 
-  static bool IsSplit(const Bundle& bundle, const Call& call) { return bundle.comms[call.comm].origin == ring::CallKind::kCommSplit; }
+  static bool IsSplit(const Bundle& bundle, const Call& call) {
+    return bundle.comms[call.comm].origin == ring::CallKind::kCommSplit;
+  }
 
   void FindPhases() {
     phases_.resize(of_rank_.size());
@@ -334,7 +345,7 @@ class StartUpStory {
       const auto& mine = of_rank_[r];
       RankPhases& p = phases_[r];
       if (mine.empty()) continue;
-      p.ns[kComing] = At(mine[0]).enter;   // from the job's first entry
+      p.ns[kComing] = At(mine[0]).enter;  // from the job's first entry
       int64_t covered = At(mine[0]).enter;
       for (const Place& at : mine) {
         const Part& part = At(at);
@@ -465,15 +476,17 @@ class StartUpStory {
       ++times;
       if (worst == nullptr || call->last_by > worst->last_by) worst = call;
     }
-    std::string text = absl::StrCat(communicators, communicators == 1 ? " communicator" : " communicators", " in ", order.size(),
-                                    order.size() == 1 ? " creation" : " creations", ", ", Seconds(out.total_ns()),
-                                    " from the first entry to the last return");
+    std::string text = absl::StrCat(communicators, communicators == 1 ? " communicator" : " communicators", " in ",
+                                    order.size(), order.size() == 1 ? " creation" : " creations", ", ",
+                                    Seconds(out.total_ns()), " from the first entry to the last return");
     if (open > 0) absl::StrAppend(&text, "; ", open, open == 1 ? " is" : " are", " not complete");
-    absl::StrAppend(&text, ". A rank spent ", Seconds(out.waiting_ns()), " of it, on average, waiting for the last to come.");
+    absl::StrAppend(&text, ". A rank spent ", Seconds(out.waiting_ns()),
+                    " of it, on average, waiting for the last to come.");
     std::string typical;
     for (const StartUpPhase& phase : out.phases()) {
       if (phase.ranks() == 0 || phase.median_ns() < kWorthSaying / 10) continue;
-      absl::StrAppend(&typical, typical.empty() ? " The median rank, by phase: " : ", ", phase.name(), " ", Seconds(phase.median_ns()));
+      absl::StrAppend(&typical, typical.empty() ? " The median rank, by phase: " : ", ", phase.name(), " ",
+                      Seconds(phase.median_ns()));
     }
     if (!typical.empty()) absl::StrAppend(&text, typical, ".");
     const auto worst = std::max_element(last.begin(), last.end(), [](const auto& a, const auto& b) {
@@ -482,13 +495,15 @@ class StartUpStory {
     if (worst != last.end()) {
       const Rank& rank = bundle_.ranks[worst->first];
       const auto& [times, call] = worst->second;
-      absl::StrAppend(&text, " Rank ", rank.rank, rank.host.empty() ? "" : absl::StrCat(" (", rank.host, ")"), " came last in ", times,
-                      ", by ", Seconds(call->last_by), " in nccl", ring::CallName(bundle_.comms[call->comm].origin), " of ",
-                      Name(*call), ".");
+      absl::StrAppend(&text, " Rank ", rank.rank, rank.host.empty() ? "" : absl::StrCat(" (", rank.host, ")"),
+                      " came last in ", times, ", by ", Seconds(call->last_by), " in nccl",
+                      ring::CallName(bundle_.comms[call->comm].origin), " of ", Name(*call), ".");
     }
     if (serial_ns_ >= kWorthSaying) {
-      absl::StrAppend(&text, " ", serial, " creations began only when another had ended that gives them nothing: made together "
-                      "(in one group, or non-blocking) they would save up to ", Seconds(serial_ns_), ".");
+      absl::StrAppend(&text, " ", serial,
+                      " creations began only when another had ended that gives them nothing: made together "
+                      "(in one group, or non-blocking) they would save up to ",
+                      Seconds(serial_ns_), ".");
     }
     return text;
   }
@@ -496,11 +511,11 @@ class StartUpStory {
   const Bundle& bundle_;
   std::vector<Call> calls_;
   std::vector<uint32_t> call_of_comm_;
-  std::vector<std::vector<Place>> of_rank_;   // in the order of entry
+  std::vector<std::vector<Place>> of_rank_;  // in the order of entry
   std::vector<uint32_t> host_of_rank_;
-  std::vector<int64_t> offset_;               // by host, to be added
-  std::vector<bool> fixed_;                   // by host: aligned by something better
-  std::vector<RankPhases> phases_;            // by rank
+  std::vector<int64_t> offset_;     // by host, to be added
+  std::vector<bool> fixed_;         // by host: aligned by something better
+  std::vector<RankPhases> phases_;  // by rank
   int64_t serial_ns_ = 0;
 };
 
@@ -510,7 +525,9 @@ void ExplainStartUp(const Bundle& bundle, Verdict* verdict) {
   StartUpStory story(bundle);
   if (bundle.ranks.empty()) return;
   if (!story.Collect()) {
-    verdict->add_not_measured("start-up: nothing recorded when communicators were made (Flight Recorder does not; Lockstep's own recorder does)");
+    verdict->add_not_measured(
+        "start-up: nothing recorded when communicators were made (Flight Recorder does not; Lockstep's own recorder "
+        "does)");
     return;
   }
   story.Align(*verdict);

@@ -48,7 +48,8 @@ class Comparer {
       PlaceInProgram& place = places_[r];
       if ((rank.source == Source::kFlightRecorder) != frameworks || rank.damaged) continue;
       // A host's wait is told from what holds its GPU only where what that is in is known.
-      const bool starts = rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
+      const bool starts =
+          rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
       if (!frameworks && !starts) continue;
       for (uint32_t i = 0; i < rank.memberships.size(); ++i) {
         const uint32_t comm = rank.memberships[i].comm, klass = class_of_comm_[comm];
@@ -63,7 +64,8 @@ class Comparer {
     }
   }
 
-  // Ranks that may be siblings: in the same kinds of communicators and, of pipelines, at the same place. Each ascending.
+  // Ranks that may be siblings: in the same kinds of communicators and, of pipelines, at the same place. Each
+  // ascending.
   std::vector<std::vector<uint32_t>> Families() const {
     std::map<std::vector<std::pair<uint32_t, int32_t>>, std::vector<uint32_t>> families;
     std::vector<std::pair<uint32_t, int32_t>> key;
@@ -97,10 +99,12 @@ class Comparer {
     return true;
   }
 
-  // Ranks of one family in the same state, ascending in each group: the same counts in every kind of communicator, the same work in
-  // flight towards the same neighbours. Whatever is asked of two ranks below has one answer for all of two groups.
+  // Ranks of one family in the same state, ascending in each group: the same counts in every kind of communicator, the
+  // same work in flight towards the same neighbours. Whatever is asked of two ranks below has one answer for all of two
+  // groups.
   std::vector<std::vector<uint32_t>> Alike(const std::vector<uint32_t>& family) const {
-    absl::flat_hash_map<std::pair<size_t, size_t>, uint32_t> known;   // by two hashes: states may be long, and all different
+    absl::flat_hash_map<std::pair<size_t, size_t>, uint32_t>
+        known;  // by two hashes: states may be long, and all different
     std::vector<std::vector<uint32_t>> groups;
     std::vector<int64_t> state;
     for (uint32_t r : family) {
@@ -119,10 +123,12 @@ class Comparer {
           const Op& op = rank.ops[i];
           const Membership& ms = rank.memberships[op.membership];
           const int64_t towards = IsPointToPoint(op.kind) ? op.root_or_peer - ms.member_rank : 0;
-          state.insert(state.end(), {class_of_comm_[ms.comm], static_cast<int64_t>(op.kind), op.seq, towards, model_.comms[ms.comm].used_for_p2p});
+          state.insert(state.end(), {class_of_comm_[ms.comm], static_cast<int64_t>(op.kind), op.seq, towards,
+                                     model_.comms[ms.comm].used_for_p2p});
         }
       }
-      const auto [it, fresh] = known.try_emplace({absl::HashOf(state), absl::HashOf(1, state)}, static_cast<uint32_t>(groups.size()));
+      const auto [it, fresh] =
+          known.try_emplace({absl::HashOf(state), absl::HashOf(1, state)}, static_cast<uint32_t>(groups.size()));
       if (fresh) groups.emplace_back();
       groups[it->second].push_back(r);
     }
@@ -194,7 +200,8 @@ std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
       std::vector<int32_t> all;
       for (const auto& other : groups) {
         if (!comparer.Siblings(group[0], other[0])) continue;
-        all.insert(all.end(), other.begin(), other.begin() + static_cast<ptrdiff_t>(std::min(other.size(), kEnough + 1)));
+        all.insert(all.end(), other.begin(),
+                   other.begin() + static_cast<ptrdiff_t>(std::min(other.size(), kEnough + 1)));
       }
       const auto enough = all.begin() + static_cast<ptrdiff_t>(std::min(all.size(), kEnough + 1));
       std::partial_sort(all.begin(), enough, all.end());
@@ -210,18 +217,20 @@ std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
 
 namespace {
 
-std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>& distrusted, bool frameworks, HostState state) {
+std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>& distrusted, bool frameworks,
+                                    HostState state) {
   const size_t n = model.ranks.size();
   std::vector<StoppedHost> found(n);
   const Comparer comparer(model, frameworks);
   for (const std::vector<uint32_t>& family : comparer.Families()) {
     const std::vector<std::vector<uint32_t>> groups = comparer.Alike(family);
     // Those that may witness, first one first: whose word is taken is the lowest rank's.
-    std::vector<std::pair<uint32_t, int32_t>> witnesses;   // the first of a group, and how many of it
+    std::vector<std::pair<uint32_t, int32_t>> witnesses;  // the first of a group, and how many of it
     for (const auto& group : groups) {
       const auto trusted = [&](uint32_t r) { return !distrusted[r]; };
       const auto first = std::find_if(group.begin(), group.end(), trusted);
-      if (first != group.end()) witnesses.push_back({*first, static_cast<int32_t>(std::count_if(first, group.end(), trusted))});
+      if (first != group.end())
+        witnesses.push_back({*first, static_cast<int32_t>(std::count_if(first, group.end(), trusted))});
     }
     std::sort(witnesses.begin(), witnesses.end());
     for (const auto& group : groups) {

@@ -22,8 +22,9 @@ std::vector<std::vector<int32_t>> FindSiblings(const Model& model);
 // By rank index. `distrusted` ranks, whose records are known not to show what their GPUs completed, are no witnesses.
 std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted);
 
-// By rank index: hosts that wait for their GPU, or of which a framework's dump does not say what they are in, where siblings whose GPUs hold the same unfinished work went on to a further
-// call first. What those wait for as well is not what holds the named: it left out the call, or waits for work that is not NCCL's.
+// By rank index: hosts that wait for their GPU, or of which a framework's dump does not say what they are in, where
+// siblings whose GPUs hold the same unfinished work went on to a further call first. What those wait for as well is not
+// what holds the named: it left out the call, or waits for work that is not NCCL's.
 std::vector<StoppedHost> FindWaitsTooEarly(const Model& model, const std::vector<bool>& distrusted);
 
 }  // namespace lockstep

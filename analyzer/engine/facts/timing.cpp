@@ -64,12 +64,14 @@ void Timing::NameClocks() {
 void Timing::TakeRank(size_t rank_index, size_t limit) {
   const Rank& rank = model.bundle.ranks[rank_index];
   TimedRank& timed = ranks[rank_index];
-  timed.late_by_ns = rank.time_uncertainty_ns > 0 && IsTime(rank.time_uncertainty_ns) ? rank.time_uncertainty_ns : UsualLateness(rank);
+  timed.late_by_ns =
+      rank.time_uncertainty_ns > 0 && IsTime(rank.time_uncertainty_ns) ? rank.time_uncertainty_ns : UsualLateness(rank);
   // Most records of most jobs hold no times: a few of them tell.
   constexpr size_t kProbes = 64;
   if (rank.ops.size() > 4 * kProbes) {
     bool any = false;
-    for (size_t k = 0; k < kProbes && !any; ++k) any = rank.ops[k * (rank.ops.size() - 1) / (kProbes - 1)].completed_ns != 0;
+    for (size_t k = 0; k < kProbes && !any; ++k)
+      any = rank.ops[k * (rank.ops.size() - 1) / (kProbes - 1)].completed_ns != 0;
     if (!any) return;
   }
   // One thread's records stand in program order: the newest are at the end.
@@ -102,20 +104,23 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
       if (IsTime(enter) && enter <= t.end_ns) t.start_ns = enter;
     }
   }
-  const auto by_end = [](const TimedOp& a, const TimedOp& b) { return std::tie(a.end_ns, a.op) < std::tie(b.end_ns, b.op); };
+  const auto by_end = [](const TimedOp& a, const TimedOp& b) {
+    return std::tie(a.end_ns, a.op) < std::tie(b.end_ns, b.op);
+  };
   if (timed.ops.size() > limit) {
     const auto keep = timed.ops.end() - static_cast<ptrdiff_t>(limit);
     std::nth_element(timed.ops.begin(), keep, timed.ops.end(), by_end);
     timed.ops.erase(timed.ops.begin(), keep);
   }
-  if (!std::is_sorted(timed.ops.begin(), timed.ops.end(), by_end)) std::sort(timed.ops.begin(), timed.ops.end(), by_end);
+  if (!std::is_sorted(timed.ops.begin(), timed.ops.end(), by_end))
+    std::sort(timed.ops.begin(), timed.ops.end(), by_end);
   timed.ops.shrink_to_fit();
 }
 
 void Timing::FindMeetings() {
   struct Numbers {
     int64_t low = INT64_MAX, high = 0;
-    uint32_t count = 0, begin = 0, end = 0;   // into `attendance`, at first
+    uint32_t count = 0, begin = 0, end = 0;  // into `attendance`, at first
     bool dense() const { return static_cast<uint64_t>(high - low) <= 4 * uint64_t{count}; }
   };
   std::vector<Numbers> comms(model.comms.size());
@@ -139,14 +144,15 @@ void Timing::FindMeetings() {
     of.begin = of.end = total;
     total += of.count;
   }
-  // By communicator first, by rank there. Numbers from the communicator's first on: a table of them sorts faster than comparing does.
+  // By communicator first, by rank there. Numbers from the communicator's first on: a table of them sorts faster than
+  // comparing does.
   attendance.resize(total);
   std::vector<uint32_t> numbers(total);
   each([&](Numbers* of, int64_t seq, Attendance who) {
     numbers[of->end] = of->dense() ? static_cast<uint32_t>(seq - of->low) : 0;
     attendance[of->end++] = who;
   });
-  uint32_t kept = 0;   // entries of meetings; they take the place of what was sorted before
+  uint32_t kept = 0;  // entries of meetings; they take the place of what was sorted before
   const auto meet = [&](uint32_t comm, int64_t seq, const Attendance* from, const Attendance* to) {
     Meeting meeting{comm, seq, kept, 0};
     for (; from != to; ++from) {
@@ -166,7 +172,8 @@ void Timing::FindMeetings() {
     if (!of.dense()) {
       sorted.assign(attendance.begin() + of.begin, attendance.begin() + of.end);
       const auto seq = [&](const Attendance& a) { return OpOf(a).seq; };
-      std::stable_sort(sorted.begin(), sorted.end(), [&](const Attendance& a, const Attendance& b) { return seq(a) < seq(b); });
+      std::stable_sort(sorted.begin(), sorted.end(),
+                       [&](const Attendance& a, const Attendance& b) { return seq(a) < seq(b); });
       const Attendance* const end = sorted.data() + sorted.size();
       for (const Attendance* it = sorted.data(); it != end;) {
         const Attendance* const first = it;
@@ -191,14 +198,16 @@ void Timing::FindMeetings() {
 
 namespace {
 
-// Groups of calls that exchange with more than one peer, by thread and number: they run as one, so that their times tell of no pair.
+// Groups of calls that exchange with more than one peer, by thread and number: they run as one, so that their times
+// tell of no pair.
 absl::flat_hash_set<std::pair<uint32_t, uint32_t>> GroupsOfSeveral(const Rank& rank) {
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, std::pair<uint32_t, int32_t>> with;   // membership and peer
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, std::pair<uint32_t, int32_t>> with;  // membership and peer
   absl::flat_hash_set<std::pair<uint32_t, uint32_t>> several;
   for (const Op& op : rank.ops) {
     if (op.group == 0 || !IsPointToPoint(op.kind)) continue;
     const std::pair<uint32_t, int32_t> peer = {op.membership, op.root_or_peer};
-    if (const auto [it, fresh] = with.try_emplace({op.thread, op.group}, peer); !fresh && it->second != peer) several.insert(it->first);
+    if (const auto [it, fresh] = with.try_emplace({op.thread, op.group}, peer); !fresh && it->second != peer)
+      several.insert(it->first);
   }
   return several;
 }
@@ -225,14 +234,19 @@ void Timing::FindHandovers() {
       const int32_t own = rank.memberships[op.membership].member_rank;
       if (own < 0 || op.root_or_peer < 0 || (op.group != 0 && several.contains({op.thread, op.group}))) continue;
       const bool receives = op.kind == CallKind::kRecv;
-      sides.push_back({t.comm, receives ? op.root_or_peer : own, receives ? own : op.root_or_peer, op.seq, receives, {r, i}});
+      sides.push_back(
+          {t.comm, receives ? op.root_or_peer : own, receives ? own : op.root_or_peer, op.seq, receives, {r, i}});
     }
   }
-  const auto key = [](const Side& s) { return std::tuple(s.comm, s.sender, s.receiver, s.seq, s.receives, s.who.rank, s.who.timed); };
+  const auto key = [](const Side& s) {
+    return std::tuple(s.comm, s.sender, s.receiver, s.seq, s.receives, s.who.rank, s.who.timed);
+  };
   std::sort(sides.begin(), sides.end(), [&](const Side& a, const Side& b) { return key(a) < key(b); });
   for (size_t i = 0; i + 1 < sides.size(); ++i) {
     const Side &a = sides[i], &b = sides[i + 1];
-    if (a.comm != b.comm || a.sender != b.sender || a.receiver != b.receiver || a.seq != b.seq || a.receives || !b.receives) continue;
+    if (a.comm != b.comm || a.sender != b.sender || a.receiver != b.receiver || a.seq != b.seq || a.receives ||
+        !b.receives)
+      continue;
     handovers.push_back({a.comm, a.seq, a.who, b.who});
   }
 }
@@ -241,12 +255,17 @@ std::string ClockText(const Rank& rank, const TimedRank& timed) {
   if (timed.arrivals == Arrivals::kNone) return "";
   if (timed.arrivals == Arrivals::kHost) return "host";
   switch (rank.time_source) {
-    case TimeSource::kSampledMarks: return "gpu marks";
-    case TimeSource::kEvents: return "events";
-    case TimeSource::kProfiler: return "profiler";
+    case TimeSource::kSampledMarks:
+      return "gpu marks";
+    case TimeSource::kEvents:
+      return "events";
+    case TimeSource::kProfiler:
+      return "profiler";
     case TimeSource::kFramework:
-    case TimeSource::kFrameworkDurations: return "framework";
-    case TimeSource::kUnknown: break;
+    case TimeSource::kFrameworkDurations:
+      return "framework";
+    case TimeSource::kUnknown:
+      break;
   }
   return rank.source == Source::kFlightRecorder ? "framework" : "gpu marks";
 }

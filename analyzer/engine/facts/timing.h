@@ -1,5 +1,6 @@
-// When operations ran, as far as something measured it: the newest timed operations of each rank, and the collectives in which timed
-// ranks met. Everything stays on the ranks' own clocks here. A bounded sample, so that the later stages stay linear in the ranks.
+// When operations ran, as far as something measured it: the newest timed operations of each rank, and the collectives
+// in which timed ranks met. Everything stays on the ranks' own clocks here. A bounded sample, so that the later stages
+// stay linear in the ranks.
 #ifndef LOCKSTEP_ANALYZER_ENGINE_FACTS_TIMING_H_
 #define LOCKSTEP_ANALYZER_ENGINE_FACTS_TIMING_H_
 
@@ -13,9 +14,9 @@ namespace lockstep {
 
 // One operation with known end. Times outside what a clock can show are taken for not recorded.
 struct TimedOp {
-  uint32_t op = 0;             // into Rank::ops
+  uint32_t op = 0;  // into Rank::ops
   uint32_t comm = kNoIndex;
-  int64_t start_ns = 0;        // when the GPU reached it; 0: nothing says
+  int64_t start_ns = 0;  // when the GPU reached it; 0: nothing says
   int64_t end_ns = 0;
   int64_t Duration() const { return end_ns - start_ns; }
 };
@@ -25,7 +26,8 @@ struct Attendance {
   uint32_t rank = 0, timed = 0;
 };
 
-// One collective that needs every member, as far as members recorded its end: entries [first, first + count) of Timing::attendance.
+// One collective that needs every member, as far as members recorded its end: entries [first, first + count) of
+// Timing::attendance.
 struct Meeting {
   uint32_t comm = kNoIndex;
   int64_t seq = kUnknown;
@@ -41,16 +43,16 @@ struct Handover {
 
 // What says when a rank's GPU reached its operations.
 enum class Arrivals : uint8_t {
-  kNone,    // nothing: no started times, and the host runs ahead of the GPU or its steps are not known
-  kGpu,     // started times
-  kHost,    // the host enters each operation only after the one before has ended: its entry is the arrival
+  kNone,  // nothing: no started times, and the host runs ahead of the GPU or its steps are not known
+  kGpu,   // started times
+  kHost,  // the host enters each operation only after the one before has ended: its entry is the arrival
 };
 
 struct TimedRank {
-  std::vector<TimedOp> ops;        // by end on the rank's clock; empty when nothing is timed
-  uint32_t clock = kNoIndex;       // ranks with one number share one clock
+  std::vector<TimedOp> ops;   // by end on the rank's clock; empty when nothing is timed
+  uint32_t clock = kNoIndex;  // ranks with one number share one clock
   Arrivals arrivals = Arrivals::kNone;
-  int64_t late_by_ns = 0;          // starts and ends may be that much later than the truth, never earlier
+  int64_t late_by_ns = 0;  // starts and ends may be that much later than the truth, never earlier
 };
 
 class Timing {
@@ -58,11 +60,11 @@ class Timing {
   explicit Timing(const Model& model);
 
   const Model& model;
-  std::vector<TimedRank> ranks;          // as Bundle::ranks
+  std::vector<TimedRank> ranks;  // as Bundle::ranks
   std::vector<Attendance> attendance;
-  std::vector<Meeting> meetings;         // by communicator, then sequence
-  std::vector<Handover> handovers;       // by communicator
-  std::vector<std::string> clock_names;  // host, or "rank 5" where the host is not known
+  std::vector<Meeting> meetings;              // by communicator, then sequence
+  std::vector<Handover> handovers;            // by communicator
+  std::vector<std::string> clock_names;       // host, or "rank 5" where the host is not known
   std::vector<uint32_t> first_rank_of_clock;  // into Bundle::ranks
 
   const TimedOp& At(const Attendance& a) const { return ranks[a.rank].ops[a.timed]; }
@@ -79,7 +81,9 @@ class Timing {
 std::string ClockText(const Rank& rank, const TimedRank& timed);
 
 // False for times that no clock shows: 0 (not recorded), negative, or so large that sums of them would overflow.
-inline bool IsTime(int64_t ns) { return ns > 0 && ns < (int64_t{1} << 61); }
+inline bool IsTime(int64_t ns) {
+  return ns > 0 && ns < (int64_t{1} << 61);
+}
 
 }  // namespace lockstep
 

@@ -16,7 +16,9 @@ using ring::IsPointToPoint;
 namespace {
 
 // A GPU that is known to stand still by itself.
-bool IsFaulty(Front front) { return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed; }
+bool IsFaulty(Front front) {
+  return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
+}
 
 bool MakesWithoutBlocking(const Rank& rank) {
   return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
@@ -41,7 +43,8 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   Build(false);
 }
 
-// Who waits for nobody but himself, once his unnoticed completions are passed over, has not merely failed to notice them.
+// Who waits for nobody but himself, once his unnoticed completions are passed over, has not merely failed to notice
+// them.
 bool WaitGraph::StandByThemselves() {
   bool any = false;
   for (const auto& sink : sinks) {
@@ -58,8 +61,8 @@ bool WaitGraph::StandByThemselves() {
   return any;
 }
 
-// Streams are told apart where it is recorded which of their operations started. Elsewhere what was issued first is taken to
-// run first: what a framework's streams wait for among themselves goes through streams that nobody records.
+// Streams are told apart where it is recorded which of their operations started. Elsewhere what was issued first is
+// taken to run first: what a framework's streams wait for among themselves goes through streams that nobody records.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
   // Dumps that hold equally many entries hold all that fits, be all of it in flight or not.
@@ -72,7 +75,8 @@ void WaitGraph::MakeQueues() {
     full_rings_ &= rank.ops.size() == entries && entries >= kFewEntries &&
                    rank.ops.back().record_id - rank.ops.front().record_id + 1 == static_cast<int64_t>(entries);
   }
-  // So do all dumps of a job where one holds what has completed: they are written in one way. Beside it one in which nothing has is full.
+  // So do all dumps of a job where one holds what has completed: they are written in one way. Beside it one in which
+  // nothing has is full.
   full_rings_ |= std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
   });
@@ -82,25 +86,30 @@ void WaitGraph::MakeQueues() {
     const auto& units = model_.ranks[r].in_flight;
     first_queue_.push_back(static_cast<uint32_t>(queues.size()));
     first_unit_.push_back(static_cast<uint32_t>(place_of_unit_.size()));
-    const bool starts = rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
+    const bool starts =
+        rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
     const bool by_stream = starts && rank.source != Source::kFlightRecorder;
     for (uint32_t u = 0; u < units.size(); ++u) {
       const uint32_t stream = by_stream ? rank.ops[units[u].ops[0]].stream : kNoIndex;
       uint32_t q = first_queue_[r];
       while (q < queues.size() && queues[q].stream != stream) ++q;
-      if (q == queues.size()) queues.push_back(Queue{.rank = static_cast<int32_t>(r), .stream = stream, .units = {}, .front = {}, .lost = {}});
+      if (q == queues.size())
+        queues.push_back(
+            Queue{.rank = static_cast<int32_t>(r), .stream = stream, .units = {}, .front = {}, .lost = {}});
       place_of_unit_.push_back({q, static_cast<uint32_t>(queues[q].units.size())});
       queues[q].units.push_back(u);
     }
-    if (units.empty()) queues.push_back(Queue{.rank = static_cast<int32_t>(r), .stream = kNoIndex, .units = {}, .front = {}, .lost = {}});
+    if (units.empty())
+      queues.push_back(
+          Queue{.rank = static_cast<int32_t>(r), .stream = kNoIndex, .units = {}, .front = {}, .lost = {}});
     FindLost(r);
   }
   first_queue_.push_back(static_cast<uint32_t>(queues.size()));
   fixed_ = hosts_ + static_cast<uint32_t>(queues.size());
 }
 
-// Rings are short where waits are long: what a queue is in may be gone although what was issued later is there. Tickets of a
-// stream and counters of a communicator still tell which number it has.
+// Rings are short where waits are long: what a queue is in may be gone although what was issued later is there. Tickets
+// of a stream and counters of a communicator still tell which number it has.
 void WaitGraph::FindLost(size_t rank_index) {
   const Rank& rank = model_.bundle.ranks[rank_index];
   const auto& units = model_.ranks[rank_index].in_flight;
@@ -117,12 +126,13 @@ void WaitGraph::FindLost(size_t rank_index) {
         // Of a communicator that was used and completed nothing yet, the first operation is in flight.
         const bool first = ms.completed == kNone && ms.issued >= 1;
         const int64_t next = !first ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
-        // What a file that was cut off lacks was issued after all that it holds: where that holds something unfinished, this is what the
-        // GPU is in, and what was lost stands behind it.
+        // What a file that was cut off lacks was issued after all that it holds: where that holds something unfinished,
+        // this is what the GPU is in, and what was lost stands behind it.
         const auto& recorded = model_.ranks[rank_index].collectives[static_cast<size_t>(&ms - rank.memberships.data())];
         const int64_t newest = recorded.empty() ? kNone : rank.ops[recorded.back()].seq;
         const bool behind = rank.damaged && !units.empty() && next > newest;
-        if (gone && !mixed && !behind && (ms.completed >= 0 || first) && ms.issued > ms.completed && model_.FindCollective(member, next) == nullptr) {
+        if (gone && !mixed && !behind && (ms.completed >= 0 || first) && ms.issued > ms.completed &&
+            model_.FindCollective(member, next) == nullptr) {
           queue.lost.push_back({ms.comm, next});
           begun |= ms.started > ms.completed;
         }
@@ -140,7 +150,8 @@ void WaitGraph::FindLost(size_t rank_index) {
       }
       if (begun) {
         std::erase_if(queue.lost, [&](const auto& lost) {
-          const auto ms = std::find_if(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& m) { return m.comm == lost.first; });
+          const auto ms = std::find_if(rank.memberships.begin(), rank.memberships.end(),
+                                       [&](const Membership& m) { return m.comm == lost.first; });
           return ms->started <= ms->completed;
         });
       }
@@ -209,10 +220,10 @@ void WaitGraph::Reverse() {
   }
 }
 
-// Whom it waits for there is not recorded. Where somebody stands still who does not wait like that, it is one of those: the store's key, the
-// barrier's missing process. Where all do, they are named as they are.
+// Whom it waits for there is not recorded. Where somebody stands still who does not wait like that, it is one of those:
+// the store's key, the barrier's missing process. Where all do, they are named as they are.
 bool WaitGraph::HoldFromOutside() {
-  constexpr size_t kEnough = 64;   // of those it may be, in a job of thousands; each waiting host has an edge to each
+  constexpr size_t kEnough = 64;  // of those it may be, in a job of thousands; each waiting host has an edge to each
   std::vector<uint32_t> waiting, others;
   for (const auto& sink : sinks) {
     const uint32_t v = sink[0];
@@ -221,7 +232,8 @@ bool WaitGraph::HoldFromOutside() {
     if (one && (host == HostState::kElsewhere || host == HostState::kUnknown) &&
         ClassifyActivity(model_.bundle.ranks[v].process).stall == Stall::kRendezvous) {
       waiting.push_back(v);
-    } else if (others.size() < kEnough && (!one || IsHost(v) || Kind(v) == NodeKind::kMissing || (Kind(v) == NodeKind::kQueue && IsFaulty(QueueOf(v).front.front)))) {
+    } else if (others.size() < kEnough && (!one || IsHost(v) || Kind(v) == NodeKind::kMissing ||
+                                           (Kind(v) == NodeKind::kQueue && IsFaulty(QueueOf(v).front.front)))) {
       others.push_back(v);
     }
   }
@@ -247,7 +259,8 @@ uint32_t WaitGraph::MissingNode(int32_t global_rank) {
 bool WaitGraph::Failed(const Queue& queue) const {
   const auto& streams = model_.bundle.ranks[queue.rank].streams;
   if (queue.stream < streams.size()) return streams[queue.stream].first_error != 0;
-  return std::any_of(streams.begin(), streams.end(), [](const ring::StreamSnapshot& s) { return s.first_error != 0 && s.completed < s.issued; });
+  return std::any_of(streams.begin(), streams.end(),
+                     [](const ring::StreamSnapshot& s) { return s.first_error != 0 && s.completed < s.issued; });
 }
 
 bool WaitGraph::NotStarted(size_t rank_index, uint32_t unit) const {
@@ -258,7 +271,8 @@ bool WaitGraph::NotStarted(size_t rank_index, uint32_t unit) const {
 
 bool WaitGraph::OnlyUnknown(uint32_t node) const {
   if (Kind(node) != NodeKind::kCollective) return Kind(node) == NodeKind::kMissing;
-  return std::all_of(edges[node].begin(), edges[node].end(), [&](const Edge& e) { return Kind(e.to) == NodeKind::kMissing; });
+  return std::all_of(edges[node].begin(), edges[node].end(),
+                     [&](const Edge& e) { return Kind(e.to) == NodeKind::kMissing; });
 }
 
 bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
@@ -278,7 +292,8 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   edges[QueueNode(index)].clear();
   if (queue.units.empty() && !queue.overwritten) return;
   const Op* oldest = queue.units.empty() ? nullptr : &rank.ops[view.in_flight[queue.units[0]].ops[0]];
-  const GpuFront waits = {Front::kWaits, oldest, oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
+  const GpuFront waits = {Front::kWaits, oldest,
+                          oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
   std::vector<Edge> out;
   // What a dead or stopped process left on its GPU stands still because of that.
   if (view.host == HostState::kDead || view.host == HostState::kStopped) {
@@ -318,8 +333,8 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     edges[QueueNode(index)] = std::move(out);
     return;
   }
-  GpuFront unnoticed;   // the first that was passed over
-  size_t passed = 0;    // how many were
+  GpuFront unnoticed;  // the first that was passed over
+  size_t passed = 0;   // how many were
   for (size_t k = 0; k < queue.units.size(); ++k) {
     out.clear();
     GpuFront here;
@@ -338,9 +353,10 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     if (!out.empty()) {
       front = here;
       front.front = Front::kWaits;
-      // Who comes to an operation starts it, whoever is missing there. One that did not start it is held by work of its own ahead of it,
-      // and needs nobody without data to explain that.
-      if (k == passed && NotStarted(rank_index, queue.units[k]) && std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
+      // Who comes to an operation starts it, whoever is missing there. One that did not start it is held by work of its
+      // own ahead of it, and needs nobody without data to explain that.
+      if (k == passed && NotStarted(rank_index, queue.units[k]) &&
+          std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
         front.front = Front::kNotReached;
         out.clear();
         break;
@@ -358,11 +374,12 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   AddLaunchOrder(index);
 }
 
-// A framework's watchdog looks every so often, so a dump may lack the last completion or two. More than that it misses only
-// when the GPU, or the watchdog with it, stands still.
+// A framework's watchdog looks every so often, so a dump may lack the last completion or two. More than that it misses
+// only when the GPU, or the watchdog with it, stands still.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
   constexpr int32_t kBetweenLooks = 2;
-  return queues[queue].front.front == Front::kPeersFinished && model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
+  return queues[queue].front.front == Front::kPeersFinished &&
+         model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
          AloneDone(queues[queue].front) < 0 && CountUnnoticed(queue) <= kBetweenLooks;
 }
 
@@ -458,8 +475,8 @@ void WaitGraph::BuildHost(size_t rank_index) {
   if (view.host == HostState::kDead || view.host == HostState::kStopped) return;
   std::vector<Edge> out;
 
-  // A host that waits, or of which nothing is known, is held up by its own GPU if that is held up. One that is known to be
-  // elsewhere is not, unless it is burning CPU in nothing that is known: then it may be polling the GPU.
+  // A host that waits, or of which nothing is known, is held up by its own GPU if that is held up. One that is known to
+  // be elsewhere is not, unless it is burning CPU in nothing that is known: then it may be polling the GPU.
   const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
                        rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2 &&
                        ClassifyActivity(rank.process).stall == Stall::kUnknown;
@@ -471,8 +488,8 @@ void WaitGraph::BuildHost(size_t rank_index) {
   edges[HostNode(rank_index)] = std::move(out);
 }
 
-// Making a communicator needs every member's host. Of members without data nothing is held against them while others are seen
-// not to have come.
+// Making a communicator needs every member's host. Of members without data nothing is held against them while others
+// are seen not to have come.
 void WaitGraph::AddCreations() {
   for (const PendingCreation& creation : creations) {
     const uint32_t node = AddNode(NodeKind::kCollective, -1);
@@ -491,7 +508,8 @@ void WaitGraph::AddCreations() {
       if (host == HostState::kInWait) continue;
       // A call that does not block is only asked after.
       if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
-      if (host != HostState::kDead && host != HostState::kStopped) edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
+      if (host != HostState::kDead && host != HostState::kStopped)
+        edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
     }
   }
 }

@@ -16,22 +16,26 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
   // A group ends as a whole: what its other side has completed is not what holds it.
   const auto done_there = [&](const Op& op) {
     const auto& members = model_.comms[rank.memberships[op.membership].comm].members;
-    if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return false;
+    if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
+      return false;
     const Member& peer = members[static_cast<size_t>(op.root_or_peer)];
     bool counted = false;
-    const Op* theirs = peer.rank_index < 0 ? nullptr : model_.OtherSide(static_cast<int32_t>(rank_index), op, peer, &counted);
+    const Op* theirs =
+        peer.rank_index < 0 ? nullptr : model_.OtherSide(static_cast<int32_t>(rank_index), op, peer, &counted);
     return theirs != nullptr && theirs->state == OpState::kCompleted;
   };
   for (uint32_t i : model_.ranks[rank_index].in_flight[unit].ops) {
     const Op& op = rank.ops[i];
     const Membership& ms = rank.memberships[op.membership];
-    if (front->op == nullptr || (front->front == Front::kAllArrived && done_there(*front->op))) *front = {Front::kAllArrived, &op, ms.comm, -1};
+    if (front->op == nullptr || (front->front == Front::kAllArrived && done_there(*front->op)))
+      *front = {Front::kAllArrived, &op, ms.comm, -1};
     if (auto it = mismatch_at_.find({ms.comm, op.seq}); it != mismatch_at_.end()) {
       for (int32_t index : it->second) {
         const Mismatch& m = mismatches_[index];
         const bool send = op.kind == CallKind::kSend;
         const std::pair pair(send ? ms.member_rank : op.root_or_peer, send ? op.root_or_peer : ms.member_rank);
-        const bool here = IsPointToPoint(op.kind) ? pair == std::pair(m.sender, m.receiver) || std::binary_search(m.pairs.begin(), m.pairs.end(), pair)
+        const bool here = IsPointToPoint(op.kind) ? pair == std::pair(m.sender, m.receiver) ||
+                                                        std::binary_search(m.pairs.begin(), m.pairs.end(), pair)
                                                   : m.sender < 0;
         if (!here) continue;
         *front = {Front::kMismatched, &op, ms.comm, index};
@@ -76,21 +80,24 @@ int WaitGraph::PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, uint3
 bool WaitGraph::LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const {
   const Rank& rank = model_.bundle.ranks[queue.rank];
   if (rank.source != Source::kFlightRecorder) return queue.lost_started;
-  return std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) { return ms.comm == comm && ms.started >= seq; });
+  return std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                     [&](const Membership& ms) { return ms.comm == comm && ms.started >= seq; });
 }
 
 bool WaitGraph::NothingRuns(size_t rank_index) const {
   const Rank& rank = model_.bundle.ranks[rank_index];
   if (!rank.start_recorded) return false;
   if (rank.source != Source::kFlightRecorder) {
-    return !rank.damaged && rank.gpu_marks == ring::GpuMarks::kFull && std::all_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& s) {
-      return s.completed >= s.issued || (s.marked && s.started <= s.completed && s.given >= s.issued);
-    });
+    return !rank.damaged && rank.gpu_marks == ring::GpuMarks::kFull &&
+           std::all_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& s) {
+             return s.completed >= s.issued || (s.marked && s.started <= s.completed && s.given >= s.issued);
+           });
   }
   // A framework's status of its groups stands before its entries, so a cut file may hold all of it.
   return std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
     const auto none = [](int64_t issued, int64_t started, int64_t completed) {
-      return issued == kUnknown || completed >= issued || (started != kUnknown && completed != kUnknown && started <= completed);
+      return issued == kUnknown || completed >= issued ||
+             (started != kUnknown && completed != kUnknown && started <= completed);
     };
     return (ms.issued != kUnknown || ms.p2p_issued != kUnknown) && none(ms.issued, ms.started, ms.completed) &&
            none(ms.p2p_issued, ms.p2p_started, ms.p2p_completed);
@@ -113,7 +120,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
     const bool queued = theirs != nullptr && theirs->state == OpState::kQueued;
     if (!queued && member.arrived < seq && unit == kNoIndex && RecordEnds(member)) {
-      if (!absent_only) unknown.push_back({MissingNode(model_.bundle.ranks[member.rank_index].rank), Why::kNoData, nullptr, comm});
+      if (!absent_only)
+        unknown.push_back({MissingNode(model_.bundle.ranks[member.rank_index].rank), Why::kNoData, nullptr, comm});
       continue;
     }
     if (queued || (member.arrived < seq && unit == kNoIndex)) {
@@ -157,7 +165,9 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     }
   }
   // A member that is known to lack is a better answer than one of which nothing is known.
-  std::vector<Edge>* out = !lacking.empty() ? &lacking : collective.any_started && !not_started.empty() ? &not_started : &unknown;
+  std::vector<Edge>* out = !lacking.empty()                                 ? &lacking
+                           : collective.any_started && !not_started.empty() ? &not_started
+                                                                            : &unknown;
   // Who does not get to it waits for what stands in its own way, not for itself.
   if (!out->empty() && out != &not_started) {
     collective.node = AddNode(NodeKind::kCollective, -1);
@@ -171,7 +181,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
   return it->second;
 }
 
-void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
+void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out,
+                                 GpuFront* front) {
   const Membership& ms = model_.bundle.ranks[rank_index].memberships[op.membership];
   const auto& members = model_.comms[ms.comm].members;
   if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return;
@@ -194,7 +205,8 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
       out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
       return;
     }
-    const bool presumed = theirs == nullptr && !counted && model_.bundle.ranks[member.rank_index].source == Source::kFlightRecorder;
+    const bool presumed =
+        theirs == nullptr && !counted && model_.bundle.ranks[member.rank_index].source == Source::kFlightRecorder;
     if (presumed && SiblingsExchanged(op, ms.comm, ms.member_rank, member)) return;
     out->push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, &op, ms.comm, presumed});
     return;
@@ -216,25 +228,28 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
     return;
   }
   const auto [queue, place] = PlaceOf(member.rank_index, unit);
-  // What a stream has begun it is in, whatever stands before: the rest of its group, where nothing tells of groups any more.
+  // What a stream has begun it is in, whatever stands before: the rest of its group, where nothing tells of groups any
+  // more.
   const bool begun = queues[queue].stream != kNoIndex && theirs->state == OpState::kStarted;
   if (!begun && (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr))) {
     if (!absent_only) out->push_back({QueueNode(queue), Why::kBehind, &op, ms.comm});
   } else if (op.state == OpState::kStarted && theirs->state == OpState::kEnqueued) {
     out->push_back({QueueNode(queue), Why::kNotStarted, &op, ms.comm});
-  } else if (op.state == OpState::kEnqueued && theirs->state == OpState::kStarted && front->front == Front::kAllArrived) {
+  } else if (op.state == OpState::kEnqueued && theirs->state == OpState::kStarted &&
+             front->front == Front::kAllArrived) {
     front->front = Front::kNotReached;
   }
 }
 
-// Ranks that run one program number their sends and receives alike. When a sibling pair has exchanged operation `seq`, and
-// the peer here has issued as much as the sibling's peer, then it has issued its side of it too, and completed it.
+// Ranks that run one program number their sends and receives alike. When a sibling pair has exchanged operation `seq`,
+// and the peer here has issued as much as the sibling's peer, then it has issued its side of it too, and completed it.
 bool WaitGraph::SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer) {
   constexpr int64_t kSameProgram = 64;  // further apart than that, the numbers are not those of one program
   if (peer.membership == kNoIndex || my_member_rank < 0 || op.seq < 0) return false;
   auto issued = [&](const Member& m) {
-    return m.rank_index < 0 || m.membership == kNoIndex ? kUnknown
-                                                        : model_.bundle.ranks[m.rank_index].memberships[m.membership].p2p_issued;
+    return m.rank_index < 0 || m.membership == kNoIndex
+               ? kUnknown
+               : model_.bundle.ranks[m.rank_index].memberships[m.membership].p2p_issued;
   };
   const auto& here = model_.comms[comm];
   const int64_t own_issued = issued(here.members[my_member_rank]), peer_issued = issued(peer);

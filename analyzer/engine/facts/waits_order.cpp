@@ -15,12 +15,13 @@ constexpr size_t kMostWitnesses = 1024;
 
 }  // namespace
 
-// What a queue that did not start its oldest operation waits for on its own GPU: streams that it was told to wait for, or,
-// where that goes through streams that nobody records, what was issued before on another one.
+// What a queue that did not start its oldest operation waits for on its own GPU: streams that it was told to wait for,
+// or, where that goes through streams that nobody records, what was issued before on another one.
 bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   const Queue& queue = queues[index];
   const Rank& rank = model_.bundle.ranks[queue.rank];
-  if (queue.units.empty() || queue.overwritten || queue.stream == kNoIndex || !NotStarted(queue.rank, queue.units[0])) return false;
+  if (queue.units.empty() || queue.overwritten || queue.stream == kNoIndex || !NotStarted(queue.rank, queue.units[0]))
+    return false;
   const auto& in_flight = model_.ranks[queue.rank].in_flight;
   bool any = false;
   auto add = [&](uint32_t other) {
@@ -33,7 +34,8 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
     if (q == index || queues[q].units.empty() || queues[q].stream == kNoIndex) continue;
     const Op& oldest = rank.ops[in_flight[queues[q].units[0]].ops[0]];
     for (const auto& d : rank.streams[queue.stream].depends_on) {
-      if (d.stream == queues[q].stream && oldest.ticket > 0 && static_cast<uint64_t>(oldest.ticket) <= d.ticket && WasMadeToWaitBefore(queue, queues[q], d)) {
+      if (d.stream == queues[q].stream && oldest.ticket > 0 && static_cast<uint64_t>(oldest.ticket) <= d.ticket &&
+          WasMadeToWaitBefore(queue, queues[q], d)) {
         add(q);
         break;
       }
@@ -41,18 +43,22 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   }
   if (any) return true;
   for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
-    if (q == index || queues[q].units.empty() || (!queues[q].overwritten && queues[q].units[0] >= queue.units[0])) continue;
+    if (q == index || queues[q].units.empty() || (!queues[q].overwritten && queues[q].units[0] >= queue.units[0]))
+      continue;
     if (!RunBesideEachOther(index, q, true)) add(q);
   }
   return any;
 }
 
-// Whether the queue's oldest operation came on its stream after that had been made to wait for `other`, and so waits itself.
-bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other, const ring::StreamSnapshot::Dependency& d) const {
+// Whether the queue's oldest operation came on its stream after that had been made to wait for `other`, and so waits
+// itself.
+bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
+                                    const ring::StreamSnapshot::Dependency& d) const {
   const Rank& rank = model_.bundle.ranks[queue.rank];
   const auto& in_flight = model_.ranks[queue.rank].in_flight;
   const Op& waiting = rank.ops[in_flight[queue.units[0]].ops[0]];
-  if (d.after != ring::StreamSnapshot::kAfterUnknown && waiting.ticket > 0) return static_cast<uint64_t>(waiting.ticket) > d.after;
+  if (d.after != ring::StreamSnapshot::kAfterUnknown && waiting.ticket > 0)
+    return static_cast<uint64_t>(waiting.ticket) > d.after;
   // Not recorded: a wait for what was issued later was made later.
   for (const uint32_t unit : other.units) {
     const Op& op = rank.ops[in_flight[unit].ops[0]];
@@ -61,9 +67,9 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other, cons
   return true;
 }
 
-// What a queue did not start, and what another one of the same GPU is in. Where a rank in the same role is in both at once, neither waits
-// for the other's end: no stream order and no want of room on the GPU. Where it is through the first already, which may have run before the
-// other began, that is no stream order all the same.
+// What a queue did not start, and what another one of the same GPU is in. Where a rank in the same role is in both at
+// once, neither waits for the other's end: no stream order and no want of room on the GPU. Where it is through the
+// first already, which may have run before the other began, that is no stream order all the same.
 bool WaitGraph::RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_before) {
   if (queues[other].overwritten) return false;
   const auto r = static_cast<size_t>(queues[waiting].rank);
@@ -71,15 +77,19 @@ bool WaitGraph::RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_bef
   const auto& in_flight = model_.ranks[r].in_flight;
   const Op& later = rank.ops[in_flight[queues[waiting].units[0]].ops[0]];
   const Op& ahead = rank.ops[in_flight[queues[other].units[0]].ops[0]];
-  if (ahead.state != OpState::kStarted || !ring::IsCollective(later.kind) || !ring::IsCollective(ahead.kind) || later.membership == ahead.membership) return false;
+  if (ahead.state != OpState::kStarted || !ring::IsCollective(later.kind) || !ring::IsCollective(ahead.kind) ||
+      later.membership == ahead.membership)
+    return false;
   const uint32_t later_comm = model_.CommOf(rank, later), ahead_comm = model_.CommOf(rank, ahead);
   const std::string &later_class = model_.comms[later_comm].klass, &ahead_class = model_.comms[ahead_comm].klass;
   // Its place in the pipeline, of all its communicators in which ranks send to each other.
   std::string role;
   for (const Membership& ms : rank.memberships) {
-    if (model_.comms[ms.comm].used_for_p2p) absl::StrAppend(&role, model_.comms[ms.comm].klass, "@", ms.member_rank, ";");
+    if (model_.comms[ms.comm].used_for_p2p)
+      absl::StrAppend(&role, model_.comms[ms.comm].klass, "@", ms.member_rank, ";");
   }
-  const auto [known, fresh] = beside_.try_emplace({later_class, later.seq, ahead_class, ahead.seq, absl::StrCat(role, or_before)}, false);
+  const auto [known, fresh] =
+      beside_.try_emplace({later_class, later.seq, ahead_class, ahead.seq, absl::StrCat(role, or_before)}, false);
   if (!fresh) return known->second;
   const std::vector<Rank>& ranks = model_.bundle.ranks;
   const size_t stride = 1 + ranks.size() / kMostWitnesses;
@@ -96,8 +106,10 @@ bool WaitGraph::RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_bef
     for (const Membership& ms : rank.memberships) {
       if (!model_.comms[ms.comm].used_for_p2p) continue;
       if (std::none_of(ranks[w].memberships.begin(), ranks[w].memberships.end(), [&](const Membership& theirs) {
-            return theirs.member_rank == ms.member_rank && model_.comms[theirs.comm].klass == model_.comms[ms.comm].klass;
-          })) return false;
+            return theirs.member_rank == ms.member_rank &&
+                   model_.comms[theirs.comm].klass == model_.comms[ms.comm].klass;
+          }))
+        return false;
     }
     return true;
   };
@@ -112,13 +124,17 @@ bool WaitGraph::RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_bef
   return known->second;
 }
 
-// A stream that does not get to an operation although the peers' did, while another of the same GPU runs a later one: the
-// GPU may run the two in the opposite order.
+// A stream that does not get to an operation although the peers' did, while another of the same GPU runs a later one:
+// the GPU may run the two in the opposite order.
 void WaitGraph::AddLaunchOrder(uint32_t index) {
   Queue& queue = queues[index];
-  if (queue.front.front != Front::kNotReached || queue.front.op != &model_.bundle.ranks[queue.rank].ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]]) return;
+  if (queue.front.front != Front::kNotReached ||
+      queue.front.op != &model_.bundle.ranks[queue.rank].ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]])
+    return;
   for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
-    if (q == index || queues[q].units.empty() || !Started(queue.rank, queues[q].units[0]) || RunBesideEachOther(index, q, false)) continue;
+    if (q == index || queues[q].units.empty() || !Started(queue.rank, queues[q].units[0]) ||
+        RunBesideEachOther(index, q, false))
+      continue;
     edges[QueueNode(index)].push_back({QueueNode(q), Why::kLaunchOrder, queue.front.op, queue.front.comm});
     queue.front.front = Front::kWaits;
   }

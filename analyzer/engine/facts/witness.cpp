@@ -24,7 +24,9 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   const Bundle& bundle = model.bundle;
   const std::string& klass = model.comms[comm].klass;
   const auto side_of = [&](const Op& op) { return Alike(bundle, op, first) ? 0 : Alike(bundle, op, second) ? 1 : -1; };
-  const auto against = [](const int* votes) { return votes[0] >= 2 && votes[1] == 0 ? 1 : votes[1] >= 2 && votes[0] == 0 ? 0 : -1; };
+  const auto against = [](const int* votes) {
+    return votes[0] >= 2 && votes[1] == 0 ? 1 : votes[1] >= 2 && votes[0] == 0 ? 0 : -1;
+  };
   // At the same number of sibling communicators, which ranks of one program count alike.
   int at_place[2] = {0, 0};
   for (uint32_t c = 0; c < model.comms.size(); ++c) {
@@ -34,7 +36,8 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
       // Members of a framework's batch share a number.
       const auto& list = model.ranks[m.rank_index].collectives[m.membership];
       const Rank& rank = bundle.ranks[m.rank_index];
-      auto it = std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return rank.ops[i].seq < s; });
+      auto it =
+          std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return rank.ops[i].seq < s; });
       for (; it != list.end() && rank.ops[*it].seq == seq; ++it) {
         const int side = side_of(rank.ops[*it]);
         if (side >= 0) ++at_place[side];

@@ -1,5 +1,5 @@
-// Faults that nobody waits for yet: of two that are independent, the first to bite stops those who would have come to wait for the
-// other. Its own record shows it all the same.
+// Faults that nobody waits for yet: of two that are independent, the first to bite stops those who would have come to
+// wait for the other. Its own record shows it all the same.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/stopped.h"
+#include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
 
@@ -23,16 +23,19 @@ using ring::IsPointToPoint;
 namespace {
 
 bool Named(const std::vector<Cause>& causes, int32_t rank_index) {
-  return std::any_of(causes.begin(), causes.end(),
-                     [&](const Cause& c) { return std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end(); });
+  return std::any_of(causes.begin(), causes.end(), [&](const Cause& c) {
+    return std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end();
+  });
 }
 
-// What is seen beside a cause that waits explain is told behind it, and with less certainty: it may yet have a reason of its own.
+// What is seen beside a cause that waits explain is told behind it, and with less certainty: it may yet have a reason
+// of its own.
 constexpr double kBeside = 0.85;
 
 }  // namespace
 
-// Of each communicator the two members that issued the most collectives: whoever is behind anybody is behind one of them.
+// Of each communicator the two members that issued the most collectives: whoever is behind anybody is behind one of
+// them.
 std::vector<Causes::Furthest> Causes::FurthestOfEach() const {
   std::vector<Furthest> furthest(model_.comms.size());
   for (size_t c = 0; c < furthest.size(); ++c) {
@@ -50,13 +53,16 @@ std::vector<Causes::Furthest> Causes::FurthestOfEach() const {
   return furthest;
 }
 
-// A member of one of the rank's communicators that issued a collective which the rank did not: had the rank gone on as that one did, it
-// would have, too. Null: nobody.
-const Membership* Causes::SomebodyAheadOf(const std::vector<Furthest>& furthest, int32_t rank_index, int32_t* who) const {
+// A member of one of the rank's communicators that issued a collective which the rank did not: had the rank gone on as
+// that one did, it would have, too. Null: nobody.
+const Membership* Causes::SomebodyAheadOf(const std::vector<Furthest>& furthest, int32_t rank_index,
+                                          int32_t* who) const {
   for (const Membership& ms : bundle_.ranks[rank_index].memberships) {
     if (ms.issued < 0 && ms.issued != kNone) continue;
     const int64_t issued = std::max<int64_t>(ms.issued, 0);
-    if (model_.comms[ms.comm].used_for_p2p || ms.state == ring::CommState::kAborted || ms.state == ring::CommState::kDestroyed) continue;
+    if (model_.comms[ms.comm].used_for_p2p || ms.state == ring::CommState::kAborted ||
+        ms.state == ring::CommState::kDestroyed)
+      continue;
     const Furthest& f = furthest[ms.comm];
     const int other = f.rank[0] == rank_index ? 1 : 0;
     if (f.issued[other] <= issued) continue;
@@ -74,7 +80,8 @@ std::map<int32_t, Causes::Silent> Causes::SilentRanks(const std::vector<int32_t>
     const auto& members = model_.comms[c].members;
     for (size_t m = 0; m < members.size(); ++m) {
       if (members[m].rank_index >= 0) continue;
-      if (const auto found = silent.find(members[m].global_rank); found != silent.end()) found->second.own.push_back({c, static_cast<int32_t>(m)});
+      if (const auto found = silent.find(members[m].global_rank); found != silent.end())
+        found->second.own.push_back({c, static_cast<int32_t>(m)});
     }
   }
   for (uint32_t q = 0; q < graph_->queues.size(); ++q) {
@@ -82,21 +89,23 @@ std::map<int32_t, Causes::Silent> Causes::SilentRanks(const std::vector<int32_t>
     for (const Edge& e : graph_->edges[node]) {
       if (e.op == nullptr) continue;
       uint32_t to = e.to;
-      if (graph_->Kind(to) == WaitGraph::NodeKind::kCollective && graph_->edges[to].size() == 1) to = graph_->edges[to][0].to;
+      if (graph_->Kind(to) == WaitGraph::NodeKind::kCollective && graph_->edges[to].size() == 1)
+        to = graph_->edges[to][0].to;
       if (graph_->Kind(to) != WaitGraph::NodeKind::kMissing) continue;
-      if (const auto found = silent.find(graph_->MissingRank(to)); found != silent.end()) found->second.waits.push_back({graph_->RankOf(node), e.op, e.comm});
+      if (const auto found = silent.find(graph_->MissingRank(to)); found != silent.end())
+        found->second.waits.push_back({graph_->RankOf(node), e.op, e.comm});
     }
   }
   return silent;
 }
 
-// A rank that lost its dump and is a victim stands in an earlier operation that somebody else holds up. One of its siblings that waits
-// for it has passed those operations in its own communicators; where they are over in the missing rank's communicators, too, or wait for
-// it and nobody else, it had nothing to wait for.
+// A rank that lost its dump and is a victim stands in an earlier operation that somebody else holds up. One of its
+// siblings that waits for it has passed those operations in its own communicators; where they are over in the missing
+// rank's communicators, too, or wait for it and nobody else, it had nothing to wait for.
 bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const {
   const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
   const std::vector<Silent::Wait>& waits = silent.waits;
-  if (own.empty()) return false;  // some of its data is there, and the rest is lost
+  if (own.empty()) return false;                    // some of its data is there, and the rest is lost
   std::set<std::pair<int32_t, const Op*>> waiting;  // the number of the collective, or any send or receive
   std::set<int32_t> who_waits;
   for (const Silent::Wait& wait : waits) {
@@ -141,7 +150,9 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
         const Op& op = sibling.ops[i];
         if (op.membership != membership || op.state == OpState::kCaptured) continue;
         if (IsCollective(op.kind)) before = std::max(before, op.seq);
-        if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) continue;
+        if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 ||
+            static_cast<size_t>(op.root_or_peer) >= view.members.size())
+          continue;
         const Member& z = view.members[static_cast<size_t>(op.root_or_peer)];
         const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
         // Who is named owes it what it should have sent, or sent elsewhere, whatever it counts.
@@ -151,18 +162,20 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
         } else if (bundle_.ranks[z.rank_index].source != Source::kFlightRecorder) {
           free = over(z, model_.FindPointToPoint(z, reverse, me, op.seq), model_.PeerIssued(z, reverse, me) >= op.seq);
         } else {
-          // A framework counts sends and receives by batch and not by pair: the peer must have come as far as the sibling's own peer got
-          // through, and be in nothing with the missing rank unless it waits for that rank.
+          // A framework counts sends and receives by batch and not by pair: the peer must have come as far as the
+          // sibling's own peer got through, and be in nothing with the missing rank unless it waits for that rank.
           const Member& counterpart = model_.comms[alike->comm].members[static_cast<size_t>(op.root_or_peer)];
           const Membership& theirs = bundle_.ranks[z.rank_index].memberships[z.membership];
           const bool seen = counterpart.rank_index >= 0 && counterpart.membership != kNoIndex;
-          const int64_t through = seen ? bundle_.ranks[counterpart.rank_index].memberships[counterpart.membership].p2p_completed : kUnknown;
+          const int64_t through =
+              seen ? bundle_.ranks[counterpart.rank_index].memberships[counterpart.membership].p2p_completed : kUnknown;
           free = through >= 0 && theirs.p2p_issued >= through && (waits_in_any(z.rank_index) || !exchanges(z, me));
         }
       }
       if (!free || before == 0) continue;
       free = std::any_of(view.members.begin(), view.members.end(), [&](const Member& z) {
-        return z.rank_index >= 0 && z.membership != kNoIndex && over(z, model_.FindCollective(z, before), z.completed >= before);
+        return z.rank_index >= 0 && z.membership != kNoIndex &&
+               over(z, model_.FindCollective(z, before), z.completed >= before);
       });
     }
     if (free) return true;
@@ -182,8 +195,8 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     // Who waits, in whatever, may be a victim.
     if (!graph_->edges[node].empty() || Named(known, r) || rank.damaged || rank.process.consequence) continue;
     const bool left = rank.process.life == Life::kExited && rank.process.exit_code == 0;
-    // A framework's dump has no place of the host: there others in the same role must have gone on with the same work unfinished, or
-    // nothing at all must be left that could hold the rank.
+    // A framework's dump has no place of the host: there others in the same role must have gone on with the same work
+    // unfinished, or nothing at all must be left that could hold the rank.
     const bool framework = rank.source == Source::kFlightRecorder && view.host == HostState::kUnknown &&
                            (graph_->stopped[i].witness >= 0 || (view.in_flight.empty() && bundle_.known_stalled));
     if (view.host != HostState::kElsewhere && view.host != HostState::kStopped && !left && !framework) continue;
@@ -194,8 +207,10 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     c.confidence = std::min(c.confidence, kBeside);
     c.beside = true;
     if (c.comm == kNoIndex) c.comm = behind->comm;
-    c.evidence.push_back({absl::StrCat(Who(ahead), " went on to further calls on ", CommText(bundle_.comms[behind->comm]),
-                                       "; nobody waits there yet, because of the other finding"), {ahead, r}});
+    c.evidence.push_back(
+        {absl::StrCat(Who(ahead), " went on to further calls on ", CommText(bundle_.comms[behind->comm]),
+                      "; nobody waits there yet, because of the other finding"),
+         {ahead, r}});
     Merge(&causes, std::move(c));
   }
   for (const Divergence& d : divergences_) {
@@ -215,7 +230,8 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
 bool Causes::CameTo(const Divergence& d) const {
   if (d.own == nullptr) return true;
   bool any = false;
-  for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(d.rank)); q < graph_->FirstQueue(static_cast<size_t>(d.rank) + 1); ++q) {
+  for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(d.rank));
+       q < graph_->FirstQueue(static_cast<size_t>(d.rank) + 1); ++q) {
     const GpuFront& front = graph_->queues[q].front;
     if (front.op == nullptr) continue;
     any = true;
@@ -224,11 +240,13 @@ bool Causes::CameTo(const Divergence& d) const {
   return !any;
 }
 
-// Everybody in a circle waits for all that he is in, so it stands still whatever becomes of the others that it waits for as well.
+// Everybody in a circle waits for all that he is in, so it stands still whatever becomes of the others that it waits
+// for as well.
 void Causes::AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
   const auto& edges = graph_->edges;
   const Components found = FindComponents(
-      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); }, [&](uint32_t v, size_t k) { return edges[v][k].to; });
+      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
+      [&](uint32_t v, size_t k) { return edges[v][k].to; });
   std::vector<std::vector<uint32_t>> circles(found.count);
   for (uint32_t v = 0; v < edges.size(); ++v) circles[found.of[v]].push_back(v);
   std::erase_if(circles, [&](const std::vector<uint32_t>& circle) {
@@ -243,7 +261,10 @@ void Causes::AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause
   }
   constexpr size_t kFew = 2;  // more lack it together because one of them holds up the others
   for (const auto& circle : circles) {
-    if (std::any_of(circle.begin(), circle.end(), [&](uint32_t v) { return graph_->RankOf(v) >= 0 && named[static_cast<size_t>(graph_->RankOf(v))]; })) continue;
+    if (std::any_of(circle.begin(), circle.end(), [&](uint32_t v) {
+          return graph_->RankOf(v) >= 0 && named[static_cast<size_t>(graph_->RankOf(v))];
+        }))
+      continue;
     for (Cause& c : LeftInCircle(circle, true)) {
       if (c.ranks.size() > kFew) continue;
       for (const int32_t r : c.ranks) named[static_cast<size_t>(r)] = true;
@@ -260,9 +281,11 @@ void Causes::AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* 
     const auto r = static_cast<int32_t>(i);
     const Rank& rank = bundle_.ranks[i];
     if (rank.damaged || rank.process.consequence || model_.ranks[i].host == HostState::kInCall) continue;
-    const bool open = std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
-    const bool queued = rank.source == Source::kFlightRecorder &&
-                        std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
+    const bool open = std::any_of(rank.threads.begin(), rank.threads.end(),
+                                  [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
+    const bool queued =
+        rank.source == Source::kFlightRecorder &&
+        std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
     if ((!open && !queued) || Named(known, r) || Named(*causes, r)) continue;
     Cause c = HostCause(WaitGraph::HostNode(i));
     if (c.kind != GROUP_LEFT_OPEN) continue;
@@ -278,7 +301,8 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
   for (const Queue& queue : graph_->queues) {
     const Front front = queue.front.front;
     // That an operation's calls differ somewhere does not tell against the hosts that went on behind it.
-    const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived || front == Front::kOverwritten || front == Front::kMismatched;
+    const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived ||
+                       front == Front::kOverwritten || front == Front::kMismatched;
     if (!sound) distrusted[static_cast<size_t>(queue.rank)] = true;
   }
   for (const Mismatch& m : mismatches_) {
@@ -288,7 +312,8 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
   const std::vector<StoppedHost> early = FindWaitsTooEarly(model_, distrusted);
   // Where many do, they wait for something that is not known.
   constexpr ptrdiff_t kFew = 2;
-  if (std::count_if(early.begin(), early.end(), [](const StoppedHost& host) { return host.witness >= 0; }) > kFew) return;
+  if (std::count_if(early.begin(), early.end(), [](const StoppedHost& host) { return host.witness >= 0; }) > kFew)
+    return;
   for (size_t i = 0; i < early.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
     if (early[i].witness < 0 || Named(known, r) || Named(*causes, r) || bundle_.ranks[i].process.consequence) continue;
@@ -303,18 +328,23 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
     c.comm = model_.CommOf(witness, *early[i].next);
     c.op = early[i].next;
     c.op_rank = early[i].witness;
-    const std::string next = absl::StrCat(OpText(bundle_, witness, *early[i].next), " on ", CommText(bundle_.comms[c.comm]));
+    const std::string next =
+        absl::StrCat(OpText(bundle_, witness, *early[i].next), " on ", CommText(bundle_.comms[c.comm]));
     const bool waits = model_.ranks[i].host == HostState::kInWait;
     if (!waits) c.confidence = kNoPlace;
     c.what = absl::StrCat("never issued what its siblings issued as ", next,
-                          waits ? ", and waits for its GPU where they did not yet" : ": its host stopped before that, or left out the call");
-    c.evidence.push_back({absl::StrCat(early[i].witnesses, " ranks in the same role issued ", next, " with all the work unfinished that ", Who(r),
+                          waits ? ", and waits for its GPU where they did not yet"
+                                : ": its host stopped before that, or left out the call");
+    c.evidence.push_back({absl::StrCat(early[i].witnesses, " ranks in the same role issued ", next,
+                                       " with all the work unfinished that ", Who(r),
                                        " has: no wait for that work comes before that call"),
                           {early[i].witness, r}});
     c.alternatives = {"its host waits for work on its GPU that is not NCCL's and that does not end"};
     c.tells_apart = "its stack beside a sibling's: the same wait, or an earlier one; a kernel trace of its GPU";
-    c.advice = "1. Find the branch around this call that the named rank did not take (data-dependent condition, early continue).\n"
-               "2. Look for a kernel that never ends on its GPU.";
+    c.advice =
+        "1. Find the branch around this call that the named rank did not take (data-dependent condition, early "
+        "continue).\n"
+        "2. Look for a kernel that never ends on its GPU.";
     c.refuted_by = "that rank's own record of the operation";
     Merge(causes, std::move(c));
   }
@@ -335,19 +365,24 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
     const int32_t r = odd[i];
     const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
     if (Named(known, r) || Named(*causes, r) || rank.process.consequence) continue;
-    if (std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired && op.state != OpState::kCompleted; })) continue;  // nor who gave up an operation
+    if (std::any_of(rank.ops.begin(), rank.ops.end(),
+                    [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
+      continue;  // nor who gave up an operation
     Cause c;
     c.kind = SILENT_DESYNC;
     c.beside = true;
     c.ranks = {r};
     c.confidence = kCounted;
     c.what = "counted what the program of the ranks in the same role nowhere counts: it left out or added a call";
-    c.evidence.push_back({"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
+    c.evidence.push_back(
+        {"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
     c.advice = "1. Look for a call of this rank that depends on local data.\n2. Record with a larger ring.";
     c.refuted_by = "the ranks in the same role running a different program by design";
     if (i >= by_many) {
       c.confidence = kOneWitness;
-      c.what = "made fewer calls of one communicator than a rank in the same role before a call that both made: it left one out";
+      c.what =
+          "made fewer calls of one communicator than a rank in the same role before a call that both made: it left one "
+          "out";
       c.evidence[0].first = "in each of the rounds before both made equally many, and that rank went on so";
       c.alternatives = {"a thread of it that makes these calls stands still"};
       c.tells_apart = "its stacks, of all threads";

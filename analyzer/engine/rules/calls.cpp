@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/facts/counts.h"
+#include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
 
@@ -23,10 +23,11 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
     const std::string other = absl::StrCat(m.usual_text, m.odd_op->kind == CallKind::kSend ? " received" : " sent");
     c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[c.op_rank], *m.odd_op), " on ",
                           CommText(bundle_.comms[m.comm]), " with ", m.odd_text, " against ", other,
-                          m.majority ? "; ranks at the same place of the program issued the other" : "; nothing recorded tells which is right");
+                          m.majority ? "; ranks at the same place of the program issued the other"
+                                     : "; nothing recorded tells which is right");
     if (!m.reason.empty()) {
-      c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[c.op_rank], *m.odd_op), " on ", CommText(bundle_.comms[m.comm]), " with ",
-                            m.odd_text, " in an all-to-all against ", other);
+      c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[c.op_rank], *m.odd_op), " on ",
+                            CommText(bundle_.comms[m.comm]), " with ", m.odd_text, " in an all-to-all against ", other);
       c.evidence.push_back({m.reason, {c.op_rank, m.usual_rank}});
     } else if (m.kind == MISMATCH_SPLITS) {
       c.alternatives = {"the sender's split sizes are wrong", "the receiver's are"};
@@ -37,15 +38,16 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
     c.what = absl::StrCat("in ", OpName(bundle_, *m.odd_op), " ", where, " ", m.odd_text, " but ", m.usual_text);
     c.confidence = 0.6;
   } else if (m.usual_op == nullptr) {
-    c.what = absl::StrCat("issued ", OpName(bundle_, *m.odd_op), " ", where, " with ", m.odd_text, "; expected ", m.usual_text);
+    c.what = absl::StrCat("issued ", OpName(bundle_, *m.odd_op), " ", where, " with ", m.odd_text, "; expected ",
+                          m.usual_text);
     c.confidence = 0.9;
   } else if (m.by_siblings) {
     c.what = absl::StrCat("issued ", m.odd_text, " against ", m.usual_text, " in collective ", where,
                           "; ranks in the same role issued the latter");
     c.confidence = 0.85;
   } else if (m.majority) {
-    c.what = absl::StrCat("issued ", m.odd_text, " where ", m.members_seen - static_cast<int>(m.odd_ranks.size()), " of ",
-                          m.members_seen, " issued ", m.usual_text, ", collective ", where);
+    c.what = absl::StrCat("issued ", m.odd_text, " where ", m.members_seen - static_cast<int>(m.odd_ranks.size()),
+                          " of ", m.members_seen, " issued ", m.usual_text, ", collective ", where);
     c.confidence = 0.95;
   } else {
     c.what = absl::StrCat("disagree in collective ", where, ": ", m.odd_text, " against ", m.usual_text,
@@ -53,12 +55,13 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
     c.confidence = 0.5;
   }
   if (m.usual_op != nullptr && m.usual_rank >= 0) {
-    c.evidence.push_back({absl::StrCat(Who(c.op_rank), ": ", ArgumentsText(bundle_, *m.odd_op), "; ", Who(m.usual_rank), ": ",
-                                       ArgumentsText(bundle_, *m.usual_op)),
+    c.evidence.push_back({absl::StrCat(Who(c.op_rank), ": ", ArgumentsText(bundle_, *m.odd_op), "; ", Who(m.usual_rank),
+                                       ": ", ArgumentsText(bundle_, *m.usual_op)),
                           {c.op_rank, m.usual_rank}});
   }
-  c.advice = "1. Compare the arguments at this call site on the named ranks: data-dependent shape, branch or configuration.\n"
-             "2. Results since then may be wrong even where nothing hangs.";
+  c.advice =
+      "1. Compare the arguments at this call site on the named ranks: data-dependent shape, branch or configuration.\n"
+      "2. Results since then may be wrong even where nothing hangs.";
   c.refuted_by = "records of the other members showing the same arguments";
   return c;
 }
@@ -78,9 +81,12 @@ void Causes::AddPartner(const Divergence& d, Cause* cause) const {
   const auto shared = std::find_if(memberships.begin(), memberships.end(), [&](const Membership& ms) {
     const auto& members = model_.comms[ms.comm].members;
     // A framework counts sends and receives over all peers.
-    if (framework) return model_.comms[ms.comm].used_for_p2p && std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == partner; });
+    if (framework)
+      return model_.comms[ms.comm].used_for_p2p &&
+             std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == partner; });
     return std::any_of(ms.peers.begin(), ms.peers.end(), [&](const auto& peer) {
-      return peer.peer >= 0 && static_cast<size_t>(peer.peer) < members.size() && members[static_cast<size_t>(peer.peer)].rank_index == partner;
+      return peer.peer >= 0 && static_cast<size_t>(peer.peer) < members.size() &&
+             members[static_cast<size_t>(peer.peer)].rank_index == partner;
     });
   });
   if (shared == memberships.end()) return;
@@ -92,11 +98,15 @@ void Causes::AddPartner(const Divergence& d, Cause* cause) const {
   cause->confidence = 0.85;
   cause->what = absl::StrCat("exchanged more with each other on ", CommText(bundle_.comms[cause->comm]),
                              " than the ranks in the same roles did, and do not get past it");
-  cause->evidence.push_back({"both counted other sends and receives than most ranks in the same role, with as many collectives issued everywhere", both});
+  cause->evidence.push_back(
+      {"both counted other sends and receives than most ranks in the same role, with as many collectives issued "
+       "everywhere",
+       both});
   cause->alternatives = {"one of them issued its call first, and the other answered it"};
   cause->tells_apart = "their calls of that exchange, which have left the rings: a longer record";
-  cause->advice = "1. Find the code path on which only these two exchange something (a retry, a branch on local data).\n"
-                  "2. Two that send to each other before either receives need one group for both.";
+  cause->advice =
+      "1. Find the code path on which only these two exchange something (a retry, a branch on local data).\n"
+      "2. Two that send to each other before either receives need one group for both.";
 }
 
 Cause Causes::FromDivergence(const Divergence& d) const {
@@ -106,11 +116,13 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   c.ranks = {d.rank};
   c.confidence = d.by_history || d.by_number ? 0.75 : d.siblings_agreeing >= 3 ? 0.93 : 0.85;
   if (d.by_history) {
-    c.evidence.push_back({absl::StrCat("in earlier steps ", Who(d.rank), " and ", Who(d.sibling_rank), " both went on at this place as ",
-                                       Who(d.sibling_rank), " did now"), {d.rank, d.sibling_rank}});
+    c.evidence.push_back({absl::StrCat("in earlier steps ", Who(d.rank), " and ", Who(d.sibling_rank),
+                                       " both went on at this place as ", Who(d.sibling_rank), " did now"),
+                          {d.rank, d.sibling_rank}});
   }
   if (d.by_number) {
-    c.alternatives = {"its communicator has been used otherwise all along, and a member of which nothing is recorded has not come"};
+    c.alternatives = {
+        "its communicator has been used otherwise all along, and a member of which nothing is recorded has not come"};
     c.tells_apart = "the records of the other members, or a longer one of this rank";
   }
   const Op* theirs = d.sibling;
@@ -126,22 +138,24 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     if (c.comm == kNoIndex) c.comm = own_comm(sibling, *theirs);
     c.op = theirs;
     c.op_rank = d.sibling_rank;
-    c.what = absl::StrCat("skipped ", OpName(bundle_, *theirs), " #", theirs->seq, " on ", CommText(bundle_.comms[c.comm]),
-                          " and went on");
+    c.what = absl::StrCat("skipped ", OpName(bundle_, *theirs), " #", theirs->seq, " on ",
+                          CommText(bundle_.comms[c.comm]), " and went on");
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued ",
                                        ArgumentsText(bundle_, *theirs), " there; ", Who(d.rank), " issued ",
                                        d.own == nullptr ? "nothing" : ArgumentsText(bundle_, *d.own), " instead"),
                           {d.sibling_rank, d.rank}});
-    c.advice = "1. Find the branch around this call that the named rank did not take (data-dependent condition, early continue).";
+    c.advice =
+        "1. Find the branch around this call that the named rank did not take (data-dependent condition, early "
+        "continue).";
   } else if (d.type == Divergence::Type::kExtra) {
     c.kind = RANK_AHEAD;
     c.comm = own_comm(rank, *d.own);
     c.op = d.own;
     c.op_rank = d.rank;
-    c.what = absl::StrCat("issued an extra ", OpName(bundle_, *d.own), " #", d.own->seq, " on ", CommText(bundle_.comms[c.comm]),
-                          " that no rank in the same role issued");
-    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role went on with ",
-                                       ArgumentsText(bundle_, *theirs)),
+    c.what = absl::StrCat("issued an extra ", OpName(bundle_, *d.own), " #", d.own->seq, " on ",
+                          CommText(bundle_.comms[c.comm]), " that no rank in the same role issued");
+    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
+                                       " ranks in the same role went on with ", ArgumentsText(bundle_, *theirs)),
                           {d.sibling_rank, d.rank}});
     c.advice = "1. Find the code path on which only this rank makes the call (logging, evaluation, a retry).";
   } else if (d.type == Divergence::Type::kReordered) {
@@ -150,8 +164,8 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.op = d.own;
     c.op_rank = d.rank;
     c.what = absl::StrCat("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
-                          " at another place than its siblings, which issued ", OpText(bundle_, sibling, *theirs), " on ",
-                          CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
+                          " at another place than its siblings, which issued ", OpText(bundle_, sibling, *theirs),
+                          " on ", CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
                                        " ranks in the same role issued the same calls in another order"),
                           {d.sibling_rank, d.rank}});
@@ -164,11 +178,13 @@ Cause Causes::FromDivergence(const Divergence& d) const {
       c.comm = own_comm(rank, *d.own);
       c.op = d.own;
       c.op_rank = d.rank;
-      c.what = absl::StrCat("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
-                            ", which has no other side; ranks in the same role issued ", OpText(bundle_, sibling, *theirs), " on ",
-                            CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
-      c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued the latter"),
-                            {d.sibling_rank, d.rank}});
+      c.what =
+          absl::StrCat("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
+                       ", which has no other side; ranks in the same role issued ", OpText(bundle_, sibling, *theirs),
+                       " on ", CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
+      c.evidence.push_back(
+          {absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued the latter"),
+           {d.sibling_rank, d.rank}});
       c.advice = "1. Compare the peer that this rank computes at this call site with its neighbours in the pipeline.";
       c.refuted_by = "the other side's record of the operation";
       return c;
@@ -177,13 +193,15 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.comm = own_comm(rank, *d.own);
     c.op = d.own;
     c.op_rank = d.rank;
-    c.what = absl::StrCat("issued ", own_text, " where ", d.siblings_agreeing, " ranks in the same role issued ", their_text,
-                          ", ", OpName(bundle_, *theirs), " #", d.own->seq, " on ", CommText(bundle_.comms[c.comm]));
+    c.what =
+        absl::StrCat("issued ", own_text, " where ", d.siblings_agreeing, " ranks in the same role issued ", their_text,
+                     ", ", OpName(bundle_, *theirs), " #", d.own->seq, " on ", CommText(bundle_.comms[c.comm]));
     c.evidence.push_back({absl::StrCat(Who(d.rank), ": ", ArgumentsText(bundle_, *d.own), "; ", Who(d.sibling_rank),
                                        " at the same place: ", ArgumentsText(bundle_, *theirs)),
                           {d.rank, d.sibling_rank}});
-    c.advice = "1. Compare the arguments at this call site on the named rank: data-dependent shape, branch or configuration.\n"
-               "2. Results since then may be wrong even where nothing hangs.";
+    c.advice =
+        "1. Compare the arguments at this call site on the named rank: data-dependent shape, branch or configuration.\n"
+        "2. Results since then may be wrong even where nothing hangs.";
   }
   c.refuted_by = "the ranks in the same role running a different program by design";
   AddPartner(d, &c);
@@ -193,16 +211,19 @@ Cause Causes::FromDivergence(const Divergence& d) const {
 std::vector<Cause> Causes::FromUnseenPeers() const {
   std::vector<Cause> causes;
   for (const Divergence& d : divergences_) {
-    if (d.type != Divergence::Type::kChanged || d.by_history || d.own == nullptr || d.sibling == nullptr || !ring::IsCollective(d.own->kind)) continue;
+    if (d.type != Divergence::Type::kChanged || d.by_history || d.own == nullptr || d.sibling == nullptr ||
+        !ring::IsCollective(d.own->kind))
+      continue;
     const FindingKind kind = CompareCalls(bundle_, *d.own, *d.sibling, nullptr, nullptr);
     if (kind != MISMATCH_REDUCTION && kind != MISMATCH_ROOT) continue;
     bool lost = false, alike = false;
     for (const Member& m : model_.comms[model_.CommOf(bundle_.ranks[static_cast<size_t>(d.rank)], *d.own)].members) {
       const Op* theirs = m.rank_index < 0 ? nullptr : model_.FindCollective(m, d.own->seq);
       lost |= theirs == nullptr;
-      alike |= theirs != nullptr && m.rank_index != d.rank && CompareCalls(bundle_, *theirs, *d.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
+      alike |= theirs != nullptr && m.rank_index != d.rank &&
+               CompareCalls(bundle_, *theirs, *d.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
     }
-    if (!lost || alike) continue;   // members that agree with it mean it so
+    if (!lost || alike) continue;  // members that agree with it mean it so
     Cause c = FromDivergence(d);
     c.confidence = std::min(c.confidence, 0.8);
     c.tells_apart = "the other members' records of that call, which are lost";

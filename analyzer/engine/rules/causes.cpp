@@ -36,15 +36,17 @@ const Divergence* Causes::DivergenceOf(int32_t rank_index) const {
   return index < 0 ? nullptr : &divergences_[index];
 }
 
-std::string Causes::Who(int32_t rank_index) const { return absl::StrCat("rank ", bundle_.ranks[rank_index].rank); }
+std::string Causes::Who(int32_t rank_index) const {
+  return absl::StrCat("rank ", bundle_.ranks[rank_index].rank);
+}
 
 std::string Causes::Seconds(const Rank& rank, int64_t since_ns) const {
   if (rank.captured_ns == 0 || since_ns <= 0 || rank.captured_ns < since_ns || EndUnseen(rank)) return "";
   return absl::StrFormat(" for %.1f s", static_cast<double>(rank.captured_ns - since_ns) / 1e9);
 }
 
-// The smallest communicator is the closest to the place in the program where the rank stopped; among equals, the earliest.
-// A framework numbers sends for itself, so its collectives say better where that was.
+// The smallest communicator is the closest to the place in the program where the rank stopped; among equals, the
+// earliest. A framework numbers sends for itself, so its collectives say better where that was.
 Causes::Waiter Causes::FirstWaiter(uint32_t node) const {
   Waiter first;
   std::tuple<bool, bool, int32_t, int64_t> first_key;
@@ -52,8 +54,9 @@ Causes::Waiter Causes::FirstWaiter(uint32_t node) const {
     const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
     const bool own_numbers = e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
     // A damaged file may lack what its clock was.
-    const std::tuple<bool, bool, int32_t, int64_t> key = {waiter.damaged, own_numbers, e.comm == kNoIndex ? 0 : bundle_.comms[e.comm].size,
-                                                    e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0};
+    const std::tuple<bool, bool, int32_t, int64_t> key = {
+        waiter.damaged, own_numbers, e.comm == kNoIndex ? 0 : bundle_.comms[e.comm].size,
+        e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0};
     if (first.edge != nullptr && key >= first_key) return;
     first = {&e, from};
     first_key = key;
@@ -100,9 +103,10 @@ void Causes::AddWaiterEvidence(uint32_t node, Cause* cause) const {
   }
   const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
   const Communicator& comm = bundle_.comms[edge->comm];
-  cause->evidence.push_back({absl::StrCat(waiting.size(), " of ", comm.size, " members of ", CommText(comm), " wait in ",
-                                          OpText(bundle_, waiter, *edge->op), Seconds(waiter, edge->op->enter_ns)),
-                             std::vector<int32_t>(waiting.begin(), waiting.end())});
+  cause->evidence.push_back(
+      {absl::StrCat(waiting.size(), " of ", comm.size, " members of ", CommText(comm), " wait in ",
+                    OpText(bundle_, waiter, *edge->op), Seconds(waiter, edge->op->enter_ns)),
+       std::vector<int32_t>(waiting.begin(), waiting.end())});
 }
 
 void Causes::AddHostEvidence(int32_t rank_index, Cause* cause) const {
@@ -110,12 +114,14 @@ void Causes::AddHostEvidence(int32_t rank_index, Cause* cause) const {
   const Process& p = rank.process;
   std::string text;
   if (!p.state.empty()) text = absl::StrCat("process state ", p.state);
-  if (!p.wchan.empty() && p.wchan != "0") absl::StrAppend(&text, text.empty() ? "" : ", ", "in kernel function ", p.wchan);
+  if (!p.wchan.empty() && p.wchan != "0")
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "in kernel function ", p.wchan);
   if (p.cpu_ns_between_samples >= 0 && p.sample_gap_ns > 0) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ",
-                    absl::StrFormat("CPU %.0f%% of the last %.1f s",
-                                    100.0 * static_cast<double>(p.cpu_ns_between_samples) / static_cast<double>(p.sample_gap_ns),
-                                    static_cast<double>(p.sample_gap_ns) / 1e9));
+    absl::StrAppend(
+        &text, text.empty() ? "" : ", ",
+        absl::StrFormat("CPU %.0f%% of the last %.1f s",
+                        100.0 * static_cast<double>(p.cpu_ns_between_samples) / static_cast<double>(p.sample_gap_ns),
+                        static_cast<double>(p.sample_gap_ns) / 1e9));
   }
   if (p.io_bytes_between_samples > 0) absl::StrAppend(&text, ", ", p.io_bytes_between_samples, " bytes of I/O");
   if (!text.empty()) cause->evidence.push_back({absl::StrCat(Who(rank_index), ": ", text), {rank_index}});
@@ -136,10 +142,13 @@ const HardwareEvent* KernelOnEndOf(const Rank& rank) {
   const HardwareEvent* found = nullptr;
   for (const HardwareEvent& event : evidence->hardware()) {
     const bool out_of_memory = event.kind() == HardwareEvent::OUT_OF_MEMORY;
-    if (event.pid() != rank.pid || out_of_memory != (rank.process.signal == SIGKILL) || (!out_of_memory && event.kind() != HardwareEvent::CRASH)) continue;
+    if (event.pid() != rank.pid || out_of_memory != (rank.process.signal == SIGKILL) ||
+        (!out_of_memory && event.kind() != HardwareEvent::CRASH))
+      continue;
     // Numbers of processes come again.
     if (rank.process.ended_mono_ns != 0 && evidence->taken_ns() != 0 &&
-        std::abs(evidence->taken_ns() - event.age_ns() - rank.process.ended_mono_ns) > kNear) continue;
+        std::abs(evidence->taken_ns() - event.age_ns() - rank.process.ended_mono_ns) > kNear)
+      continue;
     found = &event;
   }
   return found;
@@ -155,15 +164,17 @@ Cause Causes::DeathCause(int32_t rank_index) const {
   c.confidence = 0.97;
   switch (rank.process.life) {
     case Life::kKilled: {
-      static const std::map<int, const char*> kSignals = {{1, "SIGHUP"},  {2, "SIGINT"},  {3, "SIGQUIT"}, {4, "SIGILL"},
-                                                          {6, "SIGABRT"}, {7, "SIGBUS"},  {8, "SIGFPE"},  {9, "SIGKILL"},
-                                                          {11, "SIGSEGV"}, {15, "SIGTERM"}};
+      static const std::map<int, const char*> kSignals = {
+          {1, "SIGHUP"}, {2, "SIGINT"}, {3, "SIGQUIT"}, {4, "SIGILL"},   {6, "SIGABRT"},
+          {7, "SIGBUS"}, {8, "SIGFPE"}, {9, "SIGKILL"}, {11, "SIGSEGV"}, {15, "SIGTERM"}};
       auto it = kSignals.find(rank.process.signal);
-      c.what = absl::StrCat("died of signal ", rank.process.signal, it == kSignals.end() ? "" : absl::StrCat(" (", it->second, ")"));
-      c.advice = rank.process.signal == 9 || rank.process.signal == 7
-                     ? "1. Look in that host's kernel log for the out-of-memory killer and hardware errors.\n"
-                       "2. Ask who sent the signal (scheduler, operator).\n3. Restart; drain the host if it happens again."
-                     : "1. Read that rank's own error output and core file.\n2. Fix the crash; the other ranks only wait.";
+      c.what = absl::StrCat("died of signal ", rank.process.signal,
+                            it == kSignals.end() ? "" : absl::StrCat(" (", it->second, ")"));
+      c.advice =
+          rank.process.signal == 9 || rank.process.signal == 7
+              ? "1. Look in that host's kernel log for the out-of-memory killer and hardware errors.\n"
+                "2. Ask who sent the signal (scheduler, operator).\n3. Restart; drain the host if it happens again."
+              : "1. Read that rank's own error output and core file.\n2. Fix the crash; the other ranks only wait.";
       break;
     }
     case Life::kExited:
@@ -182,19 +193,25 @@ Cause Causes::DeathCause(int32_t rank_index) const {
     c.evidence.push_back({absl::StrCat("the kernel's log on its end: ", event->text()), {rank_index}});
     if (event->kind() == HardwareEvent::OUT_OF_MEMORY) {
       absl::StrAppend(&c.what, ": the kernel killed it for memory");
-      c.advice = "1. Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints that are staged in memory.\n"
-                 "2. The line in the kernel's log tells how much it had, and whether a container's limit or the host's was reached.\n"
-                 "3. The other ranks only wait for it.";
+      c.advice =
+          "1. Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints that are "
+          "staged in memory.\n"
+          "2. The line in the kernel's log tells how much it had, and whether a container's limit or the host's was "
+          "reached.\n"
+          "3. The other ranks only wait for it.";
     }
   } else if (rank.process.life == Life::kKilled && rank.process.signal == SIGKILL && rank.process.evidence != nullptr &&
              rank.process.evidence->hardware_unread().empty()) {
-    c.advice = "1. Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel's log tells of no kill for memory.\n"
-               "2. Restart; drain the host if it happens again.";
+    c.advice =
+        "1. Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel's log tells of no kill for "
+        "memory.\n"
+        "2. Restart; drain the host if it happens again.";
   }
   // A watchdog ends its process because of somebody else; whom this one waited for is in what was lost.
-  const bool in_own_code = !rank.threads.empty() && std::none_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) {
-    return t.wait != CallKind::kNone || t.call != CallKind::kNone;
-  });
+  const bool in_own_code =
+      !rank.threads.empty() && std::none_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) {
+        return t.wait != CallKind::kNone || t.call != CallKind::kNone;
+      });
   if (rank.damaged && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
     c.confidence = 0.6;
     c.alternatives.push_back("it waited, and its watchdog gave up: its own record, which is damaged, would tell");
@@ -215,7 +232,9 @@ Cause Causes::DeathCause(int32_t rank_index) const {
     if (stream.late_completed == 0) continue;
     const Op* newest = nullptr;
     for (const Op& op : rank.ops) {
-      if (op.stream != s || op.membership == kNoIndex || op.ticket <= 0 || static_cast<uint64_t>(op.ticket) > stream.completed) continue;
+      if (op.stream != s || op.membership == kNoIndex || op.ticket <= 0 ||
+          static_cast<uint64_t>(op.ticket) > stream.completed)
+        continue;
       if (static_cast<uint64_t>(op.ticket) <= stream.completed - stream.late_completed) continue;
       if (newest == nullptr || op.ticket > newest->ticket) newest = &op;
     }
@@ -234,8 +253,9 @@ Cause Causes::NoDataCause(int32_t global_rank) const {
   c.missing = {global_rank};
   c.what = "left no data";
   c.confidence = 0.3;
-  c.advice = "1. Look at this rank by hand: is its process alive, was the recorder loaded, was its dump written?\n"
-             "2. Add its dump and analyze again.";
+  c.advice =
+      "1. Look at this rank by hand: is its process alive, was the recorder loaded, was its dump written?\n"
+      "2. Add its dump and analyze again.";
   c.refuted_by = "its data showing that it had arrived";
   for (const Problem& problem : bundle_.problems) {
     if (problem.rank == global_rank && absl::StartsWith(problem.text, "recording stopped")) c.what = problem.text;
@@ -258,9 +278,11 @@ const Op* FirstQueued(const Rank& rank) {
 
 bool Causes::LeftTheLoop(int32_t rank_index, uint32_t comm) const {
   const ring::ThreadSnapshot* thread = model_.ranks[rank_index].thread;
-  if (thread != nullptr && (thread->call == CallKind::kCommFinalize || thread->call == CallKind::kCommDestroy)) return true;
+  if (thread != nullptr && (thread->call == CallKind::kCommFinalize || thread->call == CallKind::kCommDestroy))
+    return true;
   for (const Membership& ms : bundle_.ranks[rank_index].memberships) {
-    if (ms.comm == comm && (ms.state == ring::CommState::kFinalizing || ms.state == ring::CommState::kDestroyed)) return true;
+    if (ms.comm == comm && (ms.state == ring::CommState::kFinalizing || ms.state == ring::CommState::kDestroyed))
+      return true;
   }
   return false;
 }
@@ -279,7 +301,8 @@ bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
     const auto& memberships = bundle_.ranks[static_cast<size_t>(queue.rank)].memberships;
     return std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
       return lost.first == e.comm && std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
-               return ms.comm == e.comm && ms.completed == kNone && lost.second == (ms.first_seq >= 0 ? ms.first_seq : 1);
+               return ms.comm == e.comm && ms.completed == kNone &&
+                      lost.second == (ms.first_seq >= 0 ? ms.first_seq : 1);
              });
     });
   };
@@ -290,7 +313,8 @@ bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
   };
   // What a damaged record lost may as well stand behind the first operation.
   auto lost = [&](const Edge& e, uint32_t from) {
-    return graph_->RankOf(from) >= 0 && bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].damaged && !own(e, from);
+    return graph_->RankOf(from) >= 0 && bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].damaged &&
+           !own(e, from);
   };
   bool any = false;
   for (uint32_t w : graph_->back[node]) {
@@ -319,22 +343,28 @@ Cause Causes::HostCause(uint32_t node) const {
     c.nodes = {node};
     const bool stopped = absl::StartsWith(c.what, "recording stopped");
     c.what = stopped ? absl::StrCat("others wait for it, and its ", c.what) : "others wait for it and it left no data";
-    if (damaged_.contains(c.missing[0])) c.what = "others wait for it, and the part of its data that would tell is lost";
+    if (damaged_.contains(c.missing[0]))
+      c.what = "others wait for it, and the part of its data that would tell is lost";
     c.confidence = 0.5;
     c.first_only = OnlyFirstOperationsWaitFor(node);
     AddWaiterEvidence(node, &c);
     if (c.first_only && c.op == nullptr) c.first_lost = c.comm;
-    // What a damaged record shows in flight may stand behind what it lost: then it is its own rank that holds the others up.
+    // What a damaged record shows in flight may stand behind what it lost: then it is its own rank that holds the
+    // others up.
     std::set<int32_t> waiting;
     const auto lost_some = [&](uint32_t w) {
       const int32_t r = graph_->RankOf(w);
-      if (r < 0 || !bundle_.ranks[static_cast<size_t>(r)].damaged || bundle_.ranks[static_cast<size_t>(r)].source == Source::kFlightRecorder) return false;
+      if (r < 0 || !bundle_.ranks[static_cast<size_t>(r)].damaged ||
+          bundle_.ranks[static_cast<size_t>(r)].source == Source::kFlightRecorder)
+        return false;
       waiting.insert(r);
       return true;
     };
     const auto& back = graph_->back;
     const bool all = std::all_of(back[node].begin(), back[node].end(), [&](uint32_t w) {
-      return graph_->Kind(w) == WaitGraph::NodeKind::kCollective ? std::all_of(back[w].begin(), back[w].end(), lost_some) : lost_some(w);
+      return graph_->Kind(w) == WaitGraph::NodeKind::kCollective
+                 ? std::all_of(back[w].begin(), back[w].end(), lost_some)
+                 : lost_some(w);
     });
     if (all && !waiting.empty()) {
       for (int32_t r : waiting) c.missing.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
@@ -349,7 +379,8 @@ Cause Causes::HostCause(uint32_t node) const {
   for (const ring::ThreadSnapshot& t : rank.threads) {
     if (t.group_depth > 0 && t.call == CallKind::kNone) open_group = &t;
   }
-  // Nothing makes a rank wait for what it never launched: it may have run to its end, which is then no reason of its own.
+  // Nothing makes a rank wait for what it never launched: it may have run to its end, which is then no reason of its
+  // own.
   const bool ended_well = rank.process.life == Life::kExited && rank.process.exit_code == 0;
   if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
     c = DeathCause(r);
@@ -374,7 +405,8 @@ Cause Causes::HostCause(uint32_t node) const {
 
   if (view.host == HostState::kStopped) {
     c.kind = HOST_STALL;
-    c.what = absl::StrCat("its process is stopped (state ", rank.process.state, ")", never.empty() ? "" : "; it ", never);
+    c.what =
+        absl::StrCat("its process is stopped (state ", rank.process.state, ")", never.empty() ? "" : "; it ", never);
     c.confidence = 0.97;
     c.advice = "1. Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID.";
   } else if (open_group != nullptr && view.host != HostState::kInCall) {
@@ -385,18 +417,22 @@ Cause Causes::HostCause(uint32_t node) const {
     c.advice = "1. Find the path that leaves the group without ncclGroupEnd (an early return, an exception).";
   } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
     c.kind = GROUP_LEFT_OPEN;
-    c.what = absl::StrCat("never ended the batch that ", OpText(bundle_, rank, *queued), " on ", CommText(bundle_.comms[model_.CommOf(rank, *queued)]),
+    c.what = absl::StrCat("never ended the batch that ", OpText(bundle_, rank, *queued), " on ",
+                          CommText(bundle_.comms[model_.CommOf(rank, *queued)]),
                           " is part of: its calls since then were accepted, none was launched");
     c.confidence = 0.85;
-    c.evidence.push_back({absl::StrCat(Who(r), " recorded that call, and neither the end of its batch nor its launch"), {r}});
+    c.evidence.push_back(
+        {absl::StrCat(Who(r), " recorded that call, and neither the end of its batch nor its launch"), {r}});
     c.advice = "1. Find the path that leaves the group of calls without ending it (an early return, an exception).";
   } else if (edge != nullptr && LeftTheLoop(r, edge->comm)) {
     c.kind = RANK_NOT_ARRIVED;
     c.cause = "code mismatch";
-    c.what = absl::StrCat(never, never.empty() ? "it" : "; it", " has left the training loop and ends its communicators");
+    c.what =
+        absl::StrCat(never, never.empty() ? "it" : "; it", " has left the training loop and ends its communicators");
     c.confidence = 0.93;
-    c.advice = "1. Find out why this rank left the loop: its data ran out, a swallowed exception, another number of steps.\n"
-               "2. Make every rank run the same number of steps, or agree on the end by a collective.";
+    c.advice =
+        "1. Find out why this rank left the loop: its data ran out, a swallowed exception, another number of steps.\n"
+        "2. Make every rank run the same number of steps, or agree on the end by a collective.";
   } else if (view.host == HostState::kInCall && view.thread != nullptr) {
     const bool init = ring::IsCommInit(view.thread->call);
     c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
@@ -408,9 +444,10 @@ Cause Causes::HostCause(uint32_t node) const {
   } else if (view.host == HostState::kInWait && view.thread != nullptr) {
     c.kind = GPU_STALL;
     const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
-    c.what = absl::StrCat("waits in ", ring::CallName(view.thread->wait), Seconds(rank, view.thread->wait_since_ns),
-                          blind ? " for its GPU, and what that is in was not recorded" : " for GPU work that is not NCCL's",
-                          never.empty() ? "" : "; it ", never);
+    c.what =
+        absl::StrCat("waits in ", ring::CallName(view.thread->wait), Seconds(rank, view.thread->wait_since_ns),
+                     blind ? " for its GPU, and what that is in was not recorded" : " for GPU work that is not NCCL's",
+                     never.empty() ? "" : "; it ", never);
     c.confidence = 0.8;
     if (blind) {
       // Nothing tells what its GPU is in: it may as well be an operation that waits for somebody.
@@ -426,8 +463,9 @@ Cause Causes::HostCause(uint32_t node) const {
     c.what = absl::StrCat(never, never.empty() ? "its host is" : "; its host is", " in no NCCL call and no GPU wait",
                           Seconds(rank, since));
     c.confidence = 0.93;
-    c.advice = "1. Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.\n"
-               "2. The network and the other ranks only wait for it.";
+    c.advice =
+        "1. Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.\n"
+        "2. The network and the other ranks only wait for it.";
   } else {
     c.kind = RANK_NOT_ARRIVED;
     c.what = never.empty() ? "never arrived" : never;
@@ -459,12 +497,13 @@ Cause Causes::HostCause(uint32_t node) const {
         c.confidence = 0.75;
       }
       c.evidence.push_back({absl::StrCat(stopped.witnesses, stopped.witnesses == 1 ? " rank" : " ranks",
-                                         " in the same role issued ", next, " with all the work unfinished that ", Who(r),
-                                         " has; it did not, so that work did not hold its host"),
+                                         " in the same role issued ", next, " with all the work unfinished that ",
+                                         Who(r), " has; it did not, so that work did not hold its host"),
                             {stopped.witness, r}});
     }
-    c.advice = "1. Look at this rank's host process: data loader, checkpoint, lock held, exception.\n"
-               "2. The network and the other ranks only wait for it.";
+    c.advice =
+        "1. Look at this rank's host process: data loader, checkpoint, lock held, exception.\n"
+        "2. The network and the other ranks only wait for it.";
   }
   AddHostEvidence(r, &c);
   if (c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) {
@@ -475,7 +514,9 @@ Cause Causes::HostCause(uint32_t node) const {
     if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.confidence = 0.9;
     if (c.stall == Stall::kRendezvous) {
       c.confidence = std::min(c.confidence, 0.8);
-      c.alternatives.push_back("whom it waits for there, outside of NCCL, is at fault: a process that waits in NCCL itself, or that left no data");
+      c.alternatives.push_back(
+          "whom it waits for there, outside of NCCL, is at fault: a process that waits in NCCL itself, or that left no "
+          "data");
       c.tells_apart = "which process sets that key, or lacks in that barrier";
     }
   }

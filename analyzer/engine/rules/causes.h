@@ -35,20 +35,21 @@ class Causes {
   std::vector<Cause> FromSinks();
   // Calls that disagree (or were left out, or added) although nothing waits for them, less what `known` explains.
   std::vector<Cause> FromDisagreement(const std::vector<Cause>& known);
-  // Of a job that goes on: calls with another reduction or root than all siblings passed at that place, where the other members' records
-  // of the call, which would show it, are lost.
+  // Of a job that goes on: calls with another reduction or root than all siblings passed at that place, where the other
+  // members' records of the call, which would show it, are lost.
   std::vector<Cause> FromUnseenPeers() const;
   // Processes that ended abnormally, less what `known` names.
   std::vector<Cause> FromDeaths(const std::vector<Cause>& known);
-  // Processes that ended with status 0, or are stopped, while every other host has waited for its GPU for so long, of which no marks tell.
+  // Processes that ended with status 0, or are stopped, while every other host has waited for its GPU for so long, of
+  // which no marks tell.
   std::vector<Cause> FromEndsUnderWaits(const std::vector<Cause>& known, int64_t late_after_ns) const;
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
   std::vector<Cause> FromAbsence();
-  // Of a job that is known to stand still though nothing in the record does: the one host that launched its CUDA graph less often than all
-  // others and is in no wait. Needs no wait graph.
+  // Of a job that is known to stand still though nothing in the record does: the one host that launched its CUDA graph
+  // less often than all others and is in no wait. Needs no wait graph.
   std::vector<Cause> FromReplays() const;
-  // Of a job in which nobody waits in NCCL: the few hosts that do not wait for another process outside of it, as all others are seen to; where
-  // there are none, those without data. Needs no wait graph.
+  // Of a job in which nobody waits in NCCL: the few hosts that do not wait for another process outside of it, as all
+  // others are seen to; where there are none, those without data. Needs no wait graph.
   std::vector<Cause> FromRendezvous(int64_t late_after_ns) const;
   // Ranks that left no data, when nothing else is known to be wrong.
   std::vector<Cause> FromMissing() const;
@@ -60,8 +61,8 @@ class Causes {
   void AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes);
   // Communicators that came out other than their siblings; likewise.
   void AddFromSplits(std::vector<Cause>* causes);
-  // Independent of `known`, for which others wait: ranks that stand still by themselves or left their program, and whom nobody waits
-  // for yet.
+  // Independent of `known`, for which others wait: ranks that stand still by themselves or left their program, and whom
+  // nobody waits for yet.
   std::vector<Cause> FromBeside(const std::vector<Cause>& known) const;
 
   Finding ToFinding(const Cause& cause) const;
@@ -80,11 +81,11 @@ class Causes {
   Cause FromMismatch(const Mismatch& m) const;
   std::vector<Cause> Explain(const Mismatch& m) const;
   void PreferCounted(const Mismatch& m, Cause* cause) const;
-  // Where a rank seems to have left its siblings' program behind what its GPU is in, and it and one that it exchanges with both count apart from
-  // their siblings: they left it together, in an exchange that is no longer on record.
+  // Where a rank seems to have left its siblings' program behind what its GPU is in, and it and one that it exchanges
+  // with both count apart from their siblings: they left it together, in an exchange that is no longer on record.
   void AddPartner(const Divergence& d, Cause* cause) const;
-  // What made the host leave its program, where that shows: the call it came to last was one on which the calls differ, or
-  // one that a rank without data had to take part in. Empty: nothing of the kind.
+  // What made the host leave its program, where that shows: the call it came to last was one on which the calls differ,
+  // or one that a rank without data had to take part in. Empty: nothing of the kind.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
   // Of a circle: few ranks that never issued what many wait in; empty: nothing of the kind.
   // `beside`: the circle waits for others, too; whoever else waits in its collectives is counted with it.
@@ -118,8 +119,8 @@ class Causes {
   void AddNetworkSteps(const GpuFront& front, Cause* cause) const;
   void AddOtherOrders(int32_t rank_index, const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
-  // Of a circle of two that send to each other what neither's siblings ever sent there: both left the program together, whichever of them is
-  // seen to have left it first. Empty: no such circle.
+  // Of a circle of two that send to each other what neither's siblings ever sent there: both left the program together,
+  // whichever of them is seen to have left it first. Empty: no such circle.
   std::vector<Cause> BothSendAnew(const std::vector<uint32_t>& sink) const;
   // Whether ranks in the same role have calls with that neighbour on record, and none of this size.
   bool NewToItsRole(int32_t rank_index, const Op& op) const;
@@ -141,8 +142,8 @@ class Causes {
     std::vector<Wait> waits;
   };
   std::map<int32_t, Silent> SilentRanks(const std::vector<int32_t>& global_ranks) const;
-  // Of one that others wait for, beside the named ones (`still`): whether nothing before that place can have held it, which a rank that merely lost its
-  // dump would be held by.
+  // Of one that others wait for, beside the named ones (`still`): whether nothing before that place can have held it,
+  // which a rank that merely lost its dump would be held by.
   bool NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const;
   struct Furthest {
     std::array<int32_t, 2> rank = {-1, -1};
@@ -153,7 +154,7 @@ class Causes {
   const Divergence* DivergenceOf(int32_t rank_index) const;
   // An operation that waits for this node: the one closest to the place in the program where it stopped.
   struct Waiter {
-    const Edge* edge = nullptr;        // out of the queue or host `from`
+    const Edge* edge = nullptr;  // out of the queue or host `from`
     uint32_t from = 0;
   };
   Waiter FirstWaiter(uint32_t node) const;
@@ -170,12 +171,12 @@ class Causes {
   const std::vector<Mismatch>& mismatches_;
   const std::vector<Divergence>& divergences_;
   const WaitGraph* graph_;
-  std::vector<bool> out_of_order_;   // made when first needed
-  absl::flat_hash_set<int32_t> damaged_;                                // global ranks
-  std::vector<int32_t> divergence_of_rank_;                             // into divergences_, -1 none
-  mutable std::optional<std::vector<int32_t>> counted_;                 // FindOtherPrograms, made when first needed
-  mutable std::optional<std::vector<int32_t>> oddly_counted_;           // FindOddlyCounted, likewise
-  mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;              // by node of a collective
+  std::vector<bool> out_of_order_;                             // made when first needed
+  absl::flat_hash_set<int32_t> damaged_;                       // global ranks
+  std::vector<int32_t> divergence_of_rank_;                    // into divergences_, -1 none
+  mutable std::optional<std::vector<int32_t>> counted_;        // FindOtherPrograms, made when first needed
+  mutable std::optional<std::vector<int32_t>> oddly_counted_;  // FindOddlyCounted, likewise
+  mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;     // by node of a collective
 };
 
 }  // namespace lockstep

@@ -16,8 +16,8 @@ constexpr int kMaxLinks = 64;
 constexpr size_t kMaxNames = 3;
 
 struct Link {
-  std::set<int32_t> ranks, waits_for;   // global
-  std::set<std::string> operations;     // as each rank numbers it
+  std::set<int32_t> ranks, waits_for;  // global
+  std::set<std::string> operations;    // as each rank numbers it
   std::set<uint32_t> comms;
   std::string plain;                    // the operation without number and peer
   uint32_t last_collective = kNoIndex;  // whose `waits_for` were added last
@@ -78,7 +78,8 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
       link.operations.insert(numbered);
       link.ranks.insert(waiter.rank);
       // The same for everybody in a collective: thousands are in one, and may wait for thousands.
-      if (collective == kNoIndex || link.last_collective != collective) link.waits_for.insert(waits_for.begin(), waits_for.end());
+      if (collective == kNoIndex || link.last_collective != collective)
+        link.waits_for.insert(waits_for.begin(), waits_for.end());
       link.last_collective = collective;
       if (e.comm != kNoIndex) link.comms.insert(e.comm);
     };

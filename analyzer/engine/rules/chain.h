@@ -2,9 +2,9 @@
 #ifndef LOCKSTEP_ANALYZER_ENGINE_RULES_CHAIN_H_
 #define LOCKSTEP_ANALYZER_ENGINE_RULES_CHAIN_H_
 
-#include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/facts/model.h"
 #include "analyzer/engine/facts/waits.h"
+#include "analyzer/engine/rules/causes.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/facts/init.h"
 #include "analyzer/engine/facts/splits.h"
+#include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
 namespace {
@@ -55,9 +55,11 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     for (const Cause& c : found) unseen.insert(c.missing.begin(), c.missing.end());
     std::erase_if(*causes, [&](const Cause& c) {
       if (c.kind == RANK_NO_DATA && c.ranks.empty()) return Subset(c.missing, unseen);
-      return (c.kind == INIT_INCOMPLETE || c.kind == RANK_NOT_ARRIVED || c.kind == DEADLOCK_CYCLE) && Subset(c.ranks, waiting);
+      return (c.kind == INIT_INCOMPLETE || c.kind == RANK_NOT_ARRIVED || c.kind == DEADLOCK_CYCLE) &&
+             Subset(c.ranks, waiting);
     });
-  } else if (causes->empty() && unexplained != nullptr && unexplained->absent.size() + static_cast<size_t>(unexplained->unnamed) > 0) {
+  } else if (causes->empty() && unexplained != nullptr &&
+             unexplained->absent.size() + static_cast<size_t>(unexplained->unnamed) > 0) {
     found.push_back(Unexplained(*unexplained));
   }
   for (Cause& c : found) {
@@ -65,11 +67,15 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     for (const Cause& known : *causes) {
       if (known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD) c.nodes = known.nodes;
     }
-    std::erase_if(*causes, [&](const Cause& known) { return known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD; });
+    std::erase_if(*causes, [&](const Cause& known) {
+      return known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD;
+    });
     // A rank that is known to have stopped for another reason did not come to this either.
     bool explained = false;
     for (const Cause& known : *causes) {
-      explained |= std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return std::find(known.ranks.begin(), known.ranks.end(), r) != known.ranks.end(); });
+      explained |= std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
+        return std::find(known.ranks.begin(), known.ranks.end(), r) != known.ranks.end();
+      });
     }
     if (!explained) causes->push_back(std::move(c));
   }
@@ -81,12 +87,13 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
   c.waiting = p.waiting;
   c.op_name = ring::CallName(p.call);
   const Communicator& comm = bundle_.comms[p.parent != kNoIndex ? p.parent : p.comm];
-  const std::string call = p.parent == kNoIndex
-                               ? absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(comm))
-                               : absl::StrCat("nccl", ring::CallName(p.call), " #", bundle_.comms[p.comm].ordinal, " of ", CommText(comm));
-  const std::string wait =
-      absl::StrCat(p.waiting.size(), p.size > 0 ? absl::StrCat(" of ", p.size) : "", p.waiting.size() == 1 ? " waits in " : " wait in ", call,
-                   p.oldest_ns > 0 ? absl::StrFormat(", the first for %.1f s", static_cast<double>(p.oldest_ns) / 1e9) : "");
+  const std::string call = p.parent == kNoIndex ? absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(comm))
+                                                : absl::StrCat("nccl", ring::CallName(p.call), " #",
+                                                               bundle_.comms[p.comm].ordinal, " of ", CommText(comm));
+  const std::string wait = absl::StrCat(
+      p.waiting.size(), p.size > 0 ? absl::StrCat(" of ", p.size) : "",
+      p.waiting.size() == 1 ? " waits in " : " wait in ", call,
+      p.oldest_ns > 0 ? absl::StrFormat(", the first for %.1f s", static_cast<double>(p.oldest_ns) / 1e9) : "");
   c.evidence.push_back({wait, p.waiting});
   c.kind = INIT_INCOMPLETE;
   c.refuted_by = "a record of the named ranks' call";
@@ -95,21 +102,25 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
   for (int32_t r : p.absent) {
     const HostState host = model_.ranks[r].host;
     const bool knows_no_wait = host == HostState::kElsewhere || host == HostState::kDead || host == HostState::kStopped;
-    const bool held = graph_ != nullptr ? !graph_->edges[WaitGraph::HostNode(r)].empty() : !knows_no_wait && !model_.ranks[r].in_flight.empty();
+    const bool held = graph_ != nullptr ? !graph_->edges[WaitGraph::HostNode(r)].empty()
+                                        : !knows_no_wait && !model_.ranks[r].in_flight.empty();
     if (!waiting_somewhere.contains(r) && !held) free.push_back(r);
   }
   if (!p.astray.empty()) {
     c.ranks = p.astray;
     c.confidence = 0.93;
-    c.what = absl::StrCat("entered ", call, " with another unique id (communicator ", bundle_.comms[p.other].id, ") than the ",
-                          p.waiting.size(), " that wait for it (communicator ", bundle_.comms[p.comm].id, ")");
+    c.what = absl::StrCat("entered ", call, " with another unique id (communicator ", bundle_.comms[p.other].id,
+                          ") than the ", p.waiting.size(), " that wait for it (communicator ", bundle_.comms[p.comm].id,
+                          ")");
     if (p.astray.size() >= p.waiting.size()) {
       c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
       std::sort(c.ranks.begin(), c.ranks.end());
       c.confidence = 0.6;
       c.what = absl::StrCat("entered ", call, " with different unique ids; nothing recorded tells which is right");
     }
-    c.advice = "1. Look at how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's id.";
+    c.advice =
+        "1. Look at how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another "
+        "group's id.";
     c.refuted_by = "the two communicators being different ones by design";
   } else if (!p.failed.empty()) {
     c.ranks = p.failed;
@@ -138,16 +149,19 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     for (int32_t r : c.ranks) {
       if (c.ranks.size() <= 4) AddHostEvidence(r, &c);
     }
-    c.advice = "1. Look at the named ranks' host processes: still starting, in an exception, at another place of the program.\n"
-               "2. Check that they got the same world size and rank from the launcher.";
+    c.advice =
+        "1. Look at the named ranks' host processes: still starting, in an exception, at another place of the "
+        "program.\n"
+        "2. Check that they got the same world size and rank from the launcher.";
   } else if (!p.absent.empty()) {
     c.kind = FINDING_UNSPECIFIED;  // held by something else, which is the cause
   } else if (!p.unseen.empty()) {
     c.missing = p.unseen;
     c.confidence = p.unseen.size() == 1 ? 0.75 : 0.5;
     c.what = absl::StrCat("not seen in ", call, ", and left no data: not started, or its data is missing");
-    c.advice = "1. Check that this rank was started and is alive: scheduler, launcher log, its own error output.\n"
-               "2. A process that never called NCCL leaves no ring.";
+    c.advice =
+        "1. Check that this rank was started and is alive: scheduler, launcher log, its own error output.\n"
+        "2. A process that never called NCCL leaves no ring.";
     c.refuted_by = "its data showing that it had entered";
   } else if (p.unnamed > 0) {
     c.kind = FINDING_UNSPECIFIED;  // nobody to name
@@ -161,8 +175,10 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     c.ranks = p.waiting;
     c.confidence = 0.5;
     c.what = absl::StrCat("all members are in ", call, " and none comes back");
-    c.advice = "1. Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, a host that cannot be reached.\n"
-               "2. NCCL_DEBUG=INFO shows how far each rank's set-up went.";
+    c.advice =
+        "1. Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, a host that "
+        "cannot be reached.\n"
+        "2. NCCL_DEBUG=INFO shows how far each rank's set-up went.";
     c.cause = "network";
     c.waiting.clear();
   } else {
@@ -173,7 +189,8 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
 
 // Whoever is missing waits in something as well, or is not known by rank.
 Cause Causes::Unexplained(const PendingCreation& p) const {
-  const std::string call = absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(bundle_.comms[p.parent != kNoIndex ? p.parent : p.comm]));
+  const std::string call = absl::StrCat("nccl", ring::CallName(p.call), " of ",
+                                        CommText(bundle_.comms[p.parent != kNoIndex ? p.parent : p.comm]));
   Cause c;
   c.kind = INIT_INCOMPLETE;
   c.comm = p.comm;
@@ -182,7 +199,8 @@ Cause Causes::Unexplained(const PendingCreation& p) const {
   c.ranks = p.absent;
   c.confidence = 0.5;
   if (p.absent.empty()) {
-    c.what = absl::StrCat(p.unnamed, " of ", p.size, " members were not seen in ", call, "; nothing recorded tells their ranks");
+    c.what = absl::StrCat(p.unnamed, " of ", p.size, " members were not seen in ", call,
+                          "; nothing recorded tells their ranks");
     c.advice = "1. Compare the list of members that the program means with the ranks that wait.";
     c.refuted_by = "records of the members that are missing";
   } else {
@@ -223,8 +241,11 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
     c.confidence = fault.confidence;
     c.what = std::move(fault.what);
     c.evidence.push_back({std::move(fault.evidence), fault.ranks});
-    c.advice = "1. Compare how the named rank computes its colour, key or list of ranks with its neighbours: rank, world size, "
-               "parallel sizes from its environment.\n2. All results of these communicators are wrong, also where nothing hangs.";
+    c.advice =
+        "1. Compare how the named rank computes its colour, key or list of ranks with its neighbours: rank, world "
+        "size, "
+        "parallel sizes from its environment.\n2. All results of these communicators are wrong, also where nothing "
+        "hangs.";
     c.refuted_by = "the groups being of these sizes by design";
     found.push_back(std::move(c));
   }

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/facts/counts.h"
+#include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
 
@@ -26,7 +26,8 @@ using OpKey = std::pair<uint32_t, int64_t>;  // communicator, number
 
 // Where in the code an operation was issued; empty: not recorded.
 std::string SiteText(const Bundle& bundle, const Op& op) {
-  if (op.call_site != kNoIndex && op.call_site < bundle.strings.size()) return absl::StrCat(" (", bundle.strings[op.call_site], ")");
+  if (op.call_site != kNoIndex && op.call_site < bundle.strings.size())
+    return absl::StrCat(" (", bundle.strings[op.call_site], ")");
   if (op.caller == 0) return "";
   return absl::StrFormat(" (called from %08x+0x%x)", op.caller_object, op.caller);
 }
@@ -34,19 +35,22 @@ std::string SiteText(const Bundle& bundle, const Op& op) {
 std::string RankList(const Bundle& bundle, const std::vector<int32_t>& ranks) {
   constexpr size_t kShown = 8;
   std::vector<std::string> names;
-  for (size_t i = 0; i < std::min(kShown, ranks.size()); ++i) names.push_back(absl::StrCat(bundle.ranks[ranks[i]].rank));
+  for (size_t i = 0; i < std::min(kShown, ranks.size()); ++i)
+    names.push_back(absl::StrCat(bundle.ranks[ranks[i]].rank));
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(names, ", "),
                       ranks.size() > kShown ? absl::StrCat(" and ", ranks.size() - kShown, " more") : "");
 }
 
-// Ranks that hold the operations of a circle in one order. Sibling communicators are one there, as long as no rank is in two.
+// Ranks that hold the operations of a circle in one order. Sibling communicators are one there, as long as no rank is
+// in two.
 struct Order {
-  std::vector<OpKey> keys;           // number of the kind of communicator, number of the operation
-  std::vector<const Op*> ops;        // of ranks[0]
+  std::vector<OpKey> keys;     // number of the kind of communicator, number of the operation
+  std::vector<const Op*> ops;  // of ranks[0]
   std::vector<int32_t> ranks;
 };
 
-std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle, bool by_kind) {
+std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle,
+                            bool by_kind) {
   std::map<std::vector<OpKey>, Order> by_order;
   std::map<std::string, uint32_t> kinds;
   for (int32_t r : ranks) {
@@ -57,7 +61,9 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
         const OpKey key = {rank.memberships[rank.ops[i].membership].comm, rank.ops[i].seq};
         if (!IsCollective(rank.ops[i].kind) || !circle.contains(key)) continue;
         const std::string& klass = model.comms[key.first].klass;
-        order.keys.push_back({by_kind ? kinds.try_emplace(klass, static_cast<uint32_t>(kinds.size())).first->second : key.first, key.second});
+        order.keys.push_back(
+            {by_kind ? kinds.try_emplace(klass, static_cast<uint32_t>(kinds.size())).first->second : key.first,
+             key.second});
         order.ops.push_back(&rank.ops[i]);
       }
     }
@@ -70,7 +76,8 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
   }
   std::vector<Order> orders;
   for (auto& [key, order] : by_order) orders.push_back(std::move(order));
-  std::stable_sort(orders.begin(), orders.end(), [](const Order& a, const Order& b) { return a.ranks.size() > b.ranks.size(); });
+  std::stable_sort(orders.begin(), orders.end(),
+                   [](const Order& a, const Order& b) { return a.ranks.size() > b.ranks.size(); });
   return orders;
 }
 
@@ -94,12 +101,14 @@ bool OneRole(const Model& model, int32_t a, int32_t b) {
   return roles[0] == roles[1];
 }
 
-// A circle of two states where nearly all ranks stand in one, and ranks in the same role in the other: the few left the program.
+// A circle of two states where nearly all ranks stand in one, and ranks in the same role in the other: the few left the
+// program.
 bool FewLeft(const Model& model, const std::vector<Order>& orders) {
   constexpr size_t kMany = 3;
   if (orders.size() != 2 || orders[0].keys.empty() || orders[1].keys.empty()) return false;
   if (orders[0].ranks.size() < kMany || 3 * orders[1].ranks.size() > orders[0].ranks.size()) return false;
-  return std::all_of(orders[1].ranks.begin(), orders[1].ranks.end(), [&](int32_t r) { return OneRole(model, r, orders[0].ranks[0]); });
+  return std::all_of(orders[1].ranks.begin(), orders[1].ranks.end(),
+                     [&](int32_t r) { return OneRole(model, r, orders[0].ranks[0]); });
 }
 
 bool Opposite(const Order& a, const Order& b) {
@@ -113,8 +122,9 @@ bool Opposite(const Order& a, const Order& b) {
 
 }  // namespace
 
-// The ranks of a pipeline exchange with the same peers all along. One of a circle that is in its first send to (or receive from) a peer
-// that never had anything for it, while the others count many, took the wrong peer; the rest wait for what it should have done instead.
+// The ranks of a pipeline exchange with the same peers all along. One of a circle that is in its first send to (or
+// receive from) a peer that never had anything for it, while the others count many, took the wrong peer; the rest wait
+// for what it should have done instead.
 bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const {
   int32_t stranger = -1;
   const Edge* first = nullptr;
@@ -123,7 +133,8 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
     const int32_t r = graph_->RankOf(v);
     if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue || r < 0) continue;
     for (const Edge& e : graph_->edges[v]) {
-      if (e.op == nullptr || !IsPointToPoint(e.op->kind) || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
+      if (e.op == nullptr || !IsPointToPoint(e.op->kind) || !std::binary_search(sink.begin(), sink.end(), e.to))
+        continue;
       most = std::max(most, e.op->seq);
       const auto& members = model_.comms[e.comm].members;
       if (e.op->root_or_peer < 0 || static_cast<size_t>(e.op->root_or_peer) >= members.size()) continue;
@@ -136,7 +147,9 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
         first = &e;
         continue;
       }
-      if (e.op->seq != 1 || model_.PeerIssued(peer, e.op->kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend, me) != 0) continue;
+      if (e.op->seq != 1 ||
+          model_.PeerIssued(peer, e.op->kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend, me) != 0)
+        continue;
       if (stranger >= 0 && stranger != r) return false;
       stranger = r;
       first = &e;
@@ -150,8 +163,10 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
   c->op = first->op;
   c->op_rank = stranger;
   c->confidence = 0.8;
-  c->what = absl::StrCat("is in ", OpText(bundle_, rank, *first->op), SiteText(bundle_, *first->op), " on ", CommText(bundle_.comms[first->comm]),
-                         ", its first with that rank, which has nothing to match it: most likely the wrong peer, and others wait for what it "
+  c->what = absl::StrCat("is in ", OpText(bundle_, rank, *first->op), SiteText(bundle_, *first->op), " on ",
+                         CommText(bundle_.comms[first->comm]),
+                         ", its first with that rank, which has nothing to match it: most likely the wrong peer, and "
+                         "others wait for what it "
                          "should have done instead");
   c->advice = "1. Look at how the named rank computes the peer of that call.";
   c->refuted_by = "the other side's program having a matching call further on";
@@ -165,12 +180,15 @@ bool Causes::NewToItsRole(int32_t rank_index, const Op& op) const {
   size_t siblings = 0;
   for (size_t c = 0; c < model_.comms.size() && siblings < kEnough; ++c) {
     const CommView& view = model_.comms[c];
-    if (c == own.comm || own.member_rank < 0 || view.klass != klass || static_cast<size_t>(own.member_rank) >= view.members.size()) continue;
+    if (c == own.comm || own.member_rank < 0 || view.klass != klass ||
+        static_cast<size_t>(own.member_rank) >= view.members.size())
+      continue;
     const Member& m = view.members[static_cast<size_t>(own.member_rank)];
     if (m.rank_index < 0 || m.membership == kNoIndex) continue;
     bool any = false;
     for (const Op& theirs : bundle_.ranks[static_cast<size_t>(m.rank_index)].ops) {
-      if (theirs.membership != m.membership || theirs.kind != op.kind || theirs.root_or_peer != op.root_or_peer) continue;
+      if (theirs.membership != m.membership || theirs.kind != op.kind || theirs.root_or_peer != op.root_or_peer)
+        continue;
       if (CompareCalls(bundle_, op, theirs, nullptr, nullptr) == FINDING_UNSPECIFIED) return false;
       any = true;
     }
@@ -185,13 +203,16 @@ std::vector<Cause> Causes::BothSendAnew(const std::vector<uint32_t>& sink) const
     const int32_t r = graph_->RankOf(v);
     if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
     for (const Edge& e : graph_->edges[v]) {
-      if (std::binary_search(sink.begin(), sink.end(), e.to) && e.op != nullptr && e.op->kind == CallKind::kSend) sends.emplace(r, e.op);
+      if (std::binary_search(sink.begin(), sink.end(), e.to) && e.op != nullptr && e.op->kind == CallKind::kSend)
+        sends.emplace(r, e.op);
     }
   }
   if (sends.size() != 2) return {};
   const auto& [a, from_a] = *sends.begin();
   const auto& [b, from_b] = *sends.rbegin();
-  if (bundle_.ranks[static_cast<size_t>(a)].memberships[from_a->membership].comm != bundle_.ranks[static_cast<size_t>(b)].memberships[from_b->membership].comm) return {};
+  if (bundle_.ranks[static_cast<size_t>(a)].memberships[from_a->membership].comm !=
+      bundle_.ranks[static_cast<size_t>(b)].memberships[from_b->membership].comm)
+    return {};
   if (!NewToItsRole(a, *from_a) || !NewToItsRole(b, *from_b)) return {};
   return CycleCauses(sink);
 }
@@ -220,16 +241,17 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
         p2p = false;
         circle.insert({e.comm, e.op->seq});
       } else if (c.evidence.size() < 2 * kMaxOrders) {
-        c.evidence.push_back({absl::StrCat(Who(r), " waits in ", OpText(bundle_, bundle_.ranks[r], *e.op), SiteText(bundle_, *e.op),
-                                           " on ", CommText(bundle_.comms[e.comm])), {r}});
+        c.evidence.push_back({absl::StrCat(Who(r), " waits in ", OpText(bundle_, bundle_.ranks[r], *e.op),
+                                           SiteText(bundle_, *e.op), " on ", CommText(bundle_.comms[e.comm])),
+                              {r}});
       }
       sends &= e.op->kind == CallKind::kSend;
     }
   }
   c.ranks.assign(ranks.begin(), ranks.end());
   if (!launch_order.empty()) {
-    // Only one GPU runs things in another order than issued, and the others have not issued what it runs: then what keeps its
-    // stream from the operation may as well be work that is not NCCL's.
+    // Only one GPU runs things in another order than issued, and the others have not issued what it runs: then what
+    // keeps its stream from the operation may as well be work that is not NCCL's.
     bool issued_elsewhere = false;
     for (const OpKey& key : circle) {
       for (int32_t r : ranks) {
@@ -238,7 +260,8 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
           const Queue& queue = graph_->QueueOf(graph_->QueueNode(q));
           if (queue.units.empty()) continue;
           const Op& op = bundle_.ranks[r].ops[model_.ranks[r].in_flight[queue.units[0]].ops[0]];
-          issued_elsewhere |= op.state == OpState::kEnqueued && OpKey(model_.CommOf(bundle_.ranks[r], op), op.seq) == key;
+          issued_elsewhere |=
+              op.state == OpState::kEnqueued && OpKey(model_.CommOf(bundle_.ranks[r], op), op.seq) == key;
         }
       }
     }
@@ -255,13 +278,15 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     stall.op = front.op;
     stall.op_rank = r;
     stall.confidence = 0.75;
-    stall.what = absl::StrCat("its stream never reached ", OpText(bundle_, bundle_.ranks[r], *front.op), " on ", CommText(bundle_.comms[front.comm]),
+    stall.what = absl::StrCat("its stream never reached ", OpText(bundle_, bundle_.ranks[r], *front.op), " on ",
+                              CommText(bundle_.comms[front.comm]),
                               ", which its peers are in, while another of its streams waits in a later operation");
     stall.alternatives = {"work ahead of it on that stream that is not NCCL's does not end",
                           "the GPU runs the two operations in the opposite order of the other GPUs"};
     stall.tells_apart = "a kernel trace of this GPU; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1";
-    stall.advice = "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
-                   "2. Read the host's kernel log for Xid errors.";
+    stall.advice =
+        "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
+        "2. Read the host's kernel log for Xid errors.";
     stall.refuted_by = "a start mark of that operation on that GPU";
     return {stall};
   }
@@ -276,12 +301,15 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     std::vector<std::string> steps;
     for (const Op* op : orders[i].ops) {
       const Rank& rank = bundle_.ranks[orders[i].ranks[0]];
-      steps.push_back(absl::StrCat(OpText(bundle_, rank, *op), " on ", CommText(bundle_.comms[model_.CommOf(rank, *op)]), SiteText(bundle_, *op)));
+      steps.push_back(absl::StrCat(OpText(bundle_, rank, *op), " on ",
+                                   CommText(bundle_.comms[model_.CommOf(rank, *op)]), SiteText(bundle_, *op)));
     }
     if (steps.empty()) continue;
     const char* alone = steps.size() == 1 ? " wait in " : " issued ";
-    c.evidence.push_back({absl::StrCat(RankList(bundle_, orders[i].ranks), orders[i].ranks.size() == 1 && steps.size() == 1 ? " waits in " : alone,
-                                       absl::StrJoin(steps, ", then "), steps.size() == 1 ? " and did not issue the rest of the circle" : ""),
+    c.evidence.push_back({absl::StrCat(RankList(bundle_, orders[i].ranks),
+                                       orders[i].ranks.size() == 1 && steps.size() == 1 ? " waits in " : alone,
+                                       absl::StrJoin(steps, ", then "),
+                                       steps.size() == 1 ? " and did not issue the rest of the circle" : ""),
                           orders[i].ranks});
   }
   std::set<uint32_t> comms;
@@ -295,10 +323,12 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     if (orders[0].ranks.size() >= 3 && few * 3 <= orders[0].ranks.size()) {
       c.ranks.clear();
       for (size_t i = 1; i < orders.size(); ++i) {
-        if (Opposite(orders[0], orders[i])) c.ranks.insert(c.ranks.end(), orders[i].ranks.begin(), orders[i].ranks.end());
+        if (Opposite(orders[0], orders[i]))
+          c.ranks.insert(c.ranks.end(), orders[i].ranks.begin(), orders[i].ranks.end());
       }
       std::sort(c.ranks.begin(), c.ranks.end());
-      c.what = absl::StrCat("issued in another order what ", orders[0].ranks.size(), " of ", ranks.size(), " ranks issued in one, and all wait for each other");
+      c.what = absl::StrCat("issued in another order what ", orders[0].ranks.size(), " of ", ranks.size(),
+                            " ranks issued in one, and all wait for each other");
     }
   } else if (!p2p && FewLeft(model_, orders)) {
     c.ranks = orders[1].ranks;
@@ -308,10 +338,12 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     const Rank& odd = bundle_.ranks[static_cast<size_t>(orders[1].ranks[0])];
     const Op& own = *orders[1].ops[0];
     c.op = &own, c.op_rank = orders[1].ranks[0], c.comm = model_.CommOf(odd, own);
-    c.what = absl::StrCat("is in ", OpText(bundle_, odd, own), " on ", CommText(bundle_.comms[c.comm]), " where all ", orders[0].ranks.size(),
-                          " others of the circle are in ", OpText(bundle_, usual, theirs), " on ", CommText(bundle_.comms[model_.CommOf(usual, theirs)]),
-                          ": it left out or added a call before");
-    c.advice = "1. Compare the calls of the named rank with those of one in the same role around the operations listed.";
+    c.what =
+        absl::StrCat("is in ", OpText(bundle_, odd, own), " on ", CommText(bundle_.comms[c.comm]), " where all ",
+                     orders[0].ranks.size(), " others of the circle are in ", OpText(bundle_, usual, theirs), " on ",
+                     CommText(bundle_.comms[model_.CommOf(usual, theirs)]), ": it left out or added a call before");
+    c.advice =
+        "1. Compare the calls of the named rank with those of one in the same role around the operations listed.";
   } else if (p2p && sends) {
     c.what = "wait for each other in sends: each must receive before the other's send ends";
     c.advice = "1. Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd).";
@@ -319,13 +351,16 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     std::vector<std::string> names;
     for (uint32_t comm : comms) names.push_back(CommText(bundle_.comms[comm]));
     if (names.size() > kMaxOrders) names.resize(kMaxOrders);
-    c.what = absl::StrCat("wait for each other in a circle over ", comms.size(), " communicators: ", absl::StrJoin(names, ", "));
-    c.advice = "1. Make every rank issue operations of these communicators in one order: the evidence lists who holds what.\n"
-               "2. Or issue them from one stream, one group, or with NCCL_LAUNCH_ORDER_IMPLICIT=1.";
+    c.what = absl::StrCat("wait for each other in a circle over ", comms.size(),
+                          " communicators: ", absl::StrJoin(names, ", "));
+    c.advice =
+        "1. Make every rank issue operations of these communicators in one order: the evidence lists who holds what.\n"
+        "2. Or issue them from one stream, one group, or with NCCL_LAUNCH_ORDER_IMPLICIT=1.";
   } else {
     c.what = "wait for each other in a circle";
-    c.advice = "1. Compare the order of calls of the named ranks around the operations listed: one of them left out, added or "
-               "reordered a call.";
+    c.advice =
+        "1. Compare the order of calls of the named ranks around the operations listed: one of them left out, added or "
+        "reordered a call.";
   }
   return {c};
 }
@@ -346,25 +381,32 @@ Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
     const Rank& rank = bundle_.ranks[queue.rank];
     const Op& op = rank.ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
     if (c.op == nullptr) c.op = &op, c.op_rank = queue.rank, c.comm = model_.CommOf(rank, op);
-    c.evidence.push_back({absl::StrCat(Who(queue.rank), op.state == OpState::kStarted ? " runs " : " has not started ", OpText(bundle_, rank, op),
-                                       " on ", CommText(bundle_.comms[model_.CommOf(rank, op)]), SiteText(bundle_, op),
-                                       queue.stream == kNoIndex ? "" : absl::StrCat(", stream ", queue.stream)),
-                          {queue.rank}});
+    c.evidence.push_back(
+        {absl::StrCat(Who(queue.rank), op.state == OpState::kStarted ? " runs " : " has not started ",
+                      OpText(bundle_, rank, op), " on ", CommText(bundle_.comms[model_.CommOf(rank, op)]),
+                      SiteText(bundle_, op), queue.stream == kNoIndex ? "" : absl::StrCat(", stream ", queue.stream)),
+         {queue.rank}});
   }
   c.ranks.assign(ranks.begin(), ranks.end());
-  c.what = "issued the same operations on several streams, and their GPUs run them in different orders: each waits for the other";
+  c.what =
+      "issued the same operations on several streams, and their GPUs run them in different orders: each waits for the "
+      "other";
   c.alternatives = {"kernels that are not NCCL's hold one of the streams on one of these GPUs"};
-  c.tells_apart = "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; stream priorities and "
-                  "CUDA_DEVICE_MAX_CONNECTIONS of the ranks being equal; a kernel trace of one of the GPUs";
-  c.advice = "1. Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one stream.\n"
-             "2. Give the streams one priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make streams share a queue.\n"
-             "3. Make one stream wait for the other with an event where the order matters.";
+  c.tells_apart =
+      "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; stream priorities and "
+      "CUDA_DEVICE_MAX_CONNECTIONS of the ranks being equal; a kernel trace of one of the GPUs";
+  c.advice =
+      "1. Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
+      "stream.\n"
+      "2. Give the streams one priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make streams share a "
+      "queue.\n"
+      "3. Make one stream wait for the other with an event where the order matters.";
   c.refuted_by = "one of the operations completing, or running in one order on all of these GPUs";
   return c;
 }
 
 void Causes::JoinStuck(std::vector<Cause>* causes) const {
-  constexpr size_t kMost = 64;   // more at once than that have a cause that is bigger than the order of two operations
+  constexpr size_t kMost = 64;  // more at once than that have a cause that is bigger than the order of two operations
   std::vector<size_t> stuck;
   for (size_t i = 0; i < causes->size(); ++i) {
     const Cause& c = (*causes)[i];
@@ -392,16 +434,22 @@ void Causes::JoinStuck(std::vector<Cause>* causes) const {
       c.nodes.insert(c.nodes.end(), b.nodes.begin(), b.nodes.end());
       const std::string first = absl::StrCat(OpText(bundle_, x, *a.op), " on ", CommText(bundle_.comms[a.comm])),
                         second = absl::StrCat(OpText(bundle_, y, *b.op), " on ", CommText(bundle_.comms[b.comm]));
-      c.what = absl::StrCat("are in ", first, " and in ", second, " on different streams, as all other members are, and neither ends: their GPUs "
+      c.what = absl::StrCat("are in ", first, " and in ", second,
+                            " on different streams, as all other members are, and neither ends: their GPUs "
                             "may run the two in different orders");
-      for (const Cause* from : {&a, &b}) c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
+      for (const Cause* from : {&a, &b})
+        c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
       c.evidence.push_back({absl::StrCat(RankList(bundle_, shared), " are members of both; all hosts issued both",
-                                         SiteText(bundle_, *a.op), SiteText(bundle_, *b.op)), shared});
+                                         SiteText(bundle_, *a.op), SiteText(bundle_, *b.op)),
+                            shared});
       c.alternatives = {"the network between members of both", "the GPU of one of them, inside one of the operations"};
-      c.tells_apart = "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
-                      "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
-      c.advice = "1. Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one stream.\n"
-                 "2. Read link and Xid errors on these hosts: if there are any, they are the likelier cause.";
+      c.tells_apart =
+          "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
+          "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
+      c.advice =
+          "1. Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from "
+          "one stream.\n"
+          "2. Read link and Xid errors on these hosts: if there are any, they are the likelier cause.";
       c.refuted_by = "one of the operations completing, or running in one order on all of these GPUs";
       a = std::move(c);
       gone.insert(stuck[k]);

@@ -1,5 +1,5 @@
-// Processes that ended well, or are stopped, while all others wait, where nothing is recorded of what the GPUs did: every call was made by everybody, so
-// that no operation shows for whom they wait.
+// Processes that ended well, or are stopped, while all others wait, where nothing is recorded of what the GPUs did:
+// every call was made by everybody, so that no operation shows for whom they wait.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -25,8 +25,8 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
       stopped.push_back(static_cast<int32_t>(r));
       continue;
     }
-    const bool waits = view.host == HostState::kInWait && view.thread != nullptr && view.thread->wait_since_ns > 0 && rank.captured_ns > 0 &&
-                       rank.gpu_marks == ring::GpuMarks::kOff;
+    const bool waits = view.host == HostState::kInWait && view.thread != nullptr && view.thread->wait_since_ns > 0 &&
+                       rank.captured_ns > 0 && rank.gpu_marks == ring::GpuMarks::kOff;
     if (!waits) return {};
     ++waiting;
     least = std::min(least, rank.captured_ns - view.thread->wait_since_ns);
@@ -36,13 +36,16 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
     c.kind = HOST_STALL;
     c.ranks = stopped;
     c.confidence = stopped.size() == 1 ? 0.85 : 0.7;
-    c.what = absl::StrFormat("its process is stopped (state %s), and all others wait for their GPUs", bundle_.ranks[static_cast<size_t>(stopped[0])].process.state);
-    c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make no further call; GPU marks are off, so that "
+    c.what = absl::StrFormat("its process is stopped (state %s), and all others wait for their GPUs",
+                             bundle_.ranks[static_cast<size_t>(stopped[0])].process.state);
+    c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make "
+                                          "no further call; GPU marks are off, so that "
                                           "for whom is not recorded",
                                           waiting, static_cast<double>(least) / 1e9),
                           {}});
     for (int32_t r : stopped) AddHostEvidence(r, &c);
-    c.alternatives.push_back("an operation does not end on a GPU or in the network, and somebody stopped the process to look at it");
+    c.alternatives.push_back(
+        "an operation does not end on a GPU or in the network, and somebody stopped the process to look at it");
     c.tells_apart = "GPU marks: what each GPU is in";
     c.advice = "1. Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID.";
     c.refuted_by = "the job standing still after it was continued";
@@ -53,11 +56,14 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
   Cause c = DeathCause(ended[0]);
   c.ranks = ended;
   c.confidence = ended.size() == 1 ? 0.8 : 0.6;
-  c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make no further call. What a process left on its "
-                                        "GPU ends with it; GPU marks are off, so whether its last operations were done is not recorded",
-                                        waiting, static_cast<double>(least) / 1e9),
-                        {}});
-  c.alternatives.push_back("an operation does not end on a GPU or in the network, and the process ended for reasons of its own");
+  c.evidence.push_back(
+      {absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make no further call. "
+                       "What a process left on its "
+                       "GPU ends with it; GPU marks are off, so whether its last operations were done is not recorded",
+                       waiting, static_cast<double>(least) / 1e9),
+       {}});
+  c.alternatives.push_back(
+      "an operation does not end on a GPU or in the network, and the process ended for reasons of its own");
   c.tells_apart = "GPU marks: whether its last operations were done when it ended";
   c.refuted_by = "its last operations having been done when it ended";
   return {c};

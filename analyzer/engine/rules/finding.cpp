@@ -17,9 +17,17 @@ namespace {
 
 // What one did, said of several.
 std::string OfSeveral(const std::string& what) {
-  return absl::StrReplaceAll(what, {{"its GPU never", "their GPUs never"}, {"which its peers", "which their peers"}, {"its GPU reported an error and completes", "their GPUs reported an error and complete"},
-                                    {"its GPU completed", "their GPUs completed"}, {"its GPU did", "their GPUs did"}, {"its host is", "their hosts are"},
-                                    {"its host stopped", "their hosts stopped"}, {"its process is", "their processes are"}, {"; it never", "; they never"}, {"its siblings", "their siblings"}});
+  return absl::StrReplaceAll(what,
+                             {{"its GPU never", "their GPUs never"},
+                              {"which its peers", "which their peers"},
+                              {"its GPU reported an error and completes", "their GPUs reported an error and complete"},
+                              {"its GPU completed", "their GPUs completed"},
+                              {"its GPU did", "their GPUs did"},
+                              {"its host is", "their hosts are"},
+                              {"its host stopped", "their hosts stopped"},
+                              {"its process is", "their processes are"},
+                              {"; it never", "; they never"},
+                              {"its siblings", "their siblings"}});
 }
 
 // Of processes (global rank, how it ended) that did not all end in the same way: who in which; empty where they did.
@@ -36,8 +44,9 @@ std::string DifferentEnds(const std::vector<std::pair<int32_t, std::string>>& en
   for (size_t w = 0; w < std::min(ways.size(), kMostWays); ++w) {
     const std::vector<int32_t>& who = ways[w].second;
     const auto end = who.begin() + static_cast<ptrdiff_t>(std::min(who.size(), kMostRanks));
-    absl::StrAppend(&text, w == 0 ? ": " : "; ", who.size() == 1 ? "rank " : "ranks ", absl::StrJoin(who.begin(), end, ", "),
-                    who.size() > kMostRanks ? absl::StrCat(" and ", who.size() - kMostRanks, " more ") : " ", ways[w].first);
+    absl::StrAppend(
+        &text, w == 0 ? ": " : "; ", who.size() == 1 ? "rank " : "ranks ", absl::StrJoin(who.begin(), end, ", "),
+        who.size() > kMostRanks ? absl::StrCat(" and ", who.size() - kMostRanks, " more ") : " ", ways[w].first);
   }
   return ways.size() > kMostWays ? text + "; and others" : text;
 }
@@ -47,24 +56,39 @@ constexpr double kSure = 0.9;
 
 const char* TellsApart(const Cause& cause) {
   switch (cause.kind) {
-    case RANK_NO_DATA: return "the dumps of the named ranks, or their hosts' process lists and kernel logs";
-    case RANK_DEAD: return "which process ended first: exit times and the last lines of each one's log";
-    case GPU_STALL: return "Xid errors and a kernel trace of each named GPU; full GPU marks (which of them did not start)";
-    case COLLECTIVE_STUCK: return "the profiler's network steps, link and Xid errors of the named ranks' hosts";
+    case RANK_NO_DATA:
+      return "the dumps of the named ranks, or their hosts' process lists and kernel logs";
+    case RANK_DEAD:
+      return "which process ended first: exit times and the last lines of each one's log";
+    case GPU_STALL:
+      return "Xid errors and a kernel trace of each named GPU; full GPU marks (which of them did not start)";
+    case COLLECTIVE_STUCK:
+      return "the profiler's network steps, link and Xid errors of the named ranks' hosts";
     case HOST_STALL:
     case RANK_NOT_ARRIVED:
-    case INIT_INCOMPLETE: return "stacks of the named ranks, taken twice: which of them waits for another";
+    case INIT_INCOMPLETE:
+      return "stacks of the named ranks, taken twice: which of them waits for another";
     case STRAGGLER:
     case SLOW_HOST:
-    case SLOW_LINK: return "times of each rank's own computation (the profiler), clocks and temperatures of the named GPUs";
-    case ASYNC_ERROR: return "NCCL's own log of the named ranks (NCCL_DEBUG=WARN): which of them reported first, and which peer it names";
-    case SILENT_DESYNC: return "a longer record of the named ranks (a larger ring), or the job watched, which catches the call itself";
-    case SPLIT_MISMATCH: return "the colours and keys that the program meant, beside those that each named rank passed";
+    case SLOW_LINK:
+      return "times of each rank's own computation (the profiler), clocks and temperatures of the named GPUs";
+    case ASYNC_ERROR:
+      return "NCCL's own log of the named ranks (NCCL_DEBUG=WARN): which of them reported first, and which peer it "
+             "names";
+    case SILENT_DESYNC:
+      return "a longer record of the named ranks (a larger ring), or the job watched, which catches the call itself";
+    case SPLIT_MISMATCH:
+      return "the colours and keys that the program meant, beside those that each named rank passed";
     case DEADLOCK_CYCLE:
-    case ORDER_INVERSION: return "the program at the call sites above: which of these orders is meant";
-    case GROUP_LEFT_OPEN: return "stacks of the named ranks: which of them are between the group's start and its end";
-    case P2P_UNMATCHED: return "the program of both sides at that place: a send or receive too many, too few, or with another peer";
-    default: return "the program at the call sites above: which side does what the others of its role do there; longer records where they are overwritten";
+    case ORDER_INVERSION:
+      return "the program at the call sites above: which of these orders is meant";
+    case GROUP_LEFT_OPEN:
+      return "stacks of the named ranks: which of them are between the group's start and its end";
+    case P2P_UNMATCHED:
+      return "the program of both sides at that place: a send or receive too many, too few, or with another peer";
+    default:
+      return "the program at the call sites above: which side does what the others of its role do there; longer "
+             "records where they are overwritten";
   }
 }
 
@@ -115,7 +139,8 @@ Finding Causes::ToFinding(const Cause& cause) const {
     for (int32_t r : ranks) {
       if (r >= 0) e->add_ranks(bundle_.ranks[r].rank);
     }
-    if (ranks.size() == 1 && ranks[0] >= 0) e->set_source(absl::StrCat("rank ", bundle_.ranks[ranks[0]].rank, "'s record"));
+    if (ranks.size() == 1 && ranks[0] >= 0)
+      e->set_source(absl::StrCat("rank ", bundle_.ranks[ranks[0]].rank, "'s record"));
   }
   DescribeReplay(cause, &f);
   f.set_advice(cause.advice);
@@ -123,21 +148,24 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_cause(cause.cause);
   f.set_hypothesis(cause.hypothesis);
   for (const std::string& text : cause.alternatives) f.add_alternatives(text);
-  // What the evidence leaves open - which of several ranks, or which of several explanations - is never left without a way to decide.
+  // What the evidence leaves open - which of several ranks, or which of several explanations - is never left without a
+  // way to decide.
   const bool set = culprits.size() > 1 && cause.confidence < kSure && !cause.factor.has_value();
-  f.set_tells_apart(cause.tells_apart.empty() && (set || !cause.alternatives.empty()) ? TellsApart(cause) : cause.tells_apart);
+  f.set_tells_apart(cause.tells_apart.empty() && (set || !cause.alternatives.empty()) ? TellsApart(cause)
+                                                                                      : cause.tells_apart);
   if (cause.factor.has_value()) *f.mutable_common_factor() = *cause.factor;
   f.set_cost_ns_per_step(cause.cost_ns_per_step);
   f.set_cost_uncertainty_ns(cause.cost_uncertainty_ns);
   f.set_pattern(cause.pattern);
   f.set_slowdown(cause.slowdown);
-  std::vector<std::pair<int32_t, std::string>> ends;   // global rank, how it ended
+  std::vector<std::pair<int32_t, std::string>> ends;  // global rank, how it ended
   for (size_t i = 0; cause.kind == RANK_DEAD && cause.ranks.size() > 1 && i < cause.ranks.size(); ++i) {
     ends.push_back({bundle_.ranks[static_cast<size_t>(cause.ranks[i])].rank, DeathCause(cause.ranks[i]).what});
   }
   const std::string differently = DifferentEnds(ends);
   f.set_summary(!differently.empty() ? differently : culprits.size() > 1 ? OfSeveral(cause.what) : cause.what);
-  if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED || cause.kind == INIT_INCOMPLETE) DescribeStall(bundle_, cause.ranks, &f);
+  if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED || cause.kind == INIT_INCOMPLETE)
+    DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
   if (f.chain_size() == 0 && !cause.waiting.empty()) {
     std::set<int32_t> ranks;

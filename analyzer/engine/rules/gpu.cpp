@@ -16,11 +16,13 @@ namespace {
 // Whether a damaged dump lacks entries before that one.
 bool HasHoleBefore(const Rank& rank, const Op* op) {
   if (op == nullptr || rank.ops.empty() || op->record_id < 0) return true;
-  const int64_t before = std::count_if(rank.ops.begin(), rank.ops.end(), [&](const Op& o) { return o.record_id < op->record_id; });
+  const int64_t before =
+      std::count_if(rank.ops.begin(), rank.ops.end(), [&](const Op& o) { return o.record_id < op->record_id; });
   return op->record_id - rank.ops.front().record_id > before;
 }
 
-// Of a framework's dump: a group of which the GPU has begun more than it completed, where that is among no entries; null: none.
+// Of a framework's dump: a group of which the GPU has begun more than it completed, where that is among no entries;
+// null: none.
 const Membership* BegunAndGone(const Rank& rank) {
   if (rank.source != Source::kFlightRecorder) return nullptr;
   for (const Membership& ms : rank.memberships) {
@@ -28,7 +30,8 @@ const Membership* BegunAndGone(const Rank& rank) {
     const auto gone = [&](bool exchange, int64_t started, int64_t completed) {
       if (started == kUnknown || completed == kUnknown || started <= completed) return false;
       return std::none_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) {
-        return op.membership == index && IsPointToPoint(op.kind) == exchange && op.seq <= started && op.state != OpState::kCompleted;
+        return op.membership == index && IsPointToPoint(op.kind) == exchange && op.seq <= started &&
+               op.state != OpState::kCompleted;
       });
     };
     if (gone(false, ms.started, ms.completed) || gone(true, ms.p2p_started, ms.p2p_completed)) return &ms;
@@ -56,8 +59,8 @@ bool Causes::GpuFailed(uint32_t comm) const {
   return false;
 }
 
-// Members that finished what `front` is in as far as their counters say, where no member's record shows it finished; empty where one
-// does, or where too many say so to be wrong.
+// Members that finished what `front` is in as far as their counters say, where no member's record shows it finished;
+// empty where one does, or where too many say so to be wrong.
 std::vector<int32_t> Causes::FinishedByCountsAlone(const GpuFront& front) const {
   std::vector<int32_t> counted;
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
@@ -83,14 +86,21 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
-  // Counters are in every part of a file that tells of them, but a damaged one may as well tell of an earlier time or of another job.
+  // Counters are in every part of a file that tells of them, but a damaged one may as well tell of an earlier time or
+  // of another job.
   c.confidence = bundle_.ranks[static_cast<size_t>(alone)].damaged ? 0.7 : 0.8;
-  const std::string what = absl::StrCat(OpText(bundle_, bundle_.ranks[static_cast<size_t>(r)], *front.op), " on ", CommText(bundle_.comms[front.comm]));
-  c.what = absl::StrCat("alone is done with ", what, ", in which all others are: its call there, whose record is gone, was most likely another one");
-  c.evidence.push_back({absl::StrCat(Who(alone), " counts it as completed; ", Who(r), " and the others are in it, and it ends for all or for none"), {alone, r}});
+  const std::string what = absl::StrCat(OpText(bundle_, bundle_.ranks[static_cast<size_t>(r)], *front.op), " on ",
+                                        CommText(bundle_.comms[front.comm]));
+  c.what = absl::StrCat("alone is done with ", what,
+                        ", in which all others are: its call there, whose record is gone, was most likely another one");
+  c.evidence.push_back({absl::StrCat(Who(alone), " counts it as completed; ", Who(r),
+                                     " and the others are in it, and it ends for all or for none"),
+                        {alone, r}});
   c.alternatives = {"the network or a GPU inside the operation, after this rank had all that it needed"};
   c.tells_apart = "a longer record of the named rank (a larger ring); the profiler's network steps";
-  c.advice = "1. Look for what this rank passes to that call and the others do not: a size, a datatype, another operation.\n2. Record with a larger ring.";
+  c.advice =
+      "1. Look for what this rank passes to that call and the others do not: a size, a datatype, another "
+      "operation.\n2. Record with a larger ring.";
   c.refuted_by = "that rank's record of the call being the same as the others'";
   return c;
 }
@@ -98,7 +108,8 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
 Cause Causes::GpuCause(uint32_t node) const {
   const GpuFront& front = graph_->QueueOf(node).front;
   const bool failed = front.front == Front::kFailed;
-  if (const int32_t alone = front.front == Front::kPeersFinished ? graph_->AloneDone(front) : -1; alone >= 0) return FinishedAloneCause(node, alone);
+  if (const int32_t alone = front.front == Front::kPeersFinished ? graph_->AloneDone(front) : -1; alone >= 0)
+    return FinishedAloneCause(node, alone);
   if (front.front != Front::kPeersFinished && front.front != Front::kNotReached && !failed) return StuckCause(node);
   const int32_t r = graph_->RankOf(node);
   const Rank& rank = bundle_.ranks[r];
@@ -115,14 +126,17 @@ Cause Causes::GpuCause(uint32_t node) const {
   const std::string where = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[front.comm]));
   const std::string error = GpuErrorOf(rank);
   if (failed) {
-    c.what = absl::StrCat("its GPU reported an error and completes nothing since", front.op == nullptr ? "" : absl::StrCat(", first ", what, where));
-    c.advice = "1. Read that rank's own error output and the host's kernel log for Xid errors.\n"
-               "2. Drain the GPU if it is the hardware's; restart the job.";
+    c.what = absl::StrCat("its GPU reported an error and completes nothing since",
+                          front.op == nullptr ? "" : absl::StrCat(", first ", what, where));
+    c.advice =
+        "1. Read that rank's own error output and the host's kernel log for Xid errors.\n"
+        "2. Drain the GPU if it is the hardware's; restart the job.";
     c.refuted_by = "the error being a consequence of the job's end";
   } else if (front.front == Front::kPeersFinished) {
     c.what = absl::StrCat("its GPU never completed ", what, where, ", which its peers completed with it");
     c.confidence = 0.85;
-    c.evidence.push_back({absl::StrCat(Who(r), ": ", what, where, " is unfinished here and finished on its peers"), {r}});
+    c.evidence.push_back(
+        {absl::StrCat(Who(r), ": ", what, where, " is unfinished here and finished on its peers"), {r}});
     int behind = 0;
     for (const Membership& ms : rank.memberships) {
       if (ms.completed < 0) continue;
@@ -135,39 +149,50 @@ Cause Causes::GpuCause(uint32_t node) const {
       }
     }
     if (behind > 1) {
-      c.evidence.push_back({absl::StrCat("it stands still in ", behind, " communicators at once: not one stream, the GPU"), {r}});
+      c.evidence.push_back(
+          {absl::StrCat("it stands still in ", behind, " communicators at once: not one stream, the GPU"), {r}});
       c.confidence = 0.93;
     }
-    c.advice = "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
-               "2. Drain the GPU if it is gone; restart the job without it.";
+    c.advice =
+        "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
+        "2. Drain the GPU if it is gone; restart the job without it.";
     c.refuted_by = "the rank's own watchdog merely being slow to notice completions";
     const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(front);
     if (!counted.empty()) {
       // Peers whose files lack the call may have made another one, which ends where this one cannot.
       c.ranks.insert(c.ranks.end(), counted.begin(), counted.end());
       std::sort(c.ranks.begin(), c.ranks.end());
-      c.what = absl::StrCat("are at odds over ", what, where, ": unfinished on one, counted as finished by the other, whose damaged file lacks the call");
+      c.what = absl::StrCat("are at odds over ", what, where,
+                            ": unfinished on one, counted as finished by the other, whose damaged file lacks the call");
       c.confidence = 0.5;
-      c.alternatives = {absl::StrCat("the GPU of ", Who(r), " stands still"), absl::StrCat("another call of ", Who(counted[0]), " with that number")};
+      c.alternatives = {absl::StrCat("the GPU of ", Who(r), " stands still"),
+                        absl::StrCat("another call of ", Who(counted[0]), " with that number")};
       c.tells_apart = absl::StrCat("the whole dump of ", Who(counted[0]), "; Xid errors of the GPU of ", Who(r));
     }
   } else {
-    c.what = absl::StrCat("its stream never reached ", what, where, ": work ahead of it that is not NCCL's does not end");
+    c.what =
+        absl::StrCat("its stream never reached ", what, where, ": work ahead of it that is not NCCL's does not end");
     c.confidence = 0.92;
-    const bool unseen = c.comm != kNoIndex && std::any_of(model_.comms[c.comm].members.begin(), model_.comms[c.comm].members.end(),
-                                                          [](const Member& m) { return m.rank_index < 0; });
+    const bool unseen =
+        c.comm != kNoIndex && std::any_of(model_.comms[c.comm].members.begin(), model_.comms[c.comm].members.end(),
+                                          [](const Member& m) { return m.rank_index < 0; });
     c.evidence.push_back({absl::StrCat(Who(r), " issued ", what, where, " but its GPU did not start it",
-                                       unseen ? ", as it would have whoever else came" : "; its peers' did"), {r}});
-    // A framework's dump does not tell streams apart: what its stream waits for may be in the part that a damaged file lost.
-    const bool lost = rank.source == Source::kFlightRecorder && std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) {
-      const auto& members = model_.comms[ms.comm].members;
-      return members.size() < bundle_.ranks.size() && std::any_of(members.begin(), members.end(), [&](const Member& m) {
-        return m.rank_index >= 0 && bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;
-      });
-    });
+                                       unseen ? ", as it would have whoever else came" : "; its peers' did"),
+                          {r}});
+    // A framework's dump does not tell streams apart: what its stream waits for may be in the part that a damaged file
+    // lost.
+    const bool lost = rank.source == Source::kFlightRecorder &&
+                      std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) {
+                        const auto& members = model_.comms[ms.comm].members;
+                        return members.size() < bundle_.ranks.size() &&
+                               std::any_of(members.begin(), members.end(), [&](const Member& m) {
+                                 return m.rank_index >= 0 && bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;
+                               });
+                      });
     if (unseen || lost) c.confidence = 0.8;
     bool other_lost = rank.damaged && (rank.source != Source::kFlightRecorder || HasHoleBefore(rank, front.op));
-    for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1); ++q) {
+    for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1);
+         ++q) {
       other_lost |= graph_->QueueNode(q) != node && graph_->queues[q].overwritten;
     }
     if (other_lost) {
@@ -179,15 +204,20 @@ Cause Causes::GpuCause(uint32_t node) const {
     if (const Membership* in = BegunAndGone(rank); in != nullptr) {
       c.doubtful = true;
       c.confidence = 0.5;
-      c.alternatives.push_back(absl::StrCat("its GPU is in an older operation on ", CommText(bundle_.comms[in->comm]), ", which its counters show begun and whose record is gone"));
+      c.alternatives.push_back(absl::StrCat("its GPU is in an older operation on ", CommText(bundle_.comms[in->comm]),
+                                            ", which its counters show begun and whose record is gone"));
       c.tells_apart = "a longer record (a larger ring); its GPU's error log";
     }
     if (front.lost_seq != kNone) {
       c.confidence = std::min(c.confidence, 0.8);
-      c.evidence.push_back({absl::StrCat("the record of that operation is gone; by ", Who(r), "'s counters its GPU completed all that it started, and peers' GPUs are in it"), {r}});
+      c.evidence.push_back(
+          {absl::StrCat("the record of that operation is gone; by ", Who(r),
+                        "'s counters its GPU completed all that it started, and peers' GPUs are in it"),
+           {r}});
     }
-    c.advice = "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
-               "2. Read the host's kernel log for Xid errors.";
+    c.advice =
+        "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
+        "2. Read the host's kernel log for Xid errors.";
     c.refuted_by = "a start mark of that operation on that GPU";
   }
   if (!error.empty()) {

@@ -1,13 +1,13 @@
-// Circles in which few ranks went on without an operation that many are in: ranks that left the loop for its end, or skipped a
-// step, and wait for the others at a later place.
+// Circles in which few ranks went on without an operation that many are in: ranks that left the loop for its end, or
+// skipped a step, and wait for the others at a later place.
 #include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/facts/model.h"
+#include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
 
@@ -20,8 +20,8 @@ struct LeftOut {
   std::set<int32_t> lacking, issuers;
 };
 
-// A rank in the same role stands at what this one waits in, and has made the call that this one lacks; nobody who stands there lacks it.
-// -1: none.
+// A rank in the same role stands at what this one waits in, and has made the call that this one lacks; nobody who
+// stands there lacks it. -1: none.
 int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
   const Bundle& bundle = model.bundle;
   const Rank& own = bundle.ranks[static_cast<size_t>(rank_index)];
@@ -30,14 +30,18 @@ int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, con
   int32_t witness = -1;
   for (size_t s = 0; s < model.ranks.size(); ++s) {
     const Rank& rank = bundle.ranks[s];
-    if (static_cast<int32_t>(s) == rank_index || rank.damaged || rank.memberships.size() != own.memberships.size()) continue;
-    const bool there = std::any_of(model.ranks[s].in_flight.begin(), model.ranks[s].in_flight.end(), [&](const Unit& unit) {
-      return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {
-        const Op& op = rank.ops[i];
-        if (op.kind != front.kind || op.seq != front.seq || model.comms[model.CommOf(rank, op)].klass != klass) return false;
-        return !ring::IsPointToPoint(op.kind) || (op.root_or_peer == front.root_or_peer && rank.memberships[op.membership].member_rank == at.member_rank);
-      });
-    });
+    if (static_cast<int32_t>(s) == rank_index || rank.damaged || rank.memberships.size() != own.memberships.size())
+      continue;
+    const bool there =
+        std::any_of(model.ranks[s].in_flight.begin(), model.ranks[s].in_flight.end(), [&](const Unit& unit) {
+          return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {
+            const Op& op = rank.ops[i];
+            if (op.kind != front.kind || op.seq != front.seq || model.comms[model.CommOf(rank, op)].klass != klass)
+              return false;
+            return !ring::IsPointToPoint(op.kind) || (op.root_or_peer == front.root_or_peer &&
+                                                      rank.memberships[op.membership].member_rank == at.member_rank);
+          });
+        });
     if (!there) continue;
     for (const Membership& ms : rank.memberships) {
       if (model.comms[ms.comm].klass != lacked) continue;
@@ -72,7 +76,8 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
     if (beside) all.insert(issuers.begin(), issuers.end());
     if (kManyAgainstOne * lacking.size() <= issuers.size()) {
       odd.insert(lacking.begin(), lacking.end());
-      if (const Edge* in = FirstIn(v).edge; in != nullptr && in->op != nullptr) left_out.push_back({in->comm, in->op->seq, lacking, issuers});
+      if (const Edge* in = FirstIn(v).edge; in != nullptr && in->op != nullptr)
+        left_out.push_back({in->comm, in->op->seq, lacking, issuers});
     }
     if (kManyAgainstOne * issuers.size() <= lacking.size()) ahead.insert(issuers.begin(), issuers.end());
   }
@@ -81,8 +86,8 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   // All others have issued whatever is waited for.
   if ((kManyAgainstOne + 1) * never.size() <= all.size()) odd = never;
   if (odd.empty()) return {};
-  // Sends and receives that lack their other side are another matter, and two alone may each be wrong: unless a sibling shows what comes
-  // before that place.
+  // Sends and receives that lack their other side are another matter, and two alone may each be wrong: unless a sibling
+  // shows what comes before that place.
   constexpr size_t kFew = 16;  // more are looked at as a whole, not one by one
   bool alone = (kManyAgainstOne + 1) * odd.size() > all.size();
   std::vector<int32_t> witnesses;
@@ -90,8 +95,10 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
     for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
       const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
       if (front.op == nullptr) continue;
-      const auto left = std::find_if(left_out.begin(), left_out.end(), [&](const LeftOut& l) { return l.lacking.contains(r); });
-      const int32_t witness = left == left_out.end() || odd.size() > kFew ? -1 : WentByThere(model_, r, *front.op, *left);
+      const auto left =
+          std::find_if(left_out.begin(), left_out.end(), [&](const LeftOut& l) { return l.lacking.contains(r); });
+      const int32_t witness =
+          left == left_out.end() || odd.size() > kFew ? -1 : WentByThere(model_, r, *front.op, *left);
       if (witness >= 0) {
         witnesses.push_back(witness);
         all.insert(left->issuers.begin(), left->issuers.end());
@@ -107,7 +114,8 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   int32_t waiter = -1;
   auto consider = [&](const Edge& e, uint32_t from) {
     if (e.op == nullptr || graph_->RankOf(from) < 0 || odd.contains(graph_->RankOf(from))) return;
-    if (missed == nullptr || bundle_.comms[e.comm].size < bundle_.comms[missed->comm].size) missed = &e, waiter = graph_->RankOf(from);
+    if (missed == nullptr || bundle_.comms[e.comm].size < bundle_.comms[missed->comm].size)
+      missed = &e, waiter = graph_->RankOf(from);
   };
   for (int32_t r : odd) {
     for (uint32_t w : graph_->back[WaitGraph::HostNode(r)]) {
@@ -129,26 +137,33 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   c.op = missed->op;
   c.op_rank = waiter;
   c.confidence = 0.9;
-  const std::string place = absl::StrCat(OpText(bundle_, bundle_.ranks[waiter], *missed->op), " on ", CommText(bundle_.comms[missed->comm]));
+  const std::string place =
+      absl::StrCat(OpText(bundle_, bundle_.ranks[waiter], *missed->op), " on ", CommText(bundle_.comms[missed->comm]));
   const int32_t first = c.ranks[0];
   std::string later = "what comes later";
   for (uint32_t q = graph_->FirstQueue(first); q < graph_->FirstQueue(first + 1); ++q) {
     const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
-    if (front.op != nullptr) later = absl::StrCat(OpText(bundle_, bundle_.ranks[first], *front.op), " on ", CommText(bundle_.comms[front.comm]));
+    if (front.op != nullptr)
+      later =
+          absl::StrCat(OpText(bundle_, bundle_.ranks[first], *front.op), " on ", CommText(bundle_.comms[front.comm]));
   }
   c.what = absl::StrCat("left out ", place, " and what follows it, and waits in ", later);
-  c.evidence.push_back({absl::StrCat(Who(waiter), " waits in ", place, ", which the named ranks never issued; ", all.size() - odd.size(),
-                                     " ranks wait for them, directly or through others"),
+  c.evidence.push_back({absl::StrCat(Who(waiter), " waits in ", place, ", which the named ranks never issued; ",
+                                     all.size() - odd.size(), " ranks wait for them, directly or through others"),
                         {waiter}});
   c.evidence.push_back({absl::StrCat(Who(first), " waits in ", later), {first}});
   if (!witnesses.empty()) {
     c.confidence = 0.85;
-    c.evidence.push_back({absl::StrCat(Who(witnesses[0]), ", in the same role, stands at that place as well, and made the call that the named left out"),
-                          {witnesses[0]}});
+    c.evidence.push_back(
+        {absl::StrCat(Who(witnesses[0]),
+                      ", in the same role, stands at that place as well, and made the call that the named left out"),
+         {witnesses[0]}});
   }
-  c.advice = "1. Find out why the named ranks came to that call: they ended the step or the loop early (uneven data, a condition that depends on local "
-             "data), or nobody should make it there.\n"
-             "2. Make every rank run the same number of steps, or agree on the end by a collective.";
+  c.advice =
+      "1. Find out why the named ranks came to that call: they ended the step or the loop early (uneven data, a "
+      "condition that depends on local "
+      "data), or nobody should make it there.\n"
+      "2. Make every rank run the same number of steps, or agree on the end by a collective.";
   c.alternatives = {absl::StrCat("they left out nothing, but added ", later, ", which the others never call"),
                     "they issue these operations in another order than the others"};
   c.tells_apart = "the named ranks' program after the operation that they wait in";

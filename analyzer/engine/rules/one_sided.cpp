@@ -57,19 +57,23 @@ void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* 
       c.waiting = {static_cast<int32_t>(r)};
       c.op_name = "WaitSignal";
       c.confidence = 0.9;
-      c.what = absl::StrCat("sent ", sent, " of the ", asked->waited, " signals that rank ", rank.rank, " waits for on ",
-                            CommText(bundle.comms[own.comm]));
-      c.evidence.push_back({absl::StrCat("rank ", rank.rank, "'s WaitSignal calls ask for ", asked->waited, " signals of member ",
-                                         place.second, " in all"), {static_cast<int32_t>(r)}});
-      c.evidence.push_back({absl::StrCat("it has issued ", sent, " PutSignal and Signal calls to member ", own.member_rank),
-                            {sender.rank_index}});
-      c.advice = "1. Look for the PutSignal or Signal call that this rank left out, or for a wait that asks for too many.";
+      c.what = absl::StrCat("sent ", sent, " of the ", asked->waited, " signals that rank ", rank.rank,
+                            " waits for on ", CommText(bundle.comms[own.comm]));
+      c.evidence.push_back({absl::StrCat("rank ", rank.rank, "'s WaitSignal calls ask for ", asked->waited,
+                                         " signals of member ", place.second, " in all"),
+                            {static_cast<int32_t>(r)}});
+      c.evidence.push_back(
+          {absl::StrCat("it has issued ", sent, " PutSignal and Signal calls to member ", own.member_rank),
+           {sender.rank_index}});
+      c.advice =
+          "1. Look for the PutSignal or Signal call that this rank left out, or for a wait that asks for too many.";
       c.refuted_by = "a signal that a kernel sent by the device interface, which no record shows";
       waiters.insert(static_cast<int32_t>(r));
       found.push_back(std::move(c));
     }
   }
-  const bool circle = std::all_of(found.begin(), found.end(), [&](const Cause& c) { return waiters.count(c.ranks[0]) != 0; });
+  const bool circle =
+      std::all_of(found.begin(), found.end(), [&](const Cause& c) { return waiters.count(c.ranks[0]) != 0; });
   if (!circle) std::erase_if(found, [&](const Cause& c) { return waiters.count(c.ranks[0]) != 0; });
   if (found.empty()) return;
   std::erase_if(*causes, [&](const Cause& c) {

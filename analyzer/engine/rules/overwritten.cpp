@@ -16,7 +16,9 @@ std::vector<Cause> Causes::FromOverwritten() {
   std::map<uint32_t, Cause> exchanges;
   for (const auto& sink : graph_->sinks) {
     const uint32_t v = sink[0];
-    if (sink.size() > 1 || graph_->Kind(v) != WaitGraph::NodeKind::kQueue || graph_->QueueOf(v).front.front != Front::kOverwritten) continue;
+    if (sink.size() > 1 || graph_->Kind(v) != WaitGraph::NodeKind::kQueue ||
+        graph_->QueueOf(v).front.front != Front::kOverwritten)
+      continue;
     const Queue& queue = graph_->QueueOf(v);
     for (Cause* c : {&all, queue.lost_exchange != kNoIndex ? &exchanges[queue.lost_exchange] : nullptr}) {
       if (c == nullptr) continue;
@@ -33,7 +35,8 @@ std::vector<Cause> Causes::FromOverwritten() {
     c.kind = P2P_UNMATCHED;
     c.comm = comm;
     c.confidence = 0.5;
-    c.what = absl::StrCat("are in a send or receive with each other on ", CommText(bundle_.comms[comm]), " that does not end; its record is gone");
+    c.what = absl::StrCat("are in a send or receive with each other on ", CommText(bundle_.comms[comm]),
+                          " that does not end; its record is gone");
     causes.push_back(std::move(c));
   }
   // What their counters tell where their records do not.
@@ -43,7 +46,8 @@ std::vector<Cause> Causes::FromOverwritten() {
     const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) { return standing.contains(r); });
     if (!odd.ranks.empty() && (stand || odd.kind == SILENT_DESYNC)) {
       for (size_t i = 0; i < all.nodes.size(); ++i) {
-        if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), graph_->RankOf(all.nodes[i]))) odd.nodes.push_back(all.nodes[i]);
+        if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), graph_->RankOf(all.nodes[i])))
+          odd.nodes.push_back(all.nodes[i]);
       }
       return {odd};
     }
@@ -91,9 +95,10 @@ std::vector<Cause> Causes::FromOverwritten() {
     for (uint32_t v : all.nodes) {
       for (const auto& [comm, seq] : graph_->QueueOf(v).lost) {
         const Rank& rank = bundle_.ranks[static_cast<size_t>(graph_->RankOf(v))];
-        first[comm] += std::any_of(rank.memberships.begin(), rank.memberships.end(), [&, c = comm, s = seq](const Membership& ms) {
-          return ms.comm == c && ms.completed == kNone && s == (ms.first_seq >= 0 ? ms.first_seq : 1);
-        });
+        first[comm] +=
+            std::any_of(rank.memberships.begin(), rank.memberships.end(), [&, c = comm, s = seq](const Membership& ms) {
+              return ms.comm == c && ms.completed == kNone && s == (ms.first_seq >= 0 ? ms.first_seq : 1);
+            });
       }
     }
     for (const auto& [comm, count] : first) {
@@ -102,17 +107,21 @@ std::vector<Cause> Causes::FromOverwritten() {
     if (in != nullptr && one) {
       all.op = in->op, all.op_rank = waiter, all.comm = in->comm;
     } else if (all.first_lost == kNoIndex && all.ranks.size() > 2) {
-      // Who stands there need not have made it so: the call that went wrong is gone as well, and may have been anybody's whose ring went on.
+      // Who stands there need not have made it so: the call that went wrong is gone as well, and may have been
+      // anybody's whose ring went on.
       for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
         const auto& memberships = bundle_.ranks[r].memberships;
-        if (std::any_of(memberships.begin(), memberships.end(), [](const Membership& ms) { return ms.lost_records > 0; }))
+        if (std::any_of(memberships.begin(), memberships.end(),
+                        [](const Membership& ms) { return ms.lost_records > 0; }))
           all.ranks.push_back(static_cast<int32_t>(r));
       }
       std::sort(all.ranks.begin(), all.ranks.end());
       all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
       all.confidence = 0.3;
-      all.what = absl::StrCat(stood.size(), " of them are in operations whose records are gone, and nobody else holds up the rest: which call "
-                              "went wrong is no longer recorded");
+      all.what = absl::StrCat(
+          stood.size(),
+          " of them are in operations whose records are gone, and nobody else holds up the rest: which call "
+          "went wrong is no longer recorded");
     }
     causes.push_back(std::move(all));
   }
@@ -120,9 +129,11 @@ std::vector<Cause> Causes::FromOverwritten() {
     c.doubtful = true;
     c.alternatives = {"any of the named ranks, or what lies between them"};
     c.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
-    c.evidence.push_back({"their streams and counters show older operations in flight than the oldest that is still recorded",
-                          stood.empty() ? c.ranks : stood});
-    c.advice = "1. Look at these ranks by hand: stacks of their hosts, errors of their GPUs.\n2. Record with a larger ring.";
+    c.evidence.push_back(
+        {"their streams and counters show older operations in flight than the oldest that is still recorded",
+         stood.empty() ? c.ranks : stood});
+    c.advice =
+        "1. Look at these ranks by hand: stacks of their hosts, errors of their GPUs.\n2. Record with a larger ring.";
     c.refuted_by = "the operation that they are in";
   }
   return causes;

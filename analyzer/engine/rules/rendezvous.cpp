@@ -1,5 +1,5 @@
-// Jobs in which nobody waits in NCCL: all but a few are seen to wait for another process by other means. At the start of a job that is how
-// it looks when the rank that hands out a unique id does not come to it.
+// Jobs in which nobody waits in NCCL: all but a few are seen to wait for another process by other means. At the start
+// of a job that is how it looks when the rank that hands out a unique id does not come to it.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -40,18 +40,23 @@ std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
   Cause c;
   c.waiting = waiting;
   c.op_name = kRendezvous;
-  c.evidence.push_back({absl::StrCat(waiting.size(), waiting.size() == 1 ? " rank waits" : " ranks wait", " for another process outside of NCCL, as their stacks show",
-                                     least > 0 && least < INT64_MAX ? absl::StrFormat(", the newest for %.1f s", static_cast<double>(least) / 1e9) : ""),
+  c.evidence.push_back({absl::StrCat(waiting.size(), waiting.size() == 1 ? " rank waits" : " ranks wait",
+                                     " for another process outside of NCCL, as their stacks show",
+                                     least > 0 && least < INT64_MAX
+                                         ? absl::StrFormat(", the newest for %.1f s", static_cast<double>(least) / 1e9)
+                                         : ""),
                         waiting});
-  c.alternatives.push_back("the program has no call there that the named have to make, and what the others wait for is elsewhere");
+  c.alternatives.push_back(
+      "the program has no call there that the named have to make, and what the others wait for is elsewhere");
   c.tells_apart = "which key, or which barrier, they wait in, and who sets it";
   if (standing.empty()) {
     c.kind = RANK_NO_DATA;
     c.missing = missing;
     c.confidence = kNoData;
     c.what = "others wait for another process outside of NCCL, and it left no data";
-    c.advice = "1. Check that this rank was started and is alive: scheduler, launcher log, its own error output.\n"
-               "2. A process that never called NCCL leaves no ring.";
+    c.advice =
+        "1. Check that this rank was started and is alive: scheduler, launcher log, its own error output.\n"
+        "2. A process that never called NCCL leaves no ring.";
     c.refuted_by = "its data showing that it waits there as well";
     return {std::move(c)};
   }
@@ -60,14 +65,17 @@ std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
   c.confidence = standing.size() == 1 && missing.empty() ? kOne : kSeveral;
   const ring::ThreadSnapshot* thread = model_.ranks[static_cast<size_t>(standing[0])].thread;
   c.what = absl::StrCat("its host is in no NCCL call and no GPU wait",
-                        standing.size() == 1 && thread != nullptr ? Seconds(bundle_.ranks[static_cast<size_t>(standing[0])], thread->last_call_ns) : "",
+                        standing.size() == 1 && thread != nullptr
+                            ? Seconds(bundle_.ranks[static_cast<size_t>(standing[0])], thread->last_call_ns)
+                            : "",
                         ", and all others wait for another process outside of NCCL");
   if (!missing.empty()) c.alternatives.push_back("they wait for a rank that left no data");
   c.moving = std::any_of(standing.begin(), standing.end(), [&](int32_t r) {
     return ClassifyActivity(bundle_.ranks[static_cast<size_t>(r)].process).moving == Moving::kYes;
   });
-  c.advice = "1. Look at this rank's Python and native stacks: it has not come to what the others wait for.\n"
-             "2. At the start of a job: does this rank hand out the unique id of a group?";
+  c.advice =
+      "1. Look at this rank's Python and native stacks: it has not come to what the others wait for.\n"
+      "2. At the start of a job: does this rank hand out the unique id of a group?";
   c.refuted_by = "the named being inside that rendezvous as well";
   for (int32_t r : standing) {
     if (standing.size() <= 4) AddHostEvidence(r, &c);

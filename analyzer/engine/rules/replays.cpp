@@ -1,4 +1,5 @@
-// What a finding says of CUDA graphs: in which replay of which graph, at which of its operations, and how far the others came.
+// What a finding says of CUDA graphs: in which replay of which graph, at which of its operations, and how far the
+// others came.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -21,7 +22,9 @@ const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
   return nullptr;
 }
 
-std::string Times(uint64_t count) { return absl::StrCat(count, count == 1 ? " time" : " times"); }
+std::string Times(uint64_t count) {
+  return absl::StrCat(count, count == 1 ? " time" : " times");
+}
 
 }  // namespace
 
@@ -38,16 +41,20 @@ std::vector<Cause> Causes::FromReplays() const {
   if (launched.size() != 2) return {};
   const auto& [few, behind] = *launched.begin();
   const auto& [most, others] = *launched.rbegin();
-  if (behind.size() != 1 || others.size() < kMany || model_.ranks[static_cast<size_t>(behind[0])].host != HostState::kElsewhere) return {};
+  if (behind.size() != 1 || others.size() < kMany ||
+      model_.ranks[static_cast<size_t>(behind[0])].host != HostState::kElsewhere)
+    return {};
   const ring::ThreadSnapshot* thread = model_.ranks[static_cast<size_t>(behind[0])].thread;
   Cause c;
   c.kind = HOST_STALL;
   c.ranks = behind;
   c.hypothesis = true;
   c.confidence = kFits;
-  c.what = absl::StrCat("launched its CUDA graph ", Times(few), ", and its host is in no NCCL call and no GPU wait",
-                        Seconds(bundle_.ranks[static_cast<size_t>(behind[0])], thread != nullptr ? thread->last_call_ns : 0));
-  c.evidence.push_back({absl::StrCat("the ", others.size(), " other ranks that can be read launched theirs ", Times(most)), others});
+  c.what = absl::StrCat(
+      "launched its CUDA graph ", Times(few), ", and its host is in no NCCL call and no GPU wait",
+      Seconds(bundle_.ranks[static_cast<size_t>(behind[0])], thread != nullptr ? thread->last_call_ns : 0));
+  c.evidence.push_back(
+      {absl::StrCat("the ", others.size(), " other ranks that can be read launched theirs ", Times(most)), others});
   c.alternatives = {"a rank without data stands still, and this one works on what is its own"};
   c.tells_apart = "the dumps of the ranks without data";
   c.advice = "1. Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.";
@@ -75,21 +82,28 @@ void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
     e->add_ranks(bundle_.ranks[r].rank);
     e->set_source(absl::StrCat(Who(r), "'s record"));
   };
-  std::string text = absl::StrCat("it is operation ", place, " of the ", operations, " that CUDA graph ", replay->graph + 1, " holds; ",
-                                  Who(cause.op_rank), " launched that graph ", Times(graph != nullptr ? graph->launches : replay->number));
-  if (graph != nullptr && graph->completed > 0) absl::StrAppend(&text, ", and its GPU completed replay ", graph->completed);
+  std::string text = absl::StrCat("it is operation ", place, " of the ", operations, " that CUDA graph ",
+                                  replay->graph + 1, " holds; ", Who(cause.op_rank), " launched that graph ",
+                                  Times(graph != nullptr ? graph->launches : replay->number));
+  if (graph != nullptr && graph->completed > 0)
+    absl::StrAppend(&text, ", and its GPU completed replay ", graph->completed);
   add(text, cause.op_rank);
   constexpr int kTold = 4;
   int told = 0;
   for (const int32_t r : cause.ranks) {
     if (r == cause.op_rank || told == kTold || cause.kind == COLLECTIVE_STUCK) continue;
     const Replay* own = NewestReplay(bundle_.ranks[r], cause.comm);
-    const std::string what = own == nullptr ? "has launched no graph" : absl::StrCat("launched graph ", own->graph + 1, " last as replay ", own->number);
-    add(absl::StrCat(Who(r), " ", what, cause.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[cause.comm]))), r);
+    const std::string what = own == nullptr
+                                 ? "has launched no graph"
+                                 : absl::StrCat("launched graph ", own->graph + 1, " last as replay ", own->number);
+    add(absl::StrCat(Who(r), " ", what,
+                     cause.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[cause.comm]))),
+        r);
     ++told;
   }
   if (cause.kind == COLLECTIVE_STUCK && operations > 1) {
-    add(absl::StrCat("all members launched that replay: the first of its operations that may be the one is named; nothing inside a graph "
+    add(absl::StrCat("all members launched that replay: the first of its operations that may be the one is named; "
+                     "nothing inside a graph "
                      "tells how far it came"),
         cause.op_rank);
   }

@@ -24,9 +24,9 @@ std::set<uint32_t> Causes::WaitedIn(uint32_t node) const {
   return comms;
 }
 
-// The communicators that are used most (of tensor parallelism) hold ranks that meet many times a layer, so the peers of one that
-// stopped wait for it there. Where that is seen of some that left no data, others whose own peers of that kind went past all operations
-// with them, and wait for somebody else, stand where those peers stand.
+// The communicators that are used most (of tensor parallelism) hold ranks that meet many times a layer, so the peers of
+// one that stopped wait for it there. Where that is seen of some that left no data, others whose own peers of that kind
+// went past all operations with them, and wait for somebody else, stand where those peers stand.
 std::set<uint32_t> Causes::SilentVictims() const {
   std::map<uint32_t, std::set<uint32_t>> waited;  // node -> communicators
   for (const auto& sink : graph_->sinks) {
@@ -34,18 +34,21 @@ std::set<uint32_t> Causes::SilentVictims() const {
   }
   std::set<uint32_t> victims;
   if (waited.size() < 2) return victims;
-  // Who is waited for by damaged records alone, whose lost parts others wait for: what those stand in may be another thing.
+  // Who is waited for by damaged records alone, whose lost parts others wait for: what those stand in may be another
+  // thing.
   std::set<int32_t> lost;
   for (const auto& [node, comms] : waited) lost.insert(graph_->MissingRank(node));
   const auto in_vain = [&](uint32_t from) {
     const int32_t r = graph_->RankOf(from);
-    return r < 0 || (bundle_.ranks[static_cast<size_t>(r)].damaged && lost.contains(bundle_.ranks[static_cast<size_t>(r)].rank));
+    return r < 0 ||
+           (bundle_.ranks[static_cast<size_t>(r)].damaged && lost.contains(bundle_.ranks[static_cast<size_t>(r)].rank));
   };
   const auto& back = graph_->back;
   for (const auto& [node, comms] : waited) {
     if (damaged_.contains(graph_->MissingRank(node))) continue;
     const bool all = std::all_of(back[node].begin(), back[node].end(), [&](uint32_t from) {
-      return in_vain(from) && (graph_->Kind(from) != WaitGraph::NodeKind::kCollective || std::all_of(back[from].begin(), back[from].end(), in_vain));
+      return in_vain(from) && (graph_->Kind(from) != WaitGraph::NodeKind::kCollective ||
+                               std::all_of(back[from].begin(), back[from].end(), in_vain));
     });
     if (all) victims.insert(node);
   }
@@ -56,7 +59,8 @@ std::set<uint32_t> Causes::SilentVictims() const {
       if (m.rank_index >= 0) most = std::max(most, m.arrived);
     }
   }
-  const auto busiest = std::max_element(used.begin(), used.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
+  const auto busiest =
+      std::max_element(used.begin(), used.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
   const std::string* inner = nullptr;
   for (const auto& [node, comms] : waited) {
     for (uint32_t c : comms) {
@@ -75,7 +79,8 @@ std::set<uint32_t> Causes::SilentVictims() const {
     if (!went_past) continue;
     for (const auto& [node, comms] : waited) {
       const int32_t rank = graph_->MissingRank(node);
-      const bool member = std::any_of(view.members.begin(), view.members.end(), [&](const Member& m) { return m.global_rank == rank; });
+      const bool member =
+          std::any_of(view.members.begin(), view.members.end(), [&](const Member& m) { return m.global_rank == rank; });
       if (member && !comms.contains(c)) victims.insert(node);
     }
   }

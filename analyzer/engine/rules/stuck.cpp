@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/network.h"
+#include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
 
@@ -22,7 +22,8 @@ bool CompletedLater(const Rank& rank, const Op& op) {
   for (size_t i = rank.ops.size(); i-- > 0;) {
     const Op& o = rank.ops[i];
     if (o.state != OpState::kCompleted || o.membership == kNoIndex || o.recent_only) continue;
-    const bool later = o.record_id >= 0 && op.record_id >= 0 ? o.record_id > op.record_id : o.thread == op.thread && o.index > op.index;
+    const bool later = o.record_id >= 0 && op.record_id >= 0 ? o.record_id > op.record_id
+                                                             : o.thread == op.thread && o.index > op.index;
     if (later) return true;
   }
   return false;
@@ -31,7 +32,8 @@ bool CompletedLater(const Rank& rank, const Op& op) {
 std::string SomeRanks(const std::vector<int32_t>& ranks) {
   constexpr size_t kShown = 8;
   const size_t shown = std::min(ranks.size(), kShown);
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ",
+                      absl::StrJoin(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
                       ranks.size() > shown ? absl::StrCat(" and ", ranks.size() - shown, " more") : "");
 }
 
@@ -56,8 +58,8 @@ std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
 
 }  // namespace
 
-// Everybody is in, nobody gets out. One of the GPUs or what lies between them: members whose GPU reported an error, or who
-// alone completed nothing of what they issued after it, are more likely than the rest.
+// Everybody is in, nobody gets out. One of the GPUs or what lies between them: members whose GPU reported an error, or
+// who alone completed nothing of what they issued after it, are more likely than the rest.
 Cause Causes::StuckCause(uint32_t node) const {
   const int32_t r = graph_->RankOf(node);
   const Rank& rank = bundle_.ranks[r];
@@ -97,10 +99,12 @@ Cause Causes::StuckCause(uint32_t node) const {
     }
   } else if (front.op != nullptr && front.op->root_or_peer >= 0) {
     const auto& members = model_.comms[front.comm].members;
-    const bool known = static_cast<size_t>(front.op->root_or_peer) < members.size() && members[front.op->root_or_peer].rank_index >= 0;
+    const bool known =
+        static_cast<size_t>(front.op->root_or_peer) < members.size() && members[front.op->root_or_peer].rank_index >= 0;
     bool counted = false;
     if (known) model_.OtherSide(r, *front.op, members[front.op->root_or_peer], &counted);
-    // Where older records are gone, which receive a framework's send meets is only presumed; between two alone it hardly matters.
+    // Where older records are gone, which receive a framework's send meets is only presumed; between two alone it
+    // hardly matters.
     c.doubtful |= rank.source == Source::kFlightRecorder && !counted && members.size() > 2;
     look(r, nullptr);
     if (known) {
@@ -113,27 +117,34 @@ Cause Causes::StuckCause(uint32_t node) const {
   c.ranks.erase(std::unique(c.ranks.begin(), c.ranks.end()), c.ranks.end());
   for (int32_t m : c.ranks) {
     for (uint32_t q = graph_->FirstQueue(m); q < graph_->FirstQueue(m + 1); ++q) {
-      if (graph_->QueueOf(graph_->QueueNode(q)).front.op != nullptr && graph_->QueueOf(graph_->QueueNode(q)).front.comm == front.comm) {
+      if (graph_->QueueOf(graph_->QueueNode(q)).front.op != nullptr &&
+          graph_->QueueOf(graph_->QueueNode(q)).front.comm == front.comm) {
         c.nodes.push_back(graph_->QueueNode(q));
       }
     }
   }
   const size_t everybody = c.ranks.size();
-  c.evidence.push_back({absl::StrCat("every member of ", where.empty() ? "it" : CommText(bundle_.comms[front.comm]), " arrived in ", what), c.ranks});
+  c.evidence.push_back({absl::StrCat("every member of ", where.empty() ? "it" : CommText(bundle_.comms[front.comm]),
+                                     " arrived in ", what),
+                        c.ranks});
   if (front.op != nullptr && rank.captured_ns > 0) {
     c.evidence.push_back({absl::StrCat(Who(r), " has been in it", Seconds(rank, front.op->enter_ns)), {r}});
   }
   c.alternatives = {"the network between these ranks", "the GPU of one of them, inside the operation"};
-  c.tells_apart = "full GPU marks (which GPU did not start), the profiler (whose network steps stopped), Xid and link errors of their hosts";
+  c.tells_apart =
+      "full GPU marks (which GPU did not start), the profiler (whose network steps stopped), Xid and link errors of "
+      "their hosts";
   c.refuted_by = "a member that had not arrived";
   if (failed.size() == 1) {
     c.kind = GPU_STALL;
     c.ranks = failed;
     c.confidence = 0.93;
-    c.what = absl::StrCat(GpuErrorOf(bundle_.ranks[failed[0]]), "; ", what, where, ", which all ", everybody, " members entered, does not end");
+    c.what = absl::StrCat(GpuErrorOf(bundle_.ranks[failed[0]]), "; ", what, where, ", which all ", everybody,
+                          " members entered, does not end");
     c.evidence.push_back({absl::StrCat(Who(failed[0]), ": ", GpuErrorOf(bundle_.ranks[failed[0]])), failed});
-    c.advice = "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
-               "2. Drain the GPU if it is gone; restart the job without it.";
+    c.advice =
+        "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
+        "2. Drain the GPU if it is gone; restart the job without it.";
     c.alternatives.clear();
     c.tells_apart.clear();
     c.refuted_by = "the error being a consequence of the job's end";
@@ -141,10 +152,14 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.kind = GPU_STALL;
     c.ranks = stopped;
     c.confidence = stopped.size() == 1 ? 0.75 : 0.65;
-    c.what = absl::StrCat("its GPU completed nothing that was issued after ", what, where, "; the GPUs of the other members did, and all wait in it");
-    c.evidence.push_back({absl::StrCat(moved.size(), " of ", everybody, " members completed operations that they issued after it, the named did not"), stopped});
-    c.advice = "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
-               "2. If there is none, suspect the network between the members of this communicator.";
+    c.what = absl::StrCat("its GPU completed nothing that was issued after ", what, where,
+                          "; the GPUs of the other members did, and all wait in it");
+    c.evidence.push_back({absl::StrCat(moved.size(), " of ", everybody,
+                                       " members completed operations that they issued after it, the named did not"),
+                          stopped});
+    c.advice =
+        "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
+        "2. If there is none, suspect the network between the members of this communicator.";
   } else {
     c.what = absl::StrCat("all members entered ", what, where, " and none finishes it");
     const std::vector<int32_t> unseen = MayBelongTo(bundle_, front.comm);
@@ -152,25 +167,33 @@ Cause Causes::StuckCause(uint32_t node) const {
       c.doubtful = c.hypothesis = true;
       c.confidence = 0.3;
       c.what = absl::StrCat("all members that left data entered ", what, where, " and none finishes it");
-      c.evidence[0].first = absl::StrCat("who is in ", CommText(bundle_.comms[front.comm]), " is known from its use alone: everybody who used it arrived in ", what);
-      c.alternatives.insert(c.alternatives.begin(), absl::StrCat(unseen.size() == 1 ? "" : "one of ", SomeRanks(unseen),
-                                                                 ", which left no data, belongs to it and never arrived"));
+      c.evidence[0].first = absl::StrCat("who is in ", CommText(bundle_.comms[front.comm]),
+                                         " is known from its use alone: everybody who used it arrived in ", what);
+      c.alternatives.insert(c.alternatives.begin(),
+                            absl::StrCat(unseen.size() == 1 ? "" : "one of ", SomeRanks(unseen),
+                                         ", which left no data, belongs to it and never arrived"));
       c.refuted_by = "a member without data that had not arrived";
-      c.advice = "1. Add the dumps of the ranks without data and analyze again: the others may wait for one of them.\n"
-                 "2. Otherwise suspect the network between these ranks, or one of their GPUs.";
+      c.advice =
+          "1. Add the dumps of the ranks without data and analyze again: the others may wait for one of them.\n"
+          "2. Otherwise suspect the network between these ranks, or one of their GPUs.";
     } else {
-      c.advice = "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
-                 "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
+      c.advice =
+          "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
+          "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
     }
   }
-  if (c.kind == COLLECTIVE_STUCK && c.doubtful && front.op != nullptr && IsPointToPoint(front.op->kind) && TookTheWrongPeer(model_, r, *front.op)) {
+  if (c.kind == COLLECTIVE_STUCK && c.doubtful && front.op != nullptr && IsPointToPoint(front.op->kind) &&
+      TookTheWrongPeer(model_, r, *front.op)) {
     c.kind = P2P_UNMATCHED;
     c.ranks = {r};
     c.doubtful = false;
     c.confidence = 0.7;
-    c.what = absl::StrCat("is in ", what, where, ", and neither record holds anything else between the two: most likely the wrong peer, and another "
-                          "rank waits for what it should have done instead");
-    c.evidence[0] = {absl::StrCat(Who(r), " and that rank exchange with others, and but for this call not with each other"), {r}};
+    c.what = absl::StrCat(
+        "is in ", what, where,
+        ", and neither record holds anything else between the two: most likely the wrong peer, and another "
+        "rank waits for what it should have done instead");
+    c.evidence[0] = {
+        absl::StrCat(Who(r), " and that rank exchange with others, and but for this call not with each other"), {r}};
     c.alternatives = {"the network between these two ranks, or one of their GPUs inside the operation"};
     c.tells_apart = "the program of both sides at that place; longer records";
     c.advice = "1. Look at how the named rank computes the peer of that call.";
@@ -198,23 +221,29 @@ Cause Causes::NotBegunCause(uint32_t node) const {
   for (const Member& m : model_.comms[front.comm].members) {
     if (m.rank_index < 0) continue;
     c.ranks.push_back(m.rank_index);
-    c.doubtful |= bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;  // what stands before it may be among what was lost
+    c.doubtful |=
+        bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;  // what stands before it may be among what was lost
   }
   std::sort(c.ranks.begin(), c.ranks.end());
   const bool alone = c.ranks.size() == 1;
-  c.what = absl::StrCat(alone ? "its stream never" : "no member's stream ever", " reached ", what, ": work ahead of it that is not NCCL's does not end");
+  c.what = absl::StrCat(alone ? "its stream never" : "no member's stream ever", " reached ", what,
+                        ": work ahead of it that is not NCCL's does not end");
   c.confidence = alone ? 0.85 : 0.6;
-  c.evidence.push_back({absl::StrCat(alone ? Who(r) + " issued " : "all members issued ", what, " and no GPU has begun it; all that NCCL had queued before is complete"), c.ranks});
-  if (rank.captured_ns > 0) c.evidence.push_back({absl::StrCat(Who(r), " has been in it", Seconds(rank, front.op->enter_ns)), {r}});
-  c.advice = "1. Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.\n"
-             "2. Read the hosts' kernel logs for Xid errors.";
+  c.evidence.push_back({absl::StrCat(alone ? Who(r) + " issued " : "all members issued ", what,
+                                     " and no GPU has begun it; all that NCCL had queued before is complete"),
+                        c.ranks});
+  if (rank.captured_ns > 0)
+    c.evidence.push_back({absl::StrCat(Who(r), " has been in it", Seconds(rank, front.op->enter_ns)), {r}});
+  c.advice =
+      "1. Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.\n"
+      "2. Read the hosts' kernel logs for Xid errors.";
   c.refuted_by = "a start mark of that operation, or a long computation that ends";
   AddWaiterEvidence(node, &c);
   return c;
 }
 
-// The network operations of the members that wait for the other end. Where one pair waits at both ends, data that the one
-// has handed over does not reach the other: that link it is, and who waits for those two waits because of them.
+// The network operations of the members that wait for the other end. Where one pair waits at both ends, data that the
+// one has handed over does not reach the other: that link it is, and who waits for those two waits because of them.
 void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
   if (front.op == nullptr) return;
   const std::vector<StuckStep> steps = StuckSteps(model_, front.comm, front.op->kind, front.op->seq);
@@ -230,7 +259,8 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
   }
   constexpr size_t kMost = 4;
   for (size_t i = 0; i < told.size() && i < kMost; ++i) {
-    cause->evidence.push_back({absl::StrCat(Who(told[i]->rank_index), " ", StepText(model_, *told[i])), {told[i]->rank_index}});
+    cause->evidence.push_back(
+        {absl::StrCat(Who(told[i]->rank_index), " ", StepText(model_, *told[i])), {told[i]->rank_index}});
   }
   if (told.size() > kMost) {
     cause->evidence.push_back({absl::StrCat(told.size() - kMost, " more network steps wait likewise"), cause->ranks});
@@ -240,12 +270,13 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
     const auto [from, to] = links[0];
     cause->ranks = {std::min(from, to), std::max(from, to)};
     cause->confidence = 0.9;
-    cause->what = absl::StrCat("what rank ", bundle_.ranks[from].rank, " sends to rank ", bundle_.ranks[to].rank, " in ", what,
-                               " does not arrive: ", StepText(model_, *told[0]));
+    cause->what = absl::StrCat("what rank ", bundle_.ranks[from].rank, " sends to rank ", bundle_.ranks[to].rank,
+                               " in ", what, " does not arrive: ", StepText(model_, *told[0]));
     cause->alternatives = {"the network between these two ranks", "one of their network adapters"};
     cause->tells_apart = "counters and errors of the two hosts' network ports";
-    cause->advice = "1. Look at the network ports of both hosts, and the switches between them.\n"
-                    "2. Run a bandwidth test between these two hosts alone.";
+    cause->advice =
+        "1. Look at the network ports of both hosts, and the switches between them.\n"
+        "2. Run a bandwidth test between these two hosts alone.";
     cause->refuted_by = "a step of that channel that advances";
   } else if (!links.empty()) {
     absl::StrAppend(&cause->what, "; data stands still on ", links.size(), " links between them");
@@ -268,13 +299,16 @@ void Causes::AddOtherOrders(int32_t r, const GpuFront& front, Cause* cause) cons
     for (const Member& m : model_.comms[comm].members) {
       const Op* theirs = m.rank_index < 0 ? nullptr : model_.FindCollective(m, op.seq);
       all_in &= theirs != nullptr && model_.InFlight(m.rank_index, *theirs);
-      if (m.rank_index >= 0 && std::binary_search(cause->ranks.begin(), cause->ranks.end(), m.rank_index)) shared.push_back(m.rank_index);
+      if (m.rank_index >= 0 && std::binary_search(cause->ranks.begin(), cause->ranks.end(), m.rank_index))
+        shared.push_back(m.rank_index);
     }
     if (!all_in || shared.size() < 2) continue;
-    cause->alternatives.push_back(absl::StrCat("the GPUs of ", shared.size(), " members run it and ", OpText(bundle_, rank, op), " on ",
-                                               CommText(bundle_.comms[comm]), ", which all entered too, in different orders"));
-    absl::StrAppend(&cause->tells_apart, "; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
-                                         "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)");
+    cause->alternatives.push_back(absl::StrCat("the GPUs of ", shared.size(), " members run it and ",
+                                               OpText(bundle_, rank, op), " on ", CommText(bundle_.comms[comm]),
+                                               ", which all entered too, in different orders"));
+    absl::StrAppend(&cause->tells_apart,
+                    "; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
+                    "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)");
     return;
   }
 }

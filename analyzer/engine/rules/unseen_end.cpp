@@ -24,7 +24,8 @@ bool RestsOnFlight(FindingKind kind) {
 
 // Neither a ring nor this host tells when: gone, or recorded on another boot or host.
 bool NobodySaw(const Rank& rank) {
-  return EndUnseen(rank) || (rank.source == Source::kRing && rank.process.life == Life::kUnknown && rank.captured_ns == 0);
+  return EndUnseen(rank) ||
+         (rank.source == Source::kRing && rank.process.life == Life::kUnknown && rank.captured_ns == 0);
 }
 
 // The last thing that a ring shows its host to have done, by the wall clock.
@@ -39,7 +40,8 @@ int64_t LastSign(const Rank& rank) {
 }  // namespace
 
 void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cause>* causes) {
-  if (causes->empty() || bundle.known_stalled || !std::all_of(bundle.ranks.begin(), bundle.ranks.end(), NobodySaw)) return;
+  if (causes->empty() || bundle.known_stalled || !std::all_of(bundle.ranks.begin(), bundle.ranks.end(), NobodySaw))
+    return;
   int64_t last = 0;
   for (const Rank& rank : bundle.ranks) last = std::max(last, LastSign(rank));
   for (Cause& c : *causes) {
@@ -50,7 +52,9 @@ void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cau
     }
     c.hypothesis = true;
     c.confidence = std::min(c.confidence, kMedium);
-    c.alternatives.push_back("the job moved until its processes were ended: when that was, and for how long anything had stood still, rings alone do not tell");
+    c.alternatives.push_back(
+        "the job moved until its processes were ended: when that was, and for how long anything had stood still, rings "
+        "alone do not tell");
     if (c.tells_apart.empty()) c.tells_apart = "whoever saw the job: its last output, what ended it";
   }
 }

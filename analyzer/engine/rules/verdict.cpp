@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/facts/counts.h"
+#include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {
 
@@ -14,8 +14,8 @@ using ring::IsCollective;
 
 namespace {
 
-// Whether the dump proves that operations it shows as unfinished are so: recorders that never see completions call every
-// operation scheduled.
+// Whether the dump proves that operations it shows as unfinished are so: recorders that never see completions call
+// every operation scheduled.
 bool CompletionsAreRecorded(const Bundle& bundle, int32_t rank_index, const Op* op) {
   const Rank& rank = bundle.ranks[rank_index];
   if (rank.source != Source::kFlightRecorder) return true;
@@ -42,7 +42,8 @@ bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
 
 // A thread is between a group's begin and its end, and in no call.
 bool HasOpenGroup(const Rank& rank) {
-  return std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0 && t.call == ring::CallKind::kNone; });
+  return std::any_of(rank.threads.begin(), rank.threads.end(),
+                     [](const auto& t) { return t.group_depth > 0 && t.call == ring::CallKind::kNone; });
 }
 
 // Several ranks that stand still in the same way are told together. A framework's dump does not say whether a rank that
@@ -87,20 +88,26 @@ void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
 
 namespace {
 
-// Hosts that stand still together before any of them issued an operation: the program hands unique ids around, and waits in barriers, by
-// means that are not recorded, so one of them may wait for another there.
+// Hosts that stand still together before any of them issued an operation: the program hands unique ids around, and
+// waits in barriers, by means that are not recorded, so one of them may wait for another there.
 void DoubtTogetherAtStart(const Model& model, Cause* c) {
   constexpr double kSome = 0.85;
-  if ((c->kind != HOST_STALL && c->kind != RANK_NOT_ARRIVED) || c->ranks.size() < 2 || c->stall != Stall::kUnknown || c->confidence <= kSome) return;
+  if ((c->kind != HOST_STALL && c->kind != RANK_NOT_ARRIVED) || c->ranks.size() < 2 || c->stall != Stall::kUnknown ||
+      c->confidence <= kSome)
+    return;
   const bool at_start = std::all_of(c->ranks.begin(), c->ranks.end(), [&](int32_t r) {
     const auto& memberships = model.bundle.ranks[static_cast<size_t>(r)].memberships;
     const HostState host = model.ranks[static_cast<size_t>(r)].host;
-    return host != HostState::kStopped && host != HostState::kDead && model.ranks[static_cast<size_t>(r)].in_flight.empty() &&
-           std::all_of(memberships.begin(), memberships.end(), [](const Membership& ms) { return ms.issued <= 0 && ms.peers.empty(); });
+    return host != HostState::kStopped && host != HostState::kDead &&
+           model.ranks[static_cast<size_t>(r)].in_flight.empty() &&
+           std::all_of(memberships.begin(), memberships.end(),
+                       [](const Membership& ms) { return ms.issued <= 0 && ms.peers.empty(); });
   });
   if (!at_start) return;
   c->confidence = kSome;
-  c->alternatives.push_back("one of them waits for another outside of NCCL, in the store that hands unique ids around or in a barrier, and is a victim");
+  c->alternatives.push_back(
+      "one of them waits for another outside of NCCL, in the store that hands unique ids around or in a barrier, and "
+      "is a victim");
   if (c->tells_apart.empty()) c->tells_apart = "their stacks: who of them is inside a store, MPI or gloo";
 }
 
@@ -111,7 +118,8 @@ void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
   c->hypothesis = true;
   c->confidence = std::min(c->confidence, kLow);
-  c->alternatives.insert(c->alternatives.begin(), "they wait for something else as well, which stood in the damaged parts of their records");
+  c->alternatives.insert(c->alternatives.begin(),
+                         "they wait for something else as well, which stood in the damaged parts of their records");
   if (c->tells_apart.empty()) c->tells_apart = "their whole records";
 }
 
@@ -135,9 +143,11 @@ std::vector<Cause> Causes::FromSinks() {
                (model_.ranks[r].host == HostState::kDead && bundle_.ranks[r].process.life != Life::kExited);
     }
     std::vector<Cause> here;
-    // A group that was never ended says why the calls behind it came nowhere, whatever else looks odd in that rank's record.
+    // A group that was never ended says why the calls behind it came nowhere, whatever else looks odd in that rank's
+    // record.
     const bool open = sink.size() == 1 && graph_->IsHost(sink[0]) &&
-                      (HasOpenGroup(bundle_.ranks[sink[0]]) || (bundle_.ranks[sink[0]].source == Source::kFlightRecorder && HasQueued(bundle_.ranks[sink[0]])));
+                      (HasOpenGroup(bundle_.ranks[sink[0]]) ||
+                       (bundle_.ranks[sink[0]].source == Source::kFlightRecorder && HasQueued(bundle_.ranks[sink[0]])));
     if (!ended && !open) {
       for (int32_t r : ranks) {
         if (const Divergence* d = DivergenceOf(r)) here.push_back(FromDivergence(*d));
@@ -168,9 +178,10 @@ std::vector<Cause> Causes::FromSinks() {
       } else {
         const bool stuck = front.front == Front::kAllArrived && front.op != nullptr && IsCollective(front.op->kind);
         const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(front.comm);
-        // Starts are recorded and nobody has one: no GPU is in it. A graph's capture that a framework records as a call is no
-        // stuck operation.
-        if (!begun && (front.op->graph != 0 || bundle_.ranks[graph_->RankOf(v)].source == Source::kFlightRecorder)) continue;
+        // Starts are recorded and nobody has one: no GPU is in it. A graph's capture that a framework records as a call
+        // is no stuck operation.
+        if (!begun && (front.op->graph != 0 || bundle_.ranks[graph_->RankOf(v)].source == Source::kFlightRecorder))
+          continue;
         if (stuck && !told.insert({front.comm, front.op->seq}).second) continue;
         here.push_back(begun ? GpuCause(v) : NotBegunCause(v));
       }
@@ -180,7 +191,8 @@ std::vector<Cause> Causes::FromSinks() {
     } else if (here.empty()) {
       // A circle through an operation on which the calls differ is a mismatch, not a deadlock.
       for (uint32_t w : sink) {
-        if (graph_->Kind(w) != WaitGraph::NodeKind::kQueue || graph_->QueueOf(w).front.front != Front::kMismatched) continue;
+        if (graph_->Kind(w) != WaitGraph::NodeKind::kQueue || graph_->QueueOf(w).front.front != Front::kMismatched)
+          continue;
         here = Explain(mismatches_[graph_->QueueOf(w).front.mismatch]);
         break;
       }
@@ -201,7 +213,8 @@ std::vector<Cause> Causes::FromSinks() {
       }
     }
   }
-  // Whole records that wait for somebody without data say more than damaged ones that do: whom only those wait for may wait himself.
+  // Whole records that wait for somebody without data say more than damaged ones that do: whom only those wait for may
+  // wait himself.
   if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) {
     for (Cause& c : by_damaged) Merge(&causes, std::move(c));
   }
@@ -221,7 +234,9 @@ std::vector<Cause> Causes::FromSinks() {
     // So is one whose own record shows a group that it never ended, also where whoever waits for it left no data.
     for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
       if (!graph_->edges[WaitGraph::HostNode(r)].empty() || Names(causes, static_cast<int32_t>(r))) continue;
-      if (!HasOpenGroup(bundle_.ranks[r]) && (bundle_.ranks[r].source != Source::kFlightRecorder || !HasQueued(bundle_.ranks[r]))) continue;
+      if (!HasOpenGroup(bundle_.ranks[r]) &&
+          (bundle_.ranks[r].source != Source::kFlightRecorder || !HasQueued(bundle_.ranks[r])))
+        continue;
       Cause c = HostCause(WaitGraph::HostNode(r));
       if (c.kind == GROUP_LEFT_OPEN) Merge(&causes, std::move(c));
     }
@@ -233,7 +248,8 @@ std::vector<Cause> Causes::FromSinks() {
   }
   const bool certain = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful; });
   // Whoever left no data most likely waits for the cause that is known.
-  const bool known = std::any_of(causes.begin(), causes.end(), [&](const Cause& c) { return !weak(c) && !c.hypothesis; });
+  const bool known =
+      std::any_of(causes.begin(), causes.end(), [&](const Cause& c) { return !weak(c) && !c.hypothesis; });
   if (known) {
     std::vector<int32_t> silent;
     for (const Cause& c : causes) {
@@ -249,26 +265,31 @@ std::vector<Cause> Causes::FromSinks() {
       std::erase_if(c.missing, [&](int32_t rank) { return !by_itself.contains(rank); });
       if (c.missing.empty()) return true;
       c.beside = true;
-      c.evidence.push_back({"a rank in the same role came to that place, and all that it did before is complete or waits for the named: no other "
-                            "finding holds the named up", {}});
+      c.evidence.push_back(
+          {"a rank in the same role came to that place, and all that it did before is complete or waits for the named: "
+           "no other "
+           "finding holds the named up",
+           {}});
       return false;
     });
     std::sort(silent.begin(), silent.end());
     if (silent.size() > 8) silent.resize(8);
     if (!silent.empty()) {
-      causes[0].alternatives.push_back(absl::StrCat("a second cause on rank ", absl::StrJoin(silent, ", "), ", which others wait for and which left no data"));
+      causes[0].alternatives.push_back(absl::StrCat("a second cause on rank ", absl::StrJoin(silent, ", "),
+                                                    ", which others wait for and which left no data"));
     }
   }
   std::erase_if(causes, [&](const Cause& c) {
     if (c.doubtful && certain) return true;
-    return c.kind == COLLECTIVE_STUCK && std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); });
+    return c.kind == COLLECTIVE_STUCK &&
+           std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); });
   });
   for (Cause& c : causes) DoubtTogetherAtStart(model_, &c);
   return causes;
 }
 
-// Calls that differ hide that somebody has not come at all, who is a cause of its own: dead, stopped, or elsewhere with nothing in
-// flight that could hold it.
+// Calls that differ hide that somebody has not come at all, who is a cause of its own: dead, stopped, or elsewhere with
+// nothing in flight that could hold it.
 void Causes::AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* causes) const {
   if (front.op == nullptr || !IsCollective(front.op->kind)) return;
   for (const Member& m : model_.comms[front.comm].members) {
@@ -278,7 +299,9 @@ void Causes::AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* ca
     const bool absent = view.host == HostState::kDead || view.host == HostState::kStopped ||
                         (view.host == HostState::kElsewhere && view.in_flight.empty());
     const Rank& rank = bundle_.ranks[m.rank_index];
-    if (!absent || !graph_->edges[node].empty() || rank.damaged || rank.process.consequence || DivergenceOf(m.rank_index)) continue;
+    if (!absent || !graph_->edges[node].empty() || rank.damaged || rank.process.consequence ||
+        DivergenceOf(m.rank_index))
+      continue;
     causes->push_back(HostCause(node));
   }
 }
@@ -324,7 +347,8 @@ std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
     c.what = "left no data, and others left their program in an operation with it";
     c.nodes = {node};
     c.evidence.push_back({absl::StrCat(Who(r), "'s last call is ", OpText(bundle_, rank, *last), " on ",
-                                       CommText(bundle_.comms[comm]), ", which nobody is seen to have finished"), {r}});
+                                       CommText(bundle_.comms[comm]), ", which nobody is seen to have finished"),
+                          {r}});
   }
   return here;
 }
@@ -362,14 +386,16 @@ void Causes::Narrow(Cause* cause) {
     if (out_of_order_[r]) left.push_back(r);
   }
   if (left.empty() || left.size() == cause->ranks.size()) return;
-  cause->evidence.push_back({"several ranks in the same role issued in one order what the named ranks issued in another: "
-                             "they left out or added a call before", left});
+  cause->evidence.push_back(
+      {"several ranks in the same role issued in one order what the named ranks issued in another: "
+       "they left out or added a call before",
+       left});
   cause->ranks = std::move(left);
   cause->confidence = 0.8;
 }
 
-// A member that skipped, added or moved a call shifts its later ones: the mismatch they cause is its consequence. One that
-// changed a call is told by the members' own majority where they have one.
+// A member that skipped, added or moved a call shifts its later ones: the mismatch they cause is its consequence. One
+// that changed a call is told by the members' own majority where they have one.
 std::vector<Cause> Causes::Explain(const Mismatch& m) const {
   std::vector<Cause> here;
   for (const Member& member : model_.comms[m.comm].members) {
@@ -386,34 +412,43 @@ std::vector<Cause> Causes::Explain(const Mismatch& m) const {
   return here;
 }
 
-// What a few siblings' records say of one call weighs less than that another member counted what their program nowhere counts.
+// What a few siblings' records say of one call weighs less than that another member counted what their program nowhere
+// counts.
 void Causes::PreferCounted(const Mismatch& m, Cause* cause) const {
   if (!counted_) counted_ = FindOtherPrograms(model_);
   std::vector<int32_t> here;
   for (const Member& member : model_.comms[m.comm].members) {
-    if (member.rank_index >= 0 && std::binary_search(counted_->begin(), counted_->end(), member.rank_index)) here.push_back(member.rank_index);
+    if (member.rank_index >= 0 && std::binary_search(counted_->begin(), counted_->end(), member.rank_index))
+      here.push_back(member.rank_index);
   }
   if (here.size() != 1 || here == cause->ranks) return;
   cause->kind = SILENT_DESYNC;
   cause->ranks = here;
   cause->confidence = 0.75;
-  cause->what = absl::StrCat("counted what the program of the ranks in the same role nowhere counts: it left out or added a call, so that its calls differ "
-                             "from its peers' in collective #", m.seq, " on ", CommText(bundle_.comms[m.comm]));
-  cause->evidence.push_back({"most ranks in the same role agree with each other on how many collectives come before which", here});
+  cause->what = absl::StrCat(
+      "counted what the program of the ranks in the same role nowhere counts: it left out or added a call, so that its "
+      "calls differ "
+      "from its peers' in collective #",
+      m.seq, " on ", CommText(bundle_.comms[m.comm]));
+  cause->evidence.push_back(
+      {"most ranks in the same role agree with each other on how many collectives come before which", here});
   cause->advice = "1. Look for a call of this rank that depends on local data.\n2. Record with a larger ring.";
   cause->refuted_by = "the ranks in the same role running a different program by design";
 }
 
 std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
   std::vector<Cause> causes;
-  // A framework's dump has no checksums: in a damaged file a number may be the damage's. Alone, that is no second cause.
-  // What rests on operations that may as well be complete explains no calls that are seen to differ.
+  // A framework's dump has no checksums: in a damaged file a number may be the damage's. Alone, that is no second
+  // cause. What rests on operations that may as well be complete explains no calls that are seen to differ.
   std::vector<Cause> sure = known;
   std::erase_if(sure, [](const Cause& c) { return c.doubtful; });
-  auto garbled = [&](int32_t r) { return bundle_.ranks[r].damaged && bundle_.ranks[r].source == Source::kFlightRecorder; };
+  auto garbled = [&](int32_t r) {
+    return bundle_.ranks[r].damaged && bundle_.ranks[r].source == Source::kFlightRecorder;
+  };
   for (const Mismatch& m : mismatches_) {
     std::vector<Cause> here = Explain(m);
-    if (!known.empty()) std::erase_if(here, [&](const Cause& c) { return std::all_of(c.ranks.begin(), c.ranks.end(), garbled); });
+    if (!known.empty())
+      std::erase_if(here, [&](const Cause& c) { return std::all_of(c.ranks.begin(), c.ranks.end(), garbled); });
     for (Cause& c : here) {
       Narrow(&c);
       bool explained = false;
@@ -434,7 +469,8 @@ std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
     const bool abnormal = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
     if (!abnormal || model_.ranks[r].host != HostState::kDead) continue;
     auto [it, fresh] = first.try_emplace(absl::StrCat(rank.host, "/", rank.boot_id), static_cast<int32_t>(r));
-    if (!fresh && p.ended_mono_ns < bundle_.ranks[it->second].process.ended_mono_ns) it->second = static_cast<int32_t>(r);
+    if (!fresh && p.ended_mono_ns < bundle_.ranks[it->second].process.ended_mono_ns)
+      it->second = static_cast<int32_t>(r);
   }
   std::vector<int32_t> ranks;
   for (const auto& [host, r] : first) ranks.push_back(r);
@@ -523,7 +559,8 @@ std::vector<Cause> Causes::FromAbsence() {
       cause.confidence = 0.8;
       cause.what = absl::StrCat("never entered ", OpText(bundle_, bundle_.ranks[holder], *first), " on ",
                                 CommText(bundle_.comms[c]));
-      cause.evidence.push_back({absl::StrCat(Who(holder), " recorded it; the named ranks' records end before it"), {holder}});
+      cause.evidence.push_back(
+          {absl::StrCat(Who(holder), " recorded it; the named ranks' records end before it"), {holder}});
       cause.advice = "1. Look at the named ranks' program after their last recorded call.";
       cause.refuted_by = "an older or newer dump of that rank holding the operation";
       causes.push_back(std::move(cause));
@@ -559,7 +596,8 @@ std::vector<Cause> Causes::FromHashes() {
       }
       std::vector<std::vector<int32_t>> classes;
       for (const auto& [hash, list] : hashes) classes.push_back(list);
-      std::sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+      std::sort(classes.begin(), classes.end(),
+                [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
       const bool majority = classes[0].size() > classes[1].size();
       Cause cause;
       cause.kind = SILENT_DESYNC;
@@ -569,11 +607,13 @@ std::vector<Cause> Causes::FromHashes() {
       }
       std::sort(cause.ranks.begin(), cause.ranks.end());
       cause.confidence = majority ? 0.85 : 0.5;
-      cause.what = absl::StrCat("issued other calls than its peers on ", CommText(bundle_.comms[c]), " between collectives #",
-                                last_equal, " and #", seq, "; the records of them are gone");
-      cause.evidence.push_back({absl::StrCat("hashes of all calls agree at #", last_equal, " and differ at #", seq), cause.ranks});
-      cause.advice = "1. Run again with a larger ring, or with lockstep run watching, to catch the call.\n"
-                     "2. Results since then may be wrong.";
+      cause.what = absl::StrCat("issued other calls than its peers on ", CommText(bundle_.comms[c]),
+                                " between collectives #", last_equal, " and #", seq, "; the records of them are gone");
+      cause.evidence.push_back(
+          {absl::StrCat("hashes of all calls agree at #", last_equal, " and differ at #", seq), cause.ranks});
+      cause.advice =
+          "1. Run again with a larger ring, or with lockstep run watching, to catch the call.\n"
+          "2. Results since then may be wrong.";
       cause.refuted_by = "the calls in that window agreeing";
       causes.push_back(std::move(cause));
       break;
@@ -606,9 +646,11 @@ std::vector<Cause> Causes::FromAsyncErrors() {
   if (first->async_error == kNcclUnhandledCudaError) {
     c.cause = "gpu";
     c.what = absl::StrCat("NCCL reported an unhandled CUDA error on ", CommText(bundle_.comms[first->comm]));
-    c.advice = "1. Look for Xid errors of this GPU in the host's kernel log, and for the CUDA error in this rank's output.";
+    c.advice =
+        "1. Look for Xid errors of this GPU in the host's kernel log, and for the CUDA error in this rank's output.";
   } else {
-    c.what = absl::StrCat("NCCL reported asynchronous error ", first->async_error, " on ", CommText(bundle_.comms[first->comm]));
+    c.what = absl::StrCat("NCCL reported asynchronous error ", first->async_error, " on ",
+                          CommText(bundle_.comms[first->comm]));
     c.advice = "1. Read NCCL's own log (NCCL_DEBUG=WARN) of this rank; the peer it names may be the cause.";
   }
   c.refuted_by = "an earlier error on another rank";

@@ -21,8 +21,8 @@ int64_t MiddleOf(std::vector<int64_t>* values) {
   return *middle;
 }
 
-// What the later quarter comes to. Operations often follow each other with no work between, so that half of the meetings may tell nothing;
-// what happens now and then is not in a quarter of them.
+// What the later quarter comes to. Operations often follow each other with no work between, so that half of the
+// meetings may tell nothing; what happens now and then is not in a quarter of them.
 int64_t OfAQuarter(std::vector<int64_t>* values) {
   const auto at = values->begin() + static_cast<ptrdiff_t>(values->size() * 3 / 4);
   std::nth_element(values->begin(), at, values->end());
@@ -62,14 +62,17 @@ Runs RunsOver(const std::vector<int64_t>& order, int64_t bar) {
   return out;
 }
 
-double LogChoose(double of, double some) { return std::lgamma(of + 1) - std::lgamma(some + 1) - std::lgamma(of - some + 1); }
+double LogChoose(double of, double some) {
+  return std::lgamma(of + 1) - std::lgamma(some + 1) - std::lgamma(of - some + 1);
+}
 
 }  // namespace
 
 double ChanceOfRuns(double meetings, double late, double runs, double begins, double stays) {
   if (runs < 1) return 1;
   // Where the runs begin, and how the late meetings are shared out among them.
-  const double log = LogChoose(meetings, runs) + LogChoose(late - 1, runs - 1) + runs * std::log(begins) + (late - runs) * std::log(stays);
+  const double log = LogChoose(meetings, runs) + LogChoose(late - 1, runs - 1) + runs * std::log(begins) +
+                     (late - runs) * std::log(stays);
   return std::exp(std::min(log, 0.0));
 }
 
@@ -82,16 +85,16 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
   struct Seen {
     uint32_t meetings = 0;
     int64_t later_ns = 0, waited_ns = 0;
-    std::vector<int64_t> order;      // the first of its latenesses, as they came
+    std::vector<int64_t> order;  // the first of its latenesses, as they came
   };
-  std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> by_place;   // class, member -> what its ranks usually do
+  std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> by_place;  // class, member -> what its ranks usually do
   struct Found {
     uint32_t rank, comm;
     size_t place;
     Seen seen;
   };
   std::vector<Found> found;
-  std::vector<std::vector<int64_t>> later;   // by member of the communicator that is looked at
+  std::vector<std::vector<int64_t>> later;  // by member of the communicator that is looked at
   for (size_t begin = 0; begin < timing.meetings.size();) {
     const uint32_t comm = timing.meetings[begin].comm;
     const auto& members = timing.model.comms[comm].members;
@@ -116,7 +119,8 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
         if (t.start_ns == 0 || !follows[who.rank][who.timed]) continue;
         const Rank& rank = timing.model.bundle.ranks[who.rank];
         const int32_t place = rank.memberships[rank.ops[t.op].membership].member_rank;
-        if (place >= 0 && static_cast<size_t>(place) < later.size()) later[static_cast<size_t>(place)].push_back(longest - t.Duration());
+        if (place >= 0 && static_cast<size_t>(place) < later.size())
+          later[static_cast<size_t>(place)].push_back(longest - t.Duration());
       }
     }
     begin = end;
@@ -139,9 +143,9 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
     by_class[paces.class_of_comm[f.comm]].push_back(f.seen.later_ns);
     of_class[paces.class_of_comm[f.comm]].push_back(&f);
   }
-  // One delay makes several meetings late in a row, as what was queued behind it is caught up with: how often lateness begins with the others of the
-  // class and how often it stays, by one more than were seen (none of few is not never), say what chance does. Others who are late nearly always are
-  // no measure: they may be as slow.
+  // One delay makes several meetings late in a row, as what was queued behind it is caught up with: how often lateness
+  // begins with the others of the class and how often it stays, by one more than were seen (none of few is not never),
+  // say what chance does. Others who are late nearly always are no measure: they may be as slow.
   const auto by_chance = [&](const Found& f) {
     const int64_t bar = f.seen.later_ns / 2;
     const std::vector<const Found*>& others = of_class[paces.class_of_comm[f.comm]];
@@ -178,7 +182,8 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
     habit.later_ns = std::max<int64_t>(f.seen.later_ns - (it == by_design.end() ? 0 : it->second), 0);
     habit.usual_ns = usual[klass];
     habit.waited_ns = f.seen.waited_ns;
-    habit.by_chance = habit.later_ns > kClearlyLater * habit.usual_ns ? static_cast<double>(found.size()) * by_chance(f) : 1;
+    habit.by_chance =
+        habit.later_ns > kClearlyLater * habit.usual_ns ? static_cast<double>(found.size()) * by_chance(f) : 1;
   }
   for (uint32_t r = 0; r < count; ++r) {
     if (habits[r].comm == kNoIndex) continue;

@@ -1,4 +1,5 @@
-// Records of few steps of which a framework tells durations alone: who is late by habit, who now and then, and who by design.
+// Records of few steps of which a framework tells durations alone: who is late by habit, who now and then, and who by
+// design.
 #include <gtest/gtest.h>
 
 #include "analyzer/engine/engine.h"
@@ -14,7 +15,8 @@ using lockstep::testing::Show;
 
 using testing::TimedJob;
 
-// Two steps and nearly two thirds of another, whose durations nobody has asked for yet; of sends and receives none are known at all.
+// Two steps and nearly two thirds of another, whose durations nobody has asked for yet; of sends and receives none are
+// known at all.
 TimedJob TwoSteps(uint64_t seed) {
   TimedJob job;
   job.tp = 8, job.pp = 2, job.dp = 4, job.steps = 3, job.micro_batches = 4, job.seed = seed;
@@ -47,7 +49,8 @@ TEST(Habit, OneSlowRankIsNamedInFewSteps) {
   }
 }
 
-// All of a host, each by another factor: the least slow is the measure of the others, and stands among them all the same.
+// All of a host, each by another factor: the least slow is the measure of the others, and stands among them all the
+// same.
 TEST(Habit, AHostIsNamedWhereMostOfItsGroupAreLate) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job = TwoSteps(seed);
@@ -79,10 +82,11 @@ TEST(Habit, NobodyIsNamedForNothingChanceOrDesign) {
   }
 }
 
-// One delay that is caught up with little by little makes a run of late meetings: that is one event. Coming late again and again is many.
+// One delay that is caught up with little by little makes a run of late meetings: that is one event. Coming late again
+// and again is many.
 TEST(Habit, RunsOfLatenessCountOnceEach) {
   constexpr double kRanks = 1024;
-  const double begins = 0.018, stays = 0.875;   // one delay in 56 meetings, eight late in a row
+  const double begins = 0.018, stays = 0.875;  // one delay in 56 meetings, eight late in a row
   EXPECT_GT(kRanks * ChanceOfRuns(14, 8, 1, begins, stays), 1);
   EXPECT_GT(kRanks * ChanceOfRuns(14, 13, 2, begins, stays), 1);
   EXPECT_LT(kRanks * ChanceOfRuns(14, 7, 7, begins, stays), 1e-3);
@@ -97,7 +101,9 @@ TEST(Habit, RunsOfLatenessCountOnceEach) {
 TEST(Habit, WaitingElsewhereIsNotOnesOwn) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     TimedJob job = TwoSteps(seed);
-    job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{3, 35} ? 30.0 : 1.0; };
+    job.transfer_factor = [](const std::vector<int>& members, int) {
+      return members == std::vector<int>{3, 35} ? 30.0 : 1.0;
+    };
     const Verdict v = Analyze(AsFramework(job.Run()));
     for (const Finding& f : v.findings()) EXPECT_NE(f.kind(), STRAGGLER) << "seed " << seed << "\n" << Show(v);
   }

@@ -1,4 +1,5 @@
-// Transfers: how long communicators take from their last member's arrival to the end, against siblings that move the same bytes.
+// Transfers: how long communicators take from their last member's arrival to the end, against siblings that move the
+// same bytes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,8 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/engine/facts/factor.h"
 #include "analyzer/engine/facts/network.h"
-#include "analyzer/util/numbers.h"
 #include "analyzer/engine/slow/slow.h"
+#include "analyzer/util/numbers.h"
 
 namespace lockstep {
 namespace {
@@ -32,22 +33,34 @@ int64_t FrameworkSize(const Bundle& bundle, uint32_t dtypes) {
   if (dtypes >= bundle.strings.size()) return 0;
   std::string_view text = bundle.strings[dtypes];
   text = text.substr(0, text.find_first_of(" ,"));
-  for (const auto& [name, size] : {std::pair<std::string_view, int64_t>{"Float", 4}, {"BFloat16", 2}, {"Half", 2}, {"Double", 8}, {"Long", 8},
-                                   {"Int", 4}, {"Byte", 1}, {"Char", 1}, {"Bool", 1}, {"Short", 2}, {"Float8_e4m3fn", 1}, {"Float8_e5m2", 1}}) {
+  for (const auto& [name, size] : {std::pair<std::string_view, int64_t>{"Float", 4},
+                                   {"BFloat16", 2},
+                                   {"Half", 2},
+                                   {"Double", 8},
+                                   {"Long", 8},
+                                   {"Int", 4},
+                                   {"Byte", 1},
+                                   {"Char", 1},
+                                   {"Bool", 1},
+                                   {"Short", 2},
+                                   {"Float8_e4m3fn", 1},
+                                   {"Float8_e5m2", 1}}) {
     if (text == name) return size;
   }
   return 0;
 }
 
-// The payload as nccl-tests counts it: of AllGather, ReduceScatter and AlltoAll the whole, of the others what one rank passes.
+// The payload as nccl-tests counts it: of AllGather, ReduceScatter and AlltoAll the whole, of the others what one rank
+// passes.
 int64_t PayloadBytes(const Bundle& bundle, const Op& op, int64_t members) {
-  const bool whole = op.kind == CallKind::kAllGather || op.kind == CallKind::kReduceScatter || op.kind == CallKind::kAlltoAll;
+  const bool whole =
+      op.kind == CallKind::kAllGather || op.kind == CallKind::kReduceScatter || op.kind == CallKind::kAlltoAll;
   int64_t elements = op.count, size = DatatypeSize(op.datatype), bytes = 0;
   if (elements < 0) {
     elements = std::max(op.input_elements, op.output_elements);
     size = FrameworkSize(bundle, op.dtypes);
     if (elements < 0 || __builtin_mul_overflow(elements, size, &bytes)) return 0;
-    return bytes;   // the larger side of a framework's record is the whole already
+    return bytes;  // the larger side of a framework's record is the whole already
   }
   if (__builtin_mul_overflow(elements, size, &bytes)) return 0;
   if (whole && __builtin_mul_overflow(bytes, members, &bytes)) return 0;
@@ -75,19 +88,21 @@ struct Hosts {
 };
 
 struct NowAndThen {
-  size_t times = 0;      // slow transfers; 0: it is not slow now and then
-  double ratio = 1;      // of these to what is usual
+  size_t times = 0;  // slow transfers; 0: it is not slow now and then
+  double ratio = 1;  // of these to what is usual
   int64_t lost_ns = 0;
 };
 
-// A communicator of which some transfers, no few and not nearly all, take several times what is usual, while its siblings' hardly
-// ever do.
+// A communicator of which some transfers, no few and not nearly all, take several times what is usual, while its
+// siblings' hardly ever do.
 NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& siblings, const std::vector<LinkUse>& uses) {
   constexpr double kMuch = 2.5;
   constexpr size_t kLeastTimes = 6;
   NowAndThen out;
   if (siblings.size() < 3 || use.usual_ns <= 0) return out;
-  const auto bar = [&](const LinkUse& u) { return std::max(static_cast<int64_t>(kMuch * static_cast<double>(u.usual_ns)), u.usual_ns + 6 * u.noise_ns); };
+  const auto bar = [&](const LinkUse& u) {
+    return std::max(static_cast<int64_t>(kMuch * static_cast<double>(u.usual_ns)), u.usual_ns + 6 * u.noise_ns);
+  };
   std::vector<int64_t> slow;
   for (int64_t ns : use.transfers_ns) {
     if (ns > bar(use)) slow.push_back(ns);
@@ -115,11 +130,13 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
   std::vector<LinkUse> uses;
   std::map<std::tuple<uint32_t, int, int64_t, uint32_t, uint32_t>, size_t> at;
   uint32_t comm = kNoIndex;
-  const auto add = [&](uint32_t c, CallKind kind, int64_t bytes, const std::vector<uint32_t>& ranks, int64_t transfer, int64_t seq) {
-    if (comm != c) at.clear();   // both lists are by communicator
+  const auto add = [&](uint32_t c, CallKind kind, int64_t bytes, const std::vector<uint32_t>& ranks, int64_t transfer,
+                       int64_t seq) {
+    if (comm != c) at.clear();  // both lists are by communicator
     comm = c;
     const bool pair = ring::IsPointToPoint(kind);
-    const auto [it, fresh] = at.try_emplace({c, static_cast<int>(kind), bytes, pair ? ranks[0] : 0, pair ? ranks[1] : 0}, uses.size());
+    const auto [it, fresh] =
+        at.try_emplace({c, static_cast<int>(kind), bytes, pair ? ranks[0] : 0, pair ? ranks[1] : 0}, uses.size());
     if (fresh) {
       uses.push_back({c, kind, bytes, ranks, {}, {}, 0, 0, false, hosts.Count(ranks)});
       uses.back().crosses_hosts = uses.back().hosts > 1;
@@ -152,7 +169,8 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
   for (const Handover& h : timing.handovers) {
     const TimedOp &sent = timing.At(h.sender), &received = timing.At(h.receiver);
     ranks = {h.sender.rank, h.receiver.rank};
-    add(h.comm, CallKind::kSend, PayloadBytes(bundle, timing.OpOf(h.sender), 2), ranks, std::min(sent.Duration(), received.Duration()), h.seq);
+    add(h.comm, CallKind::kSend, PayloadBytes(bundle, timing.OpOf(h.sender), 2), ranks,
+        std::min(sent.Duration(), received.Duration()), h.seq);
   }
   std::erase_if(uses, [](const LinkUse& use) { return use.transfers_ns.size() < kLeastOperations; });
   for (LinkUse& use : uses) use.usual_ns = Median(use.transfers_ns);
@@ -164,25 +182,29 @@ double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns) {
   const double n = size;
   double factor = 1;
   if (use.kind == CallKind::kAllReduce) factor = 2 * (n - 1) / n;
-  if (use.kind == CallKind::kAllGather || use.kind == CallKind::kReduceScatter || use.kind == CallKind::kAlltoAll) factor = (n - 1) / n;
+  if (use.kind == CallKind::kAllGather || use.kind == CallKind::kReduceScatter || use.kind == CallKind::kAlltoAll)
+    factor = (n - 1) / n;
   return static_cast<double>(use.bytes) * factor / (static_cast<double>(transfer_ns) * 1e-9);
 }
 
-std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const std::vector<LinkUse>& uses, std::vector<Bandwidth>* bandwidths) {
+std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const std::vector<LinkUse>& uses,
+                                 std::vector<Bandwidth>* bandwidths) {
   const Model& model = timing.model;
   const Bundle& bundle = model.bundle;
   // Siblings: the same kind of communicator, size, call, bytes, and as many hosts.
   std::map<std::tuple<uint32_t, int32_t, int, int64_t, bool>, std::vector<size_t>> siblings;
   for (size_t i = 0; i < uses.size(); ++i) {
     const LinkUse& use = uses[i];
-    siblings[{paces.class_of_comm[use.comm], bundle.comms[use.comm].size, static_cast<int>(use.kind), use.bytes, use.crosses_hosts}].push_back(i);
+    siblings[{paces.class_of_comm[use.comm], bundle.comms[use.comm].size, static_cast<int>(use.kind), use.bytes,
+              use.crosses_hosts}]
+        .push_back(i);
   }
   struct Slow {
     size_t use;
     double ratio;
-    int64_t lost_ns;     // over what was recorded
-    size_t since;        // into its transfers; 0 all along
-    size_t times;        // of its transfers, how many are slow; 0: nearly all
+    int64_t lost_ns;  // over what was recorded
+    size_t since;     // into its transfers; 0 all along
+    size_t times;     // of its transfers, how many are slow; 0: nearly all
   };
   std::vector<Slow> slow;
   std::vector<size_t> well;
@@ -210,23 +232,28 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
       double ratio = peer > 0 ? static_cast<double>(use.usual_ns) / static_cast<double>(peer) : 1;
       int64_t excess = 0;
       size_t since = 0;
-      const auto bar = static_cast<int64_t>(kSlow * static_cast<double>(std::min(own_best, peer > 0 ? peer : own_best)));
+      const auto bar =
+          static_cast<int64_t>(kSlow * static_cast<double>(std::min(own_best, peer > 0 ? peer : own_best)));
       size_t run = 0;
       while (run < use.transfers_ns.size() && use.transfers_ns[use.transfers_ns.size() - 1 - run] > bar) ++run;
       if (run < use.transfers_ns.size() && run >= 3) {
         size_t before = 0;
         for (size_t k = 0; k + run < use.transfers_ns.size(); ++k) before += use.transfers_ns[k] > bar;
-        if (before * 5 <= use.transfers_ns.size() - run && use.transfers_ns.size() - run >= 3) since = use.transfers_ns.size() - run;
+        if (before * 5 <= use.transfers_ns.size() - run && use.transfers_ns.size() - run >= 3)
+          since = use.transfers_ns.size() - run;
       }
       if (since > 0) {
         const int64_t now = Median({use.transfers_ns.begin() + static_cast<ptrdiff_t>(since), use.transfers_ns.end()});
-        const int64_t was = Median({use.transfers_ns.begin(), use.transfers_ns.begin() + static_cast<ptrdiff_t>(since)});
-        // All siblings slower since then: the work changed, or something that they share. What was shorter than the clocks can tell
-        // counts as long as that.
-        ratio = std::max(ratio, static_cast<double>(now) / static_cast<double>(std::max<int64_t>({was, use.noise_ns, 1})));
+        const int64_t was =
+            Median({use.transfers_ns.begin(), use.transfers_ns.begin() + static_cast<ptrdiff_t>(since)});
+        // All siblings slower since then: the work changed, or something that they share. What was shorter than the
+        // clocks can tell counts as long as that.
+        ratio =
+            std::max(ratio, static_cast<double>(now) / static_cast<double>(std::max<int64_t>({was, use.noise_ns, 1})));
         excess = now - was;
       }
-      const int64_t reference = std::max<int64_t>(static_cast<int64_t>(static_cast<double>(use.usual_ns) / std::max(ratio, 1.0)), 1);
+      const int64_t reference =
+          std::max<int64_t>(static_cast<int64_t>(static_cast<double>(use.usual_ns) / std::max(ratio, 1.0)), 1);
       // Three of four operations are slow, not a few.
       size_t above = 0;
       int64_t lost = 0;
@@ -235,7 +262,8 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
         lost += std::max<int64_t>(use.transfers_ns[k] - reference, 0);
       }
       excess = std::max(excess, use.usual_ns - reference);
-      if ((peer > 0 || since > 0) && ratio >= kSlow && excess > 3 * use.noise_ns && above * 4 >= (use.transfers_ns.size() - since) * 3) {
+      if ((peer > 0 || since > 0) && ratio >= kSlow && excess > 3 * use.noise_ns &&
+          above * 4 >= (use.transfers_ns.size() - since) * 3) {
         slow.push_back({i, ratio, lost, since, 0});
       } else if (const NowAndThen odd = SlowNowAndThen(use, list, uses); odd.times > 0) {
         slow.push_back({i, odd.ratio, odd.lost_ns, 0, odd.times});
@@ -255,7 +283,8 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
         b.set_best_bus_bytes_per_s(BusBandwidth(use, size, best));
         if (peer > 0) b.set_peer_bus_bytes_per_s(BusBandwidth(use, size, peer));
         b.set_clock(ClockText(bundle.ranks[use.ranks[0]], timing.ranks[use.ranks[0]]));
-        if (use.bytes > 0) table.push_back({peer > 0 ? static_cast<double>(peer) / static_cast<double>(use.usual_ns) : 1, std::move(b)});
+        if (use.bytes > 0)
+          table.push_back({peer > 0 ? static_cast<double>(peer) / static_cast<double>(use.usual_ns) : 1, std::move(b)});
       }
     }
   }
@@ -284,7 +313,8 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   for (size_t i : well) {
     if (uses[i].hosts == 0 && !slow_kinds.contains(paces.class_of_comm[uses[i].comm])) continue;
     if (bad_of_comm.contains(uses[i].comm) && !ring::IsPointToPoint(uses[i].kind)) continue;
-    if (uses[i].crosses_hosts || uses[i].hosts == 0 || !uses[slow[worst].use].crosses_hosts) good.emplace_back(uses[i].ranks.begin(), uses[i].ranks.end());
+    if (uses[i].crosses_hosts || uses[i].hosts == 0 || !uses[slow[worst].use].crosses_hosts)
+      good.emplace_back(uses[i].ranks.begin(), uses[i].ranks.end());
   }
   const LinkUse& use = uses[slow[worst].use];
   int64_t lost = 0;
@@ -309,7 +339,9 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   c.cost_uncertainty_ns = 2 * use.noise_ns;
   c.slowdown = slow[worst].ratio;
   const bool random = slow[worst].times > 0;
-  c.pattern = slow[worst].since > 0 ? absl::StrCat("since #", use.seqs[slow[worst].since]) : random ? "random" : "persistent";
+  c.pattern = slow[worst].since > 0 ? absl::StrCat("since #", use.seqs[slow[worst].since])
+              : random              ? "random"
+                                    : "persistent";
   // The operation it shows in, by one rank's own record.
   const Member* member = nullptr;
   for (const Member& m : model.comms[use.comm].members) {
@@ -334,35 +366,48 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
     where = absl::StrCat("the links of rank ", bundle.ranks[static_cast<size_t>(crossing.ranks[0])].rank);
   }
   const std::string much = absl::StrFormat("%.1f", slow[worst].ratio);
-  c.what = absl::StrCat("transfers are slow: ", ring::CallName(use.kind), " on ", CommText(bundle.comms[use.comm]), " takes ", much,
-                        slow[worst].since > 0 ? " times what it took before" : " times what its siblings take",
-                        random ? absl::StrCat(" in ", slow[worst].times, " of ", use.transfers_ns.size(), " operations") : "", " although all members have arrived; it points to ", where);
+  c.what = absl::StrCat(
+      "transfers are slow: ", ring::CallName(use.kind), " on ", CommText(bundle.comms[use.comm]), " takes ", much,
+      slow[worst].since > 0 ? " times what it took before" : " times what its siblings take",
+      random ? absl::StrCat(" in ", slow[worst].times, " of ", use.transfers_ns.size(), " operations") : "",
+      " although all members have arrived; it points to ", where);
   // Now and then: what is seen so is less sure to be the link's.
-  c.confidence = random ? 0.6 : crossing.certain ? 0.85 : crossing.ranks.size() <= 2 || crossing.thing != nullptr ? 0.7 : 0.55;
+  c.confidence = random                                                    ? 0.6
+                 : crossing.certain                                        ? 0.85
+                 : crossing.ranks.size() <= 2 || crossing.thing != nullptr ? 0.7
+                                                                           : 0.55;
   const auto bandwidth = [&](int64_t ns) {
     const int32_t size = ring::IsPointToPoint(use.kind) ? 2 : bundle.comms[use.comm].size;
     return absl::StrFormat("%.1f GB/s", BusBandwidth(use, size, ns) / 1e9);
   };
-  const auto slow_ns = random ? static_cast<int64_t>(static_cast<double>(use.usual_ns) * slow[worst].ratio) : use.usual_ns;
+  const auto slow_ns =
+      random ? static_cast<int64_t>(static_cast<double>(use.usual_ns) * slow[worst].ratio) : use.usual_ns;
   if (use.bytes > 0) {
-    c.evidence.push_back({absl::StrCat(ring::CallName(use.kind), " of ", use.bytes, " bytes on ", CommText(bundle.comms[use.comm]), ": ",
-                                       bandwidth(slow_ns), " bus bandwidth, ",
-                                       bandwidth(static_cast<int64_t>(static_cast<double>(slow_ns) / slow[worst].ratio)),
-                                       slow[worst].since > 0 ? " before" : " on its siblings"),
-                          {use.ranks.begin(), use.ranks.end()}});
+    c.evidence.push_back(
+        {absl::StrCat(ring::CallName(use.kind), " of ", use.bytes, " bytes on ", CommText(bundle.comms[use.comm]), ": ",
+                      bandwidth(slow_ns), " bus bandwidth, ",
+                      bandwidth(static_cast<int64_t>(static_cast<double>(slow_ns) / slow[worst].ratio)),
+                      slow[worst].since > 0 ? " before" : " on its siblings"),
+         {use.ranks.begin(), use.ranks.end()}});
   }
-  c.evidence.push_back({absl::StrCat(slow.size(), slow.size() == 1 ? " communicator or pair is" : " communicators or pairs are", " slow, ", well.size(),
-                                     " that move the same are well; arrivals are counted off"),
-                        c.ranks});
-  c.advice = "1. Read link errors, speed and width of the named ranks' network ports (ibstat, ethtool -S, nvidia-smi nvlink -e).\n"
-             "2. Run nccl-tests between the named hosts and between others, and compare.";
+  c.evidence.push_back(
+      {absl::StrCat(slow.size(), slow.size() == 1 ? " communicator or pair is" : " communicators or pairs are",
+                    " slow, ", well.size(), " that move the same are well; arrivals are counted off"),
+       c.ranks});
+  c.advice =
+      "1. Read link errors, speed and width of the named ranks' network ports (ibstat, ethtool -S, nvidia-smi nvlink "
+      "-e).\n"
+      "2. Run nccl-tests between the named hosts and between others, and compare.";
   c.refuted_by = "the slow communicators moving more than their siblings by design";
   // Steps that happened to wait when the data was taken: where the time goes.
   const std::vector<StuckStep> waiting = StuckSteps(model, use.comm, use.kind, kUnknown);
   for (size_t i = 0; i < waiting.size() && i < 2; ++i) {
-    c.evidence.push_back({absl::StrCat("rank ", bundle.ranks[waiting[i].rank_index].rank, " ", StepText(model, waiting[i])), {waiting[i].rank_index}});
+    c.evidence.push_back(
+        {absl::StrCat("rank ", bundle.ranks[waiting[i].rank_index].rank, " ", StepText(model, waiting[i])),
+         {waiting[i].rank_index}});
   }
-  if (c.kind == SLOW_LINK && !crossing.certain && waiting.empty()) c.tells_apart = "NCCL's profiler with network steps, or the ports' own counters";
+  if (c.kind == SLOW_LINK && !crossing.certain && waiting.empty())
+    c.tells_apart = "NCCL's profiler with network steps, or the ports' own counters";
   causes.push_back(std::move(c));
   return causes;
 }

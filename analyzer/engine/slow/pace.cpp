@@ -17,7 +17,9 @@ using ring::IsPointToPoint;
 constexpr size_t kMostSteps = 64;
 constexpr size_t kLeastSteps = 3;
 
-bool DurationsOnly(const Rank& rank) { return rank.time_source == TimeSource::kFrameworkDurations; }
+bool DurationsOnly(const Rank& rank) {
+  return rank.time_source == TimeSource::kFrameworkDurations;
+}
 
 }  // namespace
 
@@ -70,7 +72,8 @@ void Paces::Classify() {
 }
 
 uint64_t Paces::SortOf(const Op& op, uint32_t comm) const {
-  return (static_cast<uint64_t>(class_of_comm[comm]) << 16) | (static_cast<uint64_t>(op.kind) << 2) | (uint64_t{op.in_batch} << 1) | uint64_t{op.batch_end};
+  return (static_cast<uint64_t>(class_of_comm[comm]) << 16) | (static_cast<uint64_t>(op.kind) << 2) |
+         (uint64_t{op.in_batch} << 1) | uint64_t{op.batch_end};
 }
 
 // Operations in whose middle operations of other communicators often begin do not hold up the rank's own work.
@@ -84,7 +87,9 @@ void Paces::FindOverlap() {
     for (const TimedOp& t : timing_.ranks[r].ops) {
       if (t.start_ns != 0) order.push_back(&t);
     }
-    std::sort(order.begin(), order.end(), [](const TimedOp* a, const TimedOp* b) { return std::tie(a->start_ns, a->op) < std::tie(b->start_ns, b->op); });
+    std::sort(order.begin(), order.end(), [](const TimedOp* a, const TimedOp* b) {
+      return std::tie(a->start_ns, a->op) < std::tie(b->start_ns, b->op);
+    });
     for (size_t i = 0; i < order.size(); ++i) {
       const TimedOp& t = *order[i];
       const size_t key = 2 * class_of_comm[t.comm] + IsPointToPoint(rank.ops[t.op].kind);
@@ -133,10 +138,14 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
   for (uint32_t i = 0; i < ops.size(); ++i) {
     if (ops[i].start_ns != 0) order.push_back(i);
   }
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return std::tie(ops[a].start_ns, ops[a].op) < std::tie(ops[b].start_ns, ops[b].op); });
-  const auto overlaps = [&](uint32_t i) { return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)]; };
-  int64_t held_until = 0;   // by operations that hold up the rank's work
-  size_t by_end = 0;        // operations that ended before, whatever their kind: ops is by end
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::tie(ops[a].start_ns, ops[a].op) < std::tie(ops[b].start_ns, ops[b].op);
+  });
+  const auto overlaps = [&](uint32_t i) {
+    return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)];
+  };
+  int64_t held_until = 0;  // by operations that hold up the rank's work
+  size_t by_end = 0;       // operations that ended before, whatever their kind: ops is by end
   int64_t beside_until = 0;
   for (uint32_t i : order) {
     const TimedOp& t = ops[i];
@@ -152,15 +161,16 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
   return gaps;
 }
 
-// Where steps begin in the rank's program order: the shortest pattern of calls that repeats at the end of its record and holds every
-// communicator that it uses. Newest first.
+// Where steps begin in the rank's program order: the shortest pattern of calls that repeats at the end of its record
+// and holds every communicator that it uses. Newest first.
 std::vector<uint32_t> Paces::StepStarts(uint32_t r, const std::vector<uint32_t>& program) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;
   const size_t n = program.size();
   const auto sign = [&](size_t i) {
     const Op& op = rank.ops[ops[program[n - 1 - i]].op];
-    return (static_cast<uint64_t>(op.membership) << 40) ^ (static_cast<uint64_t>(op.kind) << 32) ^ static_cast<uint32_t>(op.root_or_peer);
+    return (static_cast<uint64_t>(op.membership) << 40) ^ (static_cast<uint64_t>(op.kind) << 32) ^
+           static_cast<uint32_t>(op.root_or_peer);
   };
   std::vector<uint64_t> signs(n);
   for (size_t i = 0; i < n; ++i) signs[i] = sign(i);
@@ -202,7 +212,8 @@ std::vector<uint32_t> Paces::ProgramOrder(uint32_t r) const {
     return ops[a].op < ops[b].op;
   };
   // Mostly they ended in that order. Stable, for clocks and numbers of hostile records may go in a circle.
-  if (!std::is_sorted(program.begin(), program.end(), earlier)) std::stable_sort(program.begin(), program.end(), earlier);
+  if (!std::is_sorted(program.begin(), program.end(), earlier))
+    std::stable_sort(program.begin(), program.end(), earlier);
   return program;
 }
 
@@ -221,8 +232,8 @@ void Paces::Measure(uint32_t r) {
     const auto period = static_cast<uint32_t>(program.size()) - starts[0];
     std::map<uint64_t, std::vector<int64_t>> by_kind;
     uint32_t end = static_cast<uint32_t>(program.size());
-    // What durations leave of a step is the rank's own only where nearly all of them are known: a watchdog that has not looked
-    // since, or that was held up, tells none of its last operations.
+    // What durations leave of a step is the rank's own only where nearly all of them are known: a watchdog that has not
+    // looked since, or that was held up, tells none of its last operations.
     const auto told = [&](uint32_t from, uint32_t to) {
       size_t known = 0, expected = 0;
       for (uint32_t i = from; i < to; ++i) {
@@ -237,7 +248,8 @@ void Paces::Measure(uint32_t r) {
       const uint32_t next = std::exchange(end, start);
       if (next < program.size()) {
         const Op &a = rank.ops[ops[program[start]].op], &b = rank.ops[ops[program[next]].op];
-        const int64_t length = durations_only ? b.enter_ns - a.enter_ns : ops[program[next]].end_ns - ops[program[start]].end_ns;
+        const int64_t length =
+            durations_only ? b.enter_ns - a.enter_ns : ops[program[next]].end_ns - ops[program[start]].end_ns;
         if (length > 0) lengths.push_back(length);
       }
       if (durations_only && !told(start, next)) continue;
@@ -250,7 +262,8 @@ void Paces::Measure(uint32_t r) {
         if (enough) {
           pace.by_place.push_back(value);
         } else if (value >= 0) {
-          by_kind[(static_cast<uint64_t>(class_of_comm[t.comm]) << 16) ^ static_cast<uint64_t>(rank.ops[t.op].kind)].push_back(value);
+          by_kind[(static_cast<uint64_t>(class_of_comm[t.comm]) << 16) ^ static_cast<uint64_t>(rank.ops[t.op].kind)]
+              .push_back(value);
         }
         if (duration < 0) continue;
         inside[class_of_comm[t.comm]] += duration;

@@ -1,6 +1,7 @@
-// How each rank spends a training step: in operations, waiting or transferring, and in none, at its own work. Own work needs no clock
-// but the rank's, and what a rank waits for is not in it: a rank that is late only because it waited elsewhere has the same own time
-// as its siblings. Siblings are ranks with the same role: the same kinds of communicators, the same place in the pipeline.
+// How each rank spends a training step: in operations, waiting or transferring, and in none, at its own work. Own work
+// needs no clock but the rank's, and what a rank waits for is not in it: a rank that is late only because it waited
+// elsewhere has the same own time as its siblings. Siblings are ranks with the same role: the same kinds of
+// communicators, the same place in the pipeline.
 #ifndef LOCKSTEP_ANALYZER_ENGINE_SLOW_PACE_H_
 #define LOCKSTEP_ANALYZER_ENGINE_SLOW_PACE_H_
 
@@ -21,22 +22,22 @@ inline constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 inline constexpr int64_t kFewMeetings = 8;
 
 struct RankPace {
-  uint32_t role = kNoIndex;           // kNoIndex: nothing was measured
+  uint32_t role = kNoIndex;  // kNoIndex: nothing was measured
   // Own time of each whole step, newest first. Empty where the record holds less than three steps.
   std::vector<int64_t> own_ns;
-  std::vector<uint32_t> first_op;     // of each of these steps, into Rank::ops
-  // A step's own time as it usually is, put together from what usually lies ahead of each operation: what hits a rank now and then
-  // is not in it.
+  std::vector<uint32_t> first_op;  // of each of these steps, into Rank::ops
+  // A step's own time as it usually is, put together from what usually lies ahead of each operation: what hits a rank
+  // now and then is not in it.
   int64_t usual_own_ns = 0;
-  // Time of each step's operations by place in the step, newest step first: own time ahead of them (-1 not known), or, where only
-  // durations are known, the time in them. Empty where there are less than kEnoughSteps.
+  // Time of each step's operations by place in the step, newest step first: own time ahead of them (-1 not known), or,
+  // where only durations are known, the time in them. Empty where there are less than kEnoughSteps.
   std::vector<int64_t> by_place;
   uint32_t places = 0;
   bool durations_only = false;
-  int64_t step_ns = 0;                // how long a step usually takes; where own_ns is empty, the whole record
+  int64_t step_ns = 0;  // how long a step usually takes; where own_ns is empty, the whole record
   // Time in operations a step, by class of communicator, ascending by class.
   std::vector<std::pair<uint32_t, int64_t>> in_operations;
-  uint32_t operations = 0;            // timed, a step
+  uint32_t operations = 0;  // timed, a step
 };
 
 // From as many steps on, each place in a step is judged by itself; a delay in one place of every step then counts.
@@ -54,11 +55,11 @@ class Paces {
   // Places in TimedRank::ops in the order in which the rank called them.
   std::vector<uint32_t> ProgramOrder(uint32_t rank) const;
 
-  std::vector<RankPace> ranks;                // as Bundle::ranks
-  std::vector<std::vector<uint32_t>> roles;   // ranks measured, by role
+  std::vector<RankPace> ranks;               // as Bundle::ranks
+  std::vector<std::vector<uint32_t>> roles;  // ranks measured, by role
   std::vector<uint32_t> class_of_comm;
-  int64_t step_ns = 0;                        // the job's; 0 not known
-  bool whole_steps = false;                   // some rank's record holds at least three
+  int64_t step_ns = 0;       // the job's; 0 not known
+  bool whole_steps = false;  // some rank's record holds at least three
 
  private:
   struct Ordered;
@@ -67,12 +68,13 @@ class Paces {
   void GiveRoles();
   void Measure(uint32_t rank);
   std::vector<uint32_t> StepStarts(uint32_t rank, const std::vector<uint32_t>& program) const;
-  // Kind of communicator and call: what of it has durations at all (members of a framework's batch have none of their own).
+  // Kind of communicator and call: what of it has durations at all (members of a framework's batch have none of their
+  // own).
   uint64_t SortOf(const Op& op, uint32_t comm) const;
 
   const Timing& timing_;
-  absl::flat_hash_set<uint64_t> measured_;               // sorts of operations of which some framework's durations are known
-  std::vector<bool> overlapped_;              // by 2 * class + point-to-point: runs beside the rank's own work
+  absl::flat_hash_set<uint64_t> measured_;  // sorts of operations of which some framework's durations are known
+  std::vector<bool> overlapped_;            // by 2 * class + point-to-point: runs beside the rank's own work
 };
 
 }  // namespace lockstep

@@ -37,7 +37,7 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
   std::vector<PlacePace> out(timing.ranks.size());
   for (const auto& role : paces.roles) {
     if (std::none_of(role.begin(), role.end(), [&](uint32_t r) { return paces.ranks[r].own_ns.empty(); })) continue;
-    std::map<std::pair<uint32_t, int64_t>, std::vector<Work>> places;   // class of communicator, number
+    std::map<std::pair<uint32_t, int64_t>, std::vector<Work>> places;  // class of communicator, number
     for (uint32_t r : role) {
       const Rank& rank = timing.model.bundle.ranks[r];
       if (rank.time_source == TimeSource::kFrameworkDurations) continue;
@@ -46,7 +46,9 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
       const int64_t from = WholeFrom(rank);
       for (size_t i = 0; i < ops.size(); ++i) {
         const Op& op = rank.ops[ops[i].op];
-        if (gaps[i] < 0 || gaps[i] > kLongestOperationNs || op.enter_ns <= from || op.seq < 0 || !NeedsEveryMember(op.kind)) continue;
+        if (gaps[i] < 0 || gaps[i] > kLongestOperationNs || op.enter_ns <= from || op.seq < 0 ||
+            !NeedsEveryMember(op.kind))
+          continue;
         places[{paces.class_of_comm[ops[i].comm], op.seq}].push_back({r, gaps[i]});
       }
     }
@@ -62,7 +64,7 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
         const auto own = static_cast<size_t>(std::lower_bound(others.begin(), others.end(), w.ns) - others.begin());
         const size_t middle = (others.size() - 2) / 2;
         const int64_t theirs = others[middle < own ? middle : middle + 1];
-        if (theirs <= 4 * noise_ns[w.rank]) continue;   // no work that a clock shows
+        if (theirs <= 4 * noise_ns[w.rank]) continue;  // no work that a clock shows
         ratios[w.rank].push_back(static_cast<double>(w.ns) / static_cast<double>(theirs));
         out[w.rank].own_ns += w.ns;
         out[w.rank].others_ns += theirs;
@@ -70,7 +72,8 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
     }
     size_t longer = 0, all = 0;
     for (const auto& [r, list] : ratios) {
-      longer += static_cast<size_t>(std::count_if(list.begin(), list.end(), [](double ratio) { return ratio > kLonger; }));
+      longer +=
+          static_cast<size_t>(std::count_if(list.begin(), list.end(), [](double ratio) { return ratio > kLonger; }));
       all += list.size();
     }
     for (auto& [r, list] : ratios) {
@@ -84,7 +87,8 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
       // By one more than were seen: none of few is not never.
       const double expected = static_cast<double>(longer - mine + 1) / static_cast<double>(all - list.size() + 2);
       pace.by_chance = static_cast<double>(timing.ranks.size()) *
-                       AtMostByChance(static_cast<double>(list.size()), static_cast<double>(mine) / static_cast<double>(list.size()), expected);
+                       AtMostByChance(static_cast<double>(list.size()),
+                                      static_cast<double>(mine) / static_cast<double>(list.size()), expected);
     }
   }
   return out;

@@ -6,25 +6,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/engine/slow/slow.h"
 #include "analyzer/util/chance.h"
 #include "analyzer/util/numbers.h"
-#include "analyzer/engine/slow/slow.h"
 
 namespace lockstep {
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::vector<bool>& named) const {
   constexpr size_t kLeastSteps = 8, kLeastEvents = 8;
   constexpr double kNearlyAll = 0.8, kOneRank = 0.6, kChance = 1e-4;
   struct Event {
     uint32_t rank;
-    size_t step;       // newest first
+    size_t step;  // newest first
     int64_t excess_ns;
   };
-  // Own work alone: who waited for a late one is not late. Steps are counted from the newest one, which all have in common.
+  // Own work alone: who waited for a late one is not late. Steps are counted from the newest one, which all have in
+  // common.
   std::vector<Event> events;
   size_t measured = 0, steps = 0;
   for (uint32_t r = 0; r < paces_.ranks.size(); ++r) {
@@ -34,8 +32,10 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
     steps = std::max(steps, pace.own_ns.size());
     std::vector<int64_t> own = pace.own_ns;
     const int64_t usual = Median(std::move(own));
-    const auto noise = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(std::max(pace.operations, 1u)));
-    const int64_t bar = std::max({pace.step_ns / 25, static_cast<int64_t>(2 * kWorthOwn * static_cast<double>(usual)), noise});
+    const auto noise =
+        static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(std::max(pace.operations, 1u)));
+    const int64_t bar =
+        std::max({pace.step_ns / 25, static_cast<int64_t>(2 * kWorthOwn * static_cast<double>(usual)), noise});
     for (size_t s = 0; s < pace.own_ns.size(); ++s) {
       if (pace.own_ns[s] - usual > bar) events.push_back({r, s, pace.own_ns[s] - usual});
     }
@@ -60,11 +60,14 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
     }
     const auto count = static_cast<double>(here.size());
     const double share = count / static_cast<double>(events.size());
-    if (here.size() < kLeastEvents || share < kNearlyAll || by_rank.size() < std::max<size_t>(2, here_measured / 4)) continue;
+    if (here.size() < kLeastEvents || share < kNearlyAll || by_rank.size() < std::max<size_t>(2, here_measured / 4))
+      continue;
     size_t most = 0;
     for (const auto& [rank, times] : by_rank) most = std::max(most, times);
     if (static_cast<double>(most) > kOneRank * count) continue;
-    if (AtMostByChance(static_cast<double>(events.size()), share, static_cast<double>(here_measured) / static_cast<double>(measured)) > kChance) continue;
+    if (AtMostByChance(static_cast<double>(events.size()), share,
+                       static_cast<double>(here_measured) / static_cast<double>(measured)) > kChance)
+      continue;
     // Things are listed smallest kind first; a larger one that holds a smaller one says less.
     if (best != nullptr && thing.ranks.size() >= best->ranks.size()) continue;
     best = &thing;
@@ -89,8 +92,9 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   c.cost_ns_per_step = cost;
   c.cost_uncertainty_ns = 2 * noise;
   c.confidence = 0.8;
-  c.what = absl::StrCat("are late now and then, another one each time: in ", late_steps, " of ", steps, " steps one of them or more took longer than it does else, by ",
-                        Milliseconds(cost), " a step over all; what they share is ", best->kind, " ", best->name);
+  c.what = absl::StrCat("are late now and then, another one each time: in ", late_steps, " of ", steps,
+                        " steps one of them or more took longer than it does else, by ", Milliseconds(cost),
+                        " a step over all; what they share is ", best->kind, " ", best->name);
   c.factor.emplace();
   c.factor->set_kind(best->kind);
   c.factor->set_name(best->name);
@@ -98,11 +102,15 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   c.factor->set_members(static_cast<int32_t>(best->ranks.size()));
   std::vector<int32_t> late;
   for (const auto& [rank, times] : by_rank) late.push_back(static_cast<int32_t>(rank));
-  c.evidence.push_back({absl::StrCat(best_events.size(), " of ", events.size(), " delays of single ranks in single steps are theirs, on ", by_rank.size(),
-                                     " of ", best->ranks.size(), " ranks; by chance about ",
-                                     Percent(static_cast<double>(best->ranks.size()) / static_cast<double>(std::max<size_t>(measured, 1))), " would be"),
-                        std::move(late)});
-  c.advice = absl::StrCat("1. Look for what runs on ", best->kind, " ", best->name, " beside the job: daemons, another job's data, monitoring.\n",
+  c.evidence.push_back(
+      {absl::StrCat(
+           best_events.size(), " of ", events.size(), " delays of single ranks in single steps are theirs, on ",
+           by_rank.size(), " of ", best->ranks.size(), " ranks; by chance about ",
+           Percent(static_cast<double>(best->ranks.size()) / static_cast<double>(std::max<size_t>(measured, 1))),
+           " would be"),
+       std::move(late)});
+  c.advice = absl::StrCat("1. Look for what runs on ", best->kind, " ", best->name,
+                          " beside the job: daemons, another job's data, monitoring.\n",
                           "2. Compare its interrupts, page faults and power with its neighbours'.");
   c.refuted_by = "delays of the same size on other ranks as often";
   c.tells_apart = "the profiler or stacks of the late rank while it is late: which of them is held up, and in what";

@@ -19,7 +19,11 @@ constexpr size_t kMostNoiseSamples = 512;
 }  // namespace
 
 Slowness::Slowness(const Timing& timing, const Clocks& clocks)
-    : timing_(timing), clocks_(clocks), paces_(timing), noise_ns_(timing.ranks.size()), lateness_(timing.ranks.size()),
+    : timing_(timing),
+      clocks_(clocks),
+      paces_(timing),
+      noise_ns_(timing.ranks.size()),
+      lateness_(timing.ranks.size()),
       later_by_comm_(timing.ranks.size()) {
   MeasureNoise();
   CountArrivals();
@@ -28,12 +32,13 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
   }
 }
 
-// Members leave a collective at about one moment. By how much a rank's ends stray from that moment, where its clock is the others'
-// or aligned with them, bounds what its times are worth, whatever gave them.
+// Members leave a collective at about one moment. By how much a rank's ends stray from that moment, where its clock is
+// the others' or aligned with them, bounds what its times are worth, whatever gave them.
 void Slowness::MeasureNoise() {
   std::vector<std::vector<int64_t>> strays(timing_.ranks.size());
   std::vector<int64_t> ends;
-  const size_t step = std::max<size_t>(1, timing_.attendance.size() / (kMostNoiseSamples * std::max<size_t>(1, timing_.ranks.size())));
+  const size_t step =
+      std::max<size_t>(1, timing_.attendance.size() / (kMostNoiseSamples * std::max<size_t>(1, timing_.ranks.size())));
   for (size_t i = 0; i < timing_.meetings.size(); i += step) {
     const Meeting& meeting = timing_.meetings[i];
     if (meeting.count < 2) continue;
@@ -54,7 +59,7 @@ void Slowness::MeasureNoise() {
     const Rank& rank = timing_.model.bundle.ranks[r];
     noise_ns_[r] = timing_.ranks[r].late_by_ns;
     if (rank.time_source == TimeSource::kFrameworkDurations) {
-      noise_ns_[r] = 10'000;   // of what counts here, the durations
+      noise_ns_[r] = 10'000;  // of what counts here, the durations
     } else if (strays[r].size() >= 8) {
       const int64_t seen = std::max<int64_t>(2 * Quantile(&strays[r], 0.9), 1000);
       const bool told = rank.time_source != TimeSource::kUnknown || rank.time_uncertainty_ns > 0;
@@ -79,7 +84,8 @@ void Slowness::CountArrivals() {
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
       ++measured;
-      // Everybody leaves together: who has been in it for the shortest time came last. No clock is compared with another.
+      // Everybody leaves together: who has been in it for the shortest time came last. No clock is compared with
+      // another.
       const int64_t inside = t.Duration();
       if (inside < least) {
         second = least;
@@ -103,11 +109,13 @@ void Slowness::CountArrivals() {
     lateness_[last].much += by > paces_.step_ns / 50;
     lates.push_back({last, meeting.comm, by});
   }
-  std::sort(lates.begin(), lates.end(), [](const Late& a, const Late& b) { return std::tie(a.rank, a.comm) < std::tie(b.rank, b.comm); });
+  std::sort(lates.begin(), lates.end(),
+            [](const Late& a, const Late& b) { return std::tie(a.rank, a.comm) < std::tie(b.rank, b.comm); });
   for (size_t i = 0; i < lates.size();) {
     size_t k = i;
     int64_t sum = 0;
-    for (; k < lates.size() && lates[k].rank == lates[i].rank && lates[k].comm == lates[i].comm; ++k) sum += lates[k].by_ns;
+    for (; k < lates.size() && lates[k].rank == lates[i].rank && lates[k].comm == lates[i].comm; ++k)
+      sum += lates[k].by_ns;
     later_by_comm_[lates[i].rank].push_back({lates[i].comm, sum});
     i = k;
   }
@@ -126,14 +134,16 @@ std::vector<Cause> Slowness::Find() {
     const auto take = [&](const Things::Thing& thing) {
       std::vector<Straggler> group;
       for (const Straggler& s : stragglers) {
-        if (!told[s.rank] && std::binary_search(thing.ranks.begin(), thing.ranks.end(), static_cast<int32_t>(s.rank))) group.push_back(s);
+        if (!told[s.rank] && std::binary_search(thing.ranks.begin(), thing.ranks.end(), static_cast<int32_t>(s.rank)))
+          group.push_back(s);
       }
       size_t measured = 0;
-      for (int32_t r : thing.ranks) measured += paces_.ranks[static_cast<size_t>(r)].step_ns > 0 || ByHabit(static_cast<uint32_t>(r));
+      for (int32_t r : thing.ranks)
+        measured += paces_.ranks[static_cast<size_t>(r)].step_ns > 0 || ByHabit(static_cast<uint32_t>(r));
       if (group.size() < 2 || group.size() * 4 < measured * 3) return;
       for (const Straggler& s : group) told[s.rank] = true;
       Cause c = ToCause(group);
-      c.ranks = thing.ranks;   // nearly all of them, measured; the rest stands in the same place
+      c.ranks = thing.ranks;  // nearly all of them, measured; the rest stands in the same place
       const bool host = std::string_view(thing.kind) == "host";
       if (host) c.kind = SLOW_HOST;
       c.cause = host ? "host" : "late";
@@ -169,10 +179,14 @@ std::vector<Cause> Slowness::Find() {
   }
   const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
   for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
-  // Sends and receives that are called as one end together, so that one of them may wait for a partner of another: where they are all that tells
-  // of a link, and point to none, a rank that is late by its own work is the likelier reason, whatever each of the two costs.
-  const bool late = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind != SLOW_LINK && c.confidence >= kSure; });
-  const auto behind = [&](const Cause& c) { return late && c.kind == SLOW_LINK && c.op == nullptr && c.confidence < kPointsSomewhere; };
+  // Sends and receives that are called as one end together, so that one of them may wait for a partner of another:
+  // where they are all that tells of a link, and point to none, a rank that is late by its own work is the likelier
+  // reason, whatever each of the two costs.
+  const bool late = std::any_of(causes.begin(), causes.end(),
+                                [](const Cause& c) { return c.kind != SLOW_LINK && c.confidence >= kSure; });
+  const auto behind = [&](const Cause& c) {
+    return late && c.kind == SLOW_LINK && c.op == nullptr && c.confidence < kPointsSomewhere;
+  };
   std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
     return std::tuple(behind(a), -a.cost_ns_per_step) < std::tuple(behind(b), -b.cost_ns_per_step);
   });
@@ -211,18 +225,22 @@ void Slowness::Fill(Verdict* verdict) const {
       if (late.last * 2 >= late.compared && last > late.by_chance + 4 * stray) out->set_pattern("persistent");
       if (last <= late.by_chance + 3 * stray) out->set_pattern("random");
     }
-    out->set_uncertainty_ns(static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[order[i]]) * std::sqrt(static_cast<double>(late.last))));
+    out->set_uncertainty_ns(static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[order[i]]) *
+                                                 std::sqrt(static_cast<double>(late.last))));
   }
   for (const Bandwidth& b : bandwidths_) *verdict->add_bandwidths() = b;
   const auto total = static_cast<int64_t>(bundle.ranks.size());
   if (timed == 0) {
-    verdict->add_not_measured("who arrives late, and bandwidth: nothing recorded when operations ran on the GPU; events, the profiler or "
-                              "a framework's timing (TORCH_NCCL_ENABLE_TIMING=1) would");
+    verdict->add_not_measured(
+        "who arrives late, and bandwidth: nothing recorded when operations ran on the GPU; events, the profiler or "
+        "a framework's timing (TORCH_NCCL_ENABLE_TIMING=1) would");
   } else if (measured + hosts == 0) {
-    verdict->add_not_measured("who arrives late: only the ends of operations were recorded, and hosts run ahead of their GPUs; start times "
-                              "(LOCKSTEP_GPU=full or events, the profiler, TORCH_NCCL_ENABLE_TIMING=1) would tell");
+    verdict->add_not_measured(
+        "who arrives late: only the ends of operations were recorded, and hosts run ahead of their GPUs; start times "
+        "(LOCKSTEP_GPU=full or events, the profiler, TORCH_NCCL_ENABLE_TIMING=1) would tell");
   } else if (measured + hosts < total) {
-    verdict->add_not_measured(absl::StrCat("arrivals of ", total - measured - hosts, " of ", total, " ranks: nothing recorded when they reached operations"));
+    verdict->add_not_measured(absl::StrCat("arrivals of ", total - measured - hosts, " of ", total,
+                                           " ranks: nothing recorded when they reached operations"));
   }
   // Waiting that adds up to something, and nobody to blame: said, so that nobody blames the last step's loser.
   if (!found_ && paces_.whole_steps && paces_.step_ns > 0 && late_ranks >= 3 && most_last * 2 < much) {
@@ -236,8 +254,9 @@ void Slowness::Fill(Verdict* verdict) const {
       for (int64_t o : pace.own_ns) delays += o - usual > pace.step_ns / 50 ? o - usual : 0;
     }
     if (delays / static_cast<int64_t>(steps) > paces_.step_ns / 20) {
-      verdict->add_not_the_cause(absl::StrCat("NO persistent straggler: lateness is random, another rank each time (", late_ranks,
-                                              " ranks, none of them more than ", Percent(static_cast<double>(most_last) / static_cast<double>(much)),
+      verdict->add_not_the_cause(absl::StrCat("NO persistent straggler: lateness is random, another rank each time (",
+                                              late_ranks, " ranks, none of them more than ",
+                                              Percent(static_cast<double>(most_last) / static_cast<double>(much)),
                                               " of these times; all delays together come to ",
                                               Milliseconds(delays / static_cast<int64_t>(steps)), " a step)"));
     }

@@ -20,7 +20,8 @@ using testing::TimedJob;
 
 TEST(Slow, HealthyJobsOfManyShapesHaveNoFinding) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
-    for (const auto& [tp, pp, dp] : {std::tuple(2, 1, 4), std::tuple(2, 2, 2), std::tuple(1, 1, 8), std::tuple(8, 1, 1), std::tuple(4, 4, 4)}) {
+    for (const auto& [tp, pp, dp] :
+         {std::tuple(2, 1, 4), std::tuple(2, 2, 2), std::tuple(1, 1, 8), std::tuple(8, 1, 1), std::tuple(4, 4, 4)}) {
       for (int64_t sampled : {0, 10'000'000}) {
         TimedJob job;
         job.tp = tp, job.pp = pp, job.dp = dp, job.seed = seed, job.jitter = 0.05;
@@ -34,7 +35,8 @@ TEST(Slow, HealthyJobsOfManyShapesHaveNoFinding) {
 }
 
 TEST(Slow, AStragglerIsTheOneWhoseOwnWorkIsLongAndNotItsPeers) {
-  for (const auto& [tp, pp, dp] : {std::tuple(2, 1, 4), std::tuple(2, 2, 2), std::tuple(1, 1, 8), std::tuple(8, 1, 1), std::tuple(4, 4, 4)}) {
+  for (const auto& [tp, pp, dp] :
+       {std::tuple(2, 1, 4), std::tuple(2, 2, 2), std::tuple(1, 1, 8), std::tuple(8, 1, 1), std::tuple(4, 4, 4)}) {
     TimedJob job;
     job.tp = tp, job.pp = pp, job.dp = dp;
     job.clock = [](int host, int64_t t) { return t + host * 3'000'000'000ll; };
@@ -111,12 +113,14 @@ TEST(Slow, OneHostIsOneFinding) {
   EXPECT_EQ(v.findings(0).common_factor().name(), "node3");
 }
 
-// As a framework's dumps are: no hosts, and how long operations took, except of the last ones, which its watchdog had not looked at.
+// As a framework's dumps are: no hosts, and how long operations took, except of the last ones, which its watchdog had
+// not looked at.
 Bundle AsFramework(Bundle bundle, const std::function<int(int rank)>& unseen_steps, int steps) {
   for (Rank& rank : bundle.ranks) {
     rank.host.clear();
     rank.time_source = TimeSource::kFrameworkDurations;
-    const size_t first_unseen = rank.ops.size() * static_cast<size_t>(steps - unseen_steps(rank.rank)) / static_cast<size_t>(steps);
+    const size_t first_unseen =
+        rank.ops.size() * static_cast<size_t>(steps - unseen_steps(rank.rank)) / static_cast<size_t>(steps);
     for (size_t i = first_unseen; i < rank.ops.size(); ++i) rank.ops[i].started_ns = 0;
   }
   return bundle;
@@ -140,7 +144,8 @@ TEST(Slow, StepsWithoutDurationsAreNoOwnWork) {
 TEST(Slow, DurationsOfMoreThanTheStepLeaveNoOwnWork) {
   TimedJob job;
   job.tp = 1, job.dp = 8, job.steps = 5, job.host_runs_ahead = false;
-  Bundle bundle = AsFramework(job.Run(), [](int) { return 0; }, job.steps);
+  Bundle bundle = AsFramework(
+      job.Run(), [](int) { return 0; }, job.steps);
   for (Rank& rank : bundle.ranks) {
     for (Op& op : rank.ops) op.started_ns -= rank.rank == 5 ? 38'000'000 : 40'000'000;
   }
@@ -169,15 +174,15 @@ TEST(Slow, WhatChanceDoesToFewStepsIsNoOnesSlowness) {
   }
 }
 
-// The members of a group go in step: that they are all later than the only other group is one event, and one that differs from step to step
-// as chance does is nobody's slowness.
+// The members of a group go in step: that they are all later than the only other group is one event, and one that
+// differs from step to step as chance does is nobody's slowness.
 TEST(Slow, AGroupThatChanceHitsInSomeOfFewStepsIsNotSlow) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
     job.tp = 4, job.pp = 1, job.dp = 2, job.steps = 8, job.seed = seed, job.host_runs_ahead = false;
     const auto unseen = [](int) { return 1; };
     job.delay_ns = [&](int rank, int step, int nth) -> int64_t {
-      constexpr int64_t kHits[] = {3, 4, 1, 5, 3, 1};   // milliseconds
+      constexpr int64_t kHits[] = {3, 4, 1, 5, 3, 1};  // milliseconds
       return rank / 4 == 1 && nth == 1 ? kHits[(static_cast<uint64_t>(step) + seed) % 6] * 1'000'000 : 0;
     };
     Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
@@ -196,7 +201,8 @@ TEST(Slow, GroupsThatAreSlowAsAWholeAreOneFindingWithoutHosts) {
   job.tp = 4, job.pp = 1, job.dp = 8, job.host_runs_ahead = false;
   // Eight ranks, each by another factor: the slowest hides how late the others come.
   job.compute_factor = [](int rank, int) { return rank / 8 == 2 ? 1.4 + 0.1 * (rank % 8) : 1.0; };
-  const Verdict v = Analyze(AsFramework(job.Run(), [](int rank) { return rank % 3; }, job.steps));
+  const Verdict v = Analyze(AsFramework(
+      job.Run(), [](int rank) { return rank % 3; }, job.steps));
   ASSERT_EQ(v.findings_size(), 1) << Show(v);
   EXPECT_EQ(v.findings(0).kind(), STRAGGLER);
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{16, 17, 18, 19, 20, 21, 22, 23})) << Show(v);
@@ -206,7 +212,8 @@ TEST(Slow, GroupsThatAreSlowAsAWholeAreOneFindingWithoutHosts) {
 TEST(Slow, BothOfAPairAreSlowWhereTheSlowerOneAccountsForAllThatTheOtherWaits) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
-    job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 4, job.seed = seed, job.gpus_per_host = 2, job.host_runs_ahead = false;
+    job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 4, job.seed = seed, job.gpus_per_host = 2,
+    job.host_runs_ahead = false;
     const auto unseen = [](int rank) { return rank % 2; };
     job.compute_factor = [](int rank, int) { return rank == 2 ? 2.0 : rank == 3 ? 1.5 : 1.0; };
     Bundle bundle = AsFramework(job.Run(), unseen, job.steps);
@@ -260,13 +267,15 @@ TEST(Slow, OfTwoStepsTheShorterOneIsUsual) {
   }
 }
 
-// Of a communicator of which only the slow one's record is there, that all measured members are slow says nothing: those that hold several come first.
+// Of a communicator of which only the slow one's record is there, that all measured members are slow says nothing:
+// those that hold several come first.
 TEST(Slow, AGroupOfOneThatIsKnownIsNoWholeGroup) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     TimedJob job;
     job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 6, job.seed = seed, job.host_runs_ahead = false;
     job.compute_factor = [](int rank, int) { return rank == 2 ? 2.0 : rank == 3 ? 1.5 : 1.0; };
-    Bundle bundle = AsFramework(job.Run(), [](int) { return 0; }, job.steps);
+    Bundle bundle = AsFramework(
+        job.Run(), [](int) { return 0; }, job.steps);
     bundle.ranks.erase(bundle.ranks.begin());
     // Whatever comes first in the files.
     std::reverse(bundle.comms.begin(), bundle.comms.end());
@@ -279,7 +288,8 @@ TEST(Slow, AGroupOfOneThatIsKnownIsNoWholeGroup) {
   }
 }
 
-// Transfers of a pipeline that are slow between many and point to no link may wait for somebody: who is late by its own work is told first.
+// Transfers of a pipeline that are slow between many and point to no link may wait for somebody: who is late by its own
+// work is told first.
 TEST(Slow, SlowTransfersThatPointNowhereAreToldBehindAStraggler) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     TimedJob job;
@@ -322,8 +332,12 @@ TEST(Slow, LatenessThatMovesWithinAHostIsRandomAndTheHosts) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
     job.tp = 4, job.dp = 8, job.steps = 24, job.seed = seed;
-    const auto hit = [&](int step) { return 12 + static_cast<int>((static_cast<uint64_t>(step) * 7 + seed) * 2654435761u >> 9) % 4; };
-    job.delay_ns = [&](int rank, int step, int nth) { return step % 2 == 0 && rank == hit(step) && nth == 2 ? 30'000'000 : 0; };
+    const auto hit = [&](int step) {
+      return 12 + static_cast<int>((static_cast<uint64_t>(step) * 7 + seed) * 2654435761u >> 9) % 4;
+    };
+    job.delay_ns = [&](int rank, int step, int nth) {
+      return step % 2 == 0 && rank == hit(step) && nth == 2 ? 30'000'000 : 0;
+    };
     const Verdict v = Analyze(job.Run());
     ASSERT_EQ(v.findings_size(), 1) << seed << Show(v);
     EXPECT_EQ(v.findings(0).kind(), SLOW_HOST) << Show(v);
@@ -340,7 +354,9 @@ TEST(Slow, LatenessThatMovesWithinAHostIsRandomAndTheHosts) {
 TEST(Slow, ALinkThatIsSlowNowAndThenIsRandom) {
   TimedJob job;
   job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000, job.steps = 24;
-  job.transfer_factor = [](const std::vector<int>& members, int step) { return members == std::vector<int>{6, 7} && step % 4 == 1 ? 5.0 : 1.0; };
+  job.transfer_factor = [](const std::vector<int>& members, int step) {
+    return members == std::vector<int>{6, 7} && step % 4 == 1 ? 5.0 : 1.0;
+  };
   const Verdict v = Analyze(job.Run());
   ASSERT_EQ(v.findings_size(), 1) << Show(v);
   EXPECT_EQ(v.findings(0).kind(), SLOW_LINK);
@@ -368,8 +384,8 @@ TEST(Slow, ArrivalsSayWhetherLastIsAHabit) {
   EXPECT_EQ(pattern_of(v, 2), "random");
 }
 
-// A record of two steps, whoever measured it: a rank that chance hit twice, so that it came last in 3 of 18 collectives, is not slow;
-// work that is slow throughout is.
+// A record of two steps, whoever measured it: a rank that chance hit twice, so that it came last in 3 of 18
+// collectives, is not slow; work that is slow throughout is.
 TEST(Slow, FewStepsTellOnlyWhatComesLastAgainAndAgain) {
   constexpr uint64_t kSeed = 11;
   TimedJob job;
@@ -439,7 +455,9 @@ TEST(Slow, ASlowLinkIsNoSlowRank) {
   TimedJob job;
   job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;
   // The ranks of tp_3 share a link that gives a third of its speed.
-  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{6, 7} ? 3.0 : 1.0; };
+  job.transfer_factor = [](const std::vector<int>& members, int) {
+    return members == std::vector<int>{6, 7} ? 3.0 : 1.0;
+  };
   const Verdict v = Analyze(job.Run());
   ASSERT_EQ(v.findings_size(), 1) << Show(v);
   EXPECT_EQ(v.findings(0).kind(), SLOW_LINK);
@@ -451,11 +469,14 @@ TEST(Slow, ASlowLinkIsNoSlowRank) {
   EXPECT_NEAR(v.bandwidths(0).bus_bytes_per_s(), 4194304.0 / 0.012, 1e7);
 }
 
-// What is well between two ranks of one host tells nothing of their ports, and without names of hosts anything may be that.
+// What is well between two ranks of one host tells nothing of their ports, and without names of hosts anything may be
+// that.
 TEST(Slow, WithoutHostsOnlySiblingsOfWhatIsSlowAreWitnesses) {
   TimedJob job;
   job.tp = 2, job.pp = 2, job.dp = 2;
-  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{1, 3} ? 6.0 : 1.0; };
+  job.transfer_factor = [](const std::vector<int>& members, int) {
+    return members == std::vector<int>{1, 3} ? 6.0 : 1.0;
+  };
   Bundle b = job.Run();
   for (Rank& rank : b.ranks) rank.host.clear();
   std::erase_if(b.ranks, [](const Rank& rank) { return rank.rank == 2; });
@@ -486,7 +507,9 @@ TEST(Slow, TwoFaultsAtOnceAreTwoFindings) {
   TimedJob job;
   job.tp = 2, job.dp = 16, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;
   job.compute_factor = [](int rank, int) { return rank == 9 ? 1.5 : 1.0; };
-  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{24, 25} ? 3.0 : 1.0; };
+  job.transfer_factor = [](const std::vector<int>& members, int) {
+    return members == std::vector<int>{24, 25} ? 3.0 : 1.0;
+  };
   const Verdict v = Analyze(job.Run());
   ASSERT_EQ(v.findings_size(), 2) << Show(v);
   std::vector<std::vector<int32_t>> both{Culprits(v.findings(0)), Culprits(v.findings(1))};
@@ -523,7 +546,9 @@ TEST(Slow, SkewAndAStepChangeNothing) {
     job.tp = 4, job.dp = 4, job.steps = 12;
     if (straggler) job.compute_factor = [](int rank, int) { return rank == 7 ? 1.4 : 1.0; };
     const Bundle plain = job.Run();
-    job.clock = [](int host, int64_t t) { return t + 20'000'000'000 + host * 1'700'000'000ll + (host == 1 && t > 1'200'000'000 ? -5'000'000'000 : 0); };
+    job.clock = [](int host, int64_t t) {
+      return t + 20'000'000'000 + host * 1'700'000'000ll + (host == 1 && t > 1'200'000'000 ? -5'000'000'000 : 0);
+    };
     const Bundle skewed = job.Run();
     const Verdict a = Analyze(plain), b = Analyze(skewed);
     EXPECT_EQ(a.verdict(), b.verdict()) << Show(b);
@@ -536,7 +561,8 @@ TEST(Slow, HostileTimesDoNoHarm) {
   TimedJob job;
   job.pp = 2;
   uint64_t random = 99;
-  const int64_t odd[] = {INT64_MIN, INT64_MAX, -1, 0, 1, (int64_t{1} << 61) - 1, int64_t{1} << 61, 7'000'000'000'000'000'000};
+  const int64_t odd[] = {
+      INT64_MIN, INT64_MAX, -1, 0, 1, (int64_t{1} << 61) - 1, int64_t{1} << 61, 7'000'000'000'000'000'000};
   for (int round = 0; round < 20; ++round) {
     Bundle bundle = job.Run();
     for (Rank& rank : bundle.ranks) {

@@ -1,4 +1,5 @@
-// Ranks whose own work takes longer than that of their siblings, by their steps, by places of these, or by how they come to operations.
+// Ranks whose own work takes longer than that of their siblings, by their steps, by places of these, or by how they
+// come to operations.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -6,9 +7,9 @@
 #include <set>
 #include <tuple>
 
-#include "analyzer/util/numbers.h"
 #include "analyzer/engine/slow/places.h"
 #include "analyzer/engine/slow/slow.h"
+#include "analyzer/util/numbers.h"
 
 namespace lockstep {
 namespace {
@@ -26,13 +27,13 @@ constexpr size_t kMostBeside = 8;
 constexpr int64_t kClosely = 10;
 // Own times of few steps that differ by more than this share of what they are longer by are chance.
 constexpr double kChanceDiffers = 0.2;
-// From so many steps on chance evens out; of fewer, what a rank's steps are longer by than its siblings' stands so many times clear of how
-// much it differs from step to step.
+// From so many steps on chance evens out; of fewer, what a rank's steps are longer by than its siblings' stands so many
+// times clear of how much it differs from step to step.
 constexpr size_t kManySteps = 16;
 constexpr double kClear = 6;
 
-// How far chance alone moves the middle of values that differ as these do (their standard error, by the median deviation: one step that was
-// hit by something else does not count).
+// How far chance alone moves the middle of values that differ as these do (their standard error, by the median
+// deviation: one step that was hit by something else does not count).
 double ChanceOf(const std::vector<int64_t>& values) {
   const int64_t middle = Median(values);
   std::vector<int64_t> deviations;
@@ -40,8 +41,9 @@ double ChanceOf(const std::vector<int64_t>& values) {
   return 1.4826 * static_cast<double>(Median(std::move(deviations))) / std::sqrt(static_cast<double>(values.size()));
 }
 
-// Whether those of a role that take as long as `value` stand clear of the rest: a gap below it that is twice as wide as all that the values
-// under the gap, which are half of them or more, differ by. Two groups have one; a role that merely spreads has not. Of three two may be slow.
+// Whether those of a role that take as long as `value` stand clear of the rest: a gap below it that is twice as wide as
+// all that the values under the gap, which are half of them or more, differ by. Two groups have one; a role that merely
+// spreads has not. Of three two may be slow.
 bool StandsClear(std::vector<int64_t> values, int64_t value) {
   const size_t half = values.size() <= 3 ? 1 : (values.size() + 1) / 2;
   std::sort(values.begin(), values.end());
@@ -53,14 +55,16 @@ bool StandsClear(std::vector<int64_t> values, int64_t value) {
 
 }  // namespace
 
-// Durations of few steps tell a rank's own work badly: what it waits for in operations without any is in what they leave.
+// Durations of few steps tell a rank's own work badly: what it waits for in operations without any is in what they
+// leave.
 bool Slowness::FewSteps(uint32_t rank) const {
-  return timing_.model.bundle.ranks[rank].time_source == TimeSource::kFrameworkDurations && paces_.ranks[rank].own_ns.size() < kFewSteps;
+  return timing_.model.bundle.ranks[rank].time_source == TimeSource::kFrameworkDurations &&
+         paces_.ranks[rank].own_ns.size() < kFewSteps;
 }
 
 bool Slowness::ByHabit(uint32_t rank) const {
-  return !habits_.empty() && habits_[rank].comm != kNoIndex && timing_.model.comms[habits_[rank].comm].members.size() >= kLeastGroup &&
-         FewSteps(rank);
+  return !habits_.empty() && habits_[rank].comm != kNoIndex &&
+         timing_.model.comms[habits_[rank].comm].members.size() >= kLeastGroup && FewSteps(rank);
 }
 
 // Adds to those who are told by their steps.
@@ -77,16 +81,19 @@ void Slowness::FindLateByHabit(std::vector<Straggler>* found) const {
     s.rank = r;
     s.habit = true;
     s.excess_ns = s.cost_ns = habit.waited_ns;
-    s.uncertainty_ns = static_cast<int64_t>(static_cast<double>(habit.usual_ns + 2 * noise_ns_[r]) * std::sqrt(habit.meetings));
+    s.uncertainty_ns =
+        static_cast<int64_t>(static_cast<double>(habit.usual_ns + 2 * noise_ns_[r]) * std::sqrt(habit.meetings));
     s.slowdown = 0;
     s.comm = habit.comm;
     found->push_back(s);
   }
 }
 
-// A rank that waits in some kind of operation for as long as it is said to be late has its lateness from there. `usual` is what the
-// faster of its role spend in each class of operation.
-std::vector<std::pair<uint32_t, int64_t>> Slowness::WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const {
+// A rank that waits in some kind of operation for as long as it is said to be late has its lateness from there. `usual`
+// is what the faster of its role spend in each class of operation.
+std::vector<std::pair<uint32_t, int64_t>> Slowness::WaitsItself(const RankPace& pace,
+                                                                const std::map<uint32_t, int64_t>& usual,
+                                                                int64_t excess) const {
   std::vector<std::pair<uint32_t, int64_t>> waits;
   for (const auto& [klass, ns] : pace.in_operations) {
     const auto it = usual.find(klass);
@@ -95,10 +102,11 @@ std::vector<std::pair<uint32_t, int64_t>> Slowness::WaitsItself(const RankPace& 
   return waits;
 }
 
-// Members of a small group leave each of its operations together, so that own work and waiting in them come to the same for all: where the
-// waiting that makes a rank doubtful is what the slowest member's work is longer by, it waits for that one, and its own work is longer as well.
-// Of two whose steps are known, one is enough to say that it lasts: the other's work, or its waiting, is as long in each of its own.
-// What it waits for unseen would be in its own work: every kind of operation must have been measured, and nobody else of its pipeline be slow.
+// Members of a small group leave each of its operations together, so that own work and waiting in them come to the same
+// for all: where the waiting that makes a rank doubtful is what the slowest member's work is longer by, it waits for
+// that one, and its own work is longer as well. Of two whose steps are known, one is enough to say that it lasts: the
+// other's work, or its waiting, is as long in each of its own. What it waits for unseen would be in its own work: every
+// kind of operation must have been measured, and nobody else of its pipeline be slow.
 const Slowness::Straggler* Slowness::SlowBesideASlower(const Straggler& s, const std::vector<Straggler>& found,
                                                        const std::map<uint32_t, size_t>& certain_in) const {
   const Model& model = timing_.model;
@@ -113,7 +121,8 @@ const Slowness::Straggler* Slowness::SlowBesideASlower(const Straggler& s, const
   const Straggler* slower = nullptr;
   for (size_t i = 0; i < rank.memberships.size(); ++i) {
     const uint32_t comm = rank.memberships[i].comm, klass = paces_.class_of_comm[comm];
-    if (used[i] && std::none_of(inside.begin(), inside.end(), [&](const auto& known) { return known.first == klass; })) return nullptr;
+    if (used[i] && std::none_of(inside.begin(), inside.end(), [&](const auto& known) { return known.first == klass; }))
+      return nullptr;
     const auto& members = model.comms[comm].members;
     if (klass != s.waits_in) {
       const auto it = certain_in.find(comm);
@@ -122,11 +131,15 @@ const Slowness::Straggler* Slowness::SlowBesideASlower(const Straggler& s, const
     }
     if (members.size() > kMostBeside || members.size() * 2 > model.bundle.ranks.size()) continue;
     for (const Straggler& other : found) {
-      if (other.doubtful || (other.brief && s.brief) || (slower != nullptr && other.excess_ns <= slower->excess_ns)) continue;
-      if (std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == static_cast<int32_t>(other.rank); })) slower = &other;
+      if (other.doubtful || (other.brief && s.brief) || (slower != nullptr && other.excess_ns <= slower->excess_ns))
+        continue;
+      if (std::any_of(members.begin(), members.end(),
+                      [&](const Member& m) { return m.rank_index == static_cast<int32_t>(other.rank); }))
+        slower = &other;
     }
   }
-  const bool all = slower != nullptr && std::llabs(s.excess_ns + s.waits_ns - slower->excess_ns) * kClosely <= s.excess_ns;
+  const bool all =
+      slower != nullptr && std::llabs(s.excess_ns + s.waits_ns - slower->excess_ns) * kClosely <= s.excess_ns;
   return all ? slower : nullptr;
 }
 
@@ -150,7 +163,8 @@ void Slowness::FindLongPlaces(std::vector<Straggler>* found) const {
     Straggler s;
     s.rank = r;
     s.slowdown = pace.ratio;
-    s.excess_ns = std::min(pace.own_ns - pace.others_ns, static_cast<int64_t>((pace.ratio - 1) * static_cast<double>(pace.others_ns)));
+    s.excess_ns = std::min(pace.own_ns - pace.others_ns,
+                           static_cast<int64_t>((pace.ratio - 1) * static_cast<double>(pace.others_ns)));
     if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(paces_.ranks[r].step_ns)) continue;
     s.own_ns = pace.others_ns + s.excess_ns;
     s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(pace.places));
@@ -166,8 +180,8 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
   std::vector<int64_t> usual, steps_of_role;
   for (uint32_t r : role) steps_of_role.push_back(paces_.ranks[r].step_ns);
   const int64_t role_step = Median(std::move(steps_of_role));
-  // A step's own time as it is compared. Medians of single places are worth nothing where each is below what the clock shows; and
-  // where it is what durations leave of a step, the step is the same for all.
+  // A step's own time as it is compared. Medians of single places are worth nothing where each is below what the clock
+  // shows; and where it is what durations leave of a step, the step is the same for all.
   const auto usual_of = [&](uint32_t r) {
     const RankPace& pace = paces_.ranks[r];
     if (pace.durations_only) {
@@ -183,7 +197,8 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
   // The faster half is what the work takes; of two, the faster one.
   std::vector<int64_t> copy = usual;
   const int64_t normal = Quantile(&copy, 0.25);
-  // Durations that come to more than the step are of operations that lie beside each other: what they leave of it is nobody's work.
+  // Durations that come to more than the step are of operations that lie beside each other: what they leave of it is
+  // nobody's work.
   if (normal <= 0 && paces_.ranks[role.front()].durations_only) return;
   // How much siblings that are not slow differ.
   std::vector<int64_t> spread;
@@ -219,32 +234,40 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.own_ns = normal + s.excess_ns;
     const size_t steps = std::max<size_t>(pace.own_ns.size(), 1);
     // Errors of single times part evenly to both sides: their sum grows as the root of how many there are.
-    s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(pace.operations / 3.0 / static_cast<double>(steps))) + 3 * stray;
+    s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) *
+                                            std::sqrt(pace.operations / 3.0 / static_cast<double>(steps))) +
+                       3 * stray;
     if (pace.own_ns.size() < kEnoughSteps) s.uncertainty_ns += chance;
     const auto base = static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
     s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
     if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
     if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
-    // Few steps do not even out what hits a rank now and then: fewer than many tell a little only of who stands clear of the others.
-    if (pace.durations_only && pace.own_ns.size() < kFewSteps && (s.slowdown < 1 + kWorthOfVeryFew || !StandsClear(usual, usual_of(r)))) continue;
-    if (!pace.durations_only && pace.own_ns.size() < kManySteps && s.slowdown < 1 + kWorthOfFew && !StandsClear(usual, usual_of(r))) continue;
+    // Few steps do not even out what hits a rank now and then: fewer than many tell a little only of who stands clear
+    // of the others.
+    if (pace.durations_only && pace.own_ns.size() < kFewSteps &&
+        (s.slowdown < 1 + kWorthOfVeryFew || !StandsClear(usual, usual_of(r))))
+      continue;
+    if (!pace.durations_only && pace.own_ns.size() < kManySteps && s.slowdown < 1 + kWorthOfFew &&
+        !StandsClear(usual, usual_of(r)))
+      continue;
     if (pace.durations_only) {
       const auto waits = WaitsItself(pace, inside, s.excess_ns);
       s.doubtful = !waits.empty();
       if (waits.size() == 1) std::tie(s.waits_in, s.waits_ns) = waits[0];
     }
     s.brief = pace.durations_only && pace.own_ns.size() < 2;
-    // Who is slow waits for nobody, so that it is inside operations for as long in every step. One that waits for others in some of
-    // few steps and not in the rest met what comes now and then.
+    // Who is slow waits for nobody, so that it is inside operations for as long in every step. One that waits for
+    // others in some of few steps and not in the rest met what comes now and then.
     if (pace.durations_only && pace.own_ns.size() < kEnoughSteps && !pace.own_ns.empty()) {
       const auto [least, most] = std::minmax_element(pace.own_ns.begin(), pace.own_ns.end());
       if (static_cast<double>(*most - *least) > kChanceDiffers * static_cast<double>(s.excess_ns)) continue;
     }
-    // A group's members are slow in step with each other, and so are those that wait for them: how they differ among themselves says
-    // nothing of chance. How the difference differs from step to step does.
+    // A group's members are slow in step with each other, and so are those that wait for them: how they differ among
+    // themselves says nothing of chance. How the difference differs from step to step does.
     if (pace.durations_only && pace.own_ns.size() >= kEnoughSteps && pace.own_ns.size() < kManySteps) {
       std::vector<int64_t> longer;
-      for (size_t i = 0; i < std::min(pace.own_ns.size(), fast_steps.size()); ++i) longer.push_back(pace.own_ns[i] - pace.step_ns - fast_steps[i]);
+      for (size_t i = 0; i < std::min(pace.own_ns.size(), fast_steps.size()); ++i)
+        longer.push_back(pace.own_ns[i] - pace.step_ns - fast_steps[i]);
       if (static_cast<double>(s.excess_ns) < kClear * ChanceOf(longer)) continue;
     }
     // In how many of its steps, and since when.
@@ -259,7 +282,8 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
       }
       if (slow * 10 < steps * 7) continue;
       if (run + 2 <= steps && slow == run && run >= 3 &&
-          std::all_of(pace.own_ns.begin() + static_cast<ptrdiff_t>(run), pace.own_ns.end(), [&](int64_t own) { return own - normal < s.excess_ns / 4; })) {
+          std::all_of(pace.own_ns.begin() + static_cast<ptrdiff_t>(run), pace.own_ns.end(),
+                      [&](int64_t own) { return own - normal < s.excess_ns / 4; })) {
         s.since_op = pace.first_op[run - 1];
       }
     }
@@ -279,17 +303,21 @@ void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
       std::vector<int64_t> sorted = pace.own_ns;
       const int64_t normal = Quantile(&sorted, 0.25);
       size_t run = 0;
-      const int64_t bar = normal + std::max(static_cast<int64_t>(kWorthOwn * 2 * static_cast<double>(normal)), pace.step_ns / 25);
+      const int64_t bar =
+          normal + std::max(static_cast<int64_t>(kWorthOwn * 2 * static_cast<double>(normal)), pace.step_ns / 25);
       while (run < steps && pace.own_ns[run] > bar) ++run;
       if (run < 4 || run * 2 > steps + 1) continue;
-      const auto later = std::count_if(pace.own_ns.begin() + static_cast<ptrdiff_t>(run), pace.own_ns.end(), [&](int64_t own) { return own > bar; });
+      const auto later = std::count_if(pace.own_ns.begin() + static_cast<ptrdiff_t>(run), pace.own_ns.end(),
+                                       [&](int64_t own) { return own > bar; });
       if (later > 0) continue;
       Straggler s;
       s.rank = r;
       s.excess_ns = OwnOver(pace, 0, run) - OwnOver(pace, run, steps);
       if (s.excess_ns <= bar - normal) continue;
-      s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(pace.operations / 3.0 / static_cast<double>(run)));
-      s.slowdown = 1 + static_cast<double>(s.excess_ns) / static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
+      s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) *
+                                              std::sqrt(pace.operations / 3.0 / static_cast<double>(run)));
+      s.slowdown =
+          1 + static_cast<double>(s.excess_ns) / static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
       s.own_ns = normal + s.excess_ns;
       s.since_op = pace.first_op[run - 1];
       // Many of a role slower since then: the work changed.
@@ -307,16 +335,17 @@ void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
   }
 }
 
-// A doubtful one counts where most of its host, or of its group where hosts are not known, is slow without a doubt, and in a group too small
-// for that where the slower one that it waits for accounts for all of its waiting. One step alone is no more than chance, except beside a
-// member of its group that is slow in all of them.
+// A doubtful one counts where most of its host, or of its group where hosts are not known, is slow without a doubt, and
+// in a group too small for that where the slower one that it waits for accounts for all of its waiting. One step alone
+// is no more than chance, except beside a member of its group that is slow in all of them.
 Slowness::Beside Slowness::DropDoubtful(std::vector<Straggler>* found) const {
   std::map<std::string, int> certain, present;
   for (const Straggler& s : *found) certain[timing_.model.bundle.ranks[s.rank].host] += !s.doubtful;
   for (const Rank& rank : timing_.model.bundle.ranks) ++present[rank.host];
-  std::map<uint32_t, size_t> certain_in, lasting_in;   // communicators
+  std::map<uint32_t, size_t> certain_in, lasting_in;  // communicators
   for (const Straggler& s : *found) {
-    for (const Membership& m : timing_.model.bundle.ranks[s.rank].memberships) certain_in[m.comm] += !s.doubtful, lasting_in[m.comm] += !s.doubtful && !s.brief;
+    for (const Membership& m : timing_.model.bundle.ranks[s.rank].memberships)
+      certain_in[m.comm] += !s.doubtful, lasting_in[m.comm] += !s.doubtful && !s.brief;
   }
   Beside beside;
   for (const Straggler& s : *found) {
@@ -325,7 +354,8 @@ Slowness::Beside Slowness::DropDoubtful(std::vector<Straggler>* found) const {
     beside.waits_in[s.rank] = s.waits_in;
     beside.accounted.insert(slower->rank);
     if (s.brief) continue;
-    for (const Membership& m : timing_.model.bundle.ranks[s.rank].memberships) lasting_in[m.comm] += paces_.class_of_comm[m.comm] == s.waits_in;
+    for (const Membership& m : timing_.model.bundle.ranks[s.rank].memberships)
+      lasting_in[m.comm] += paces_.class_of_comm[m.comm] == s.waits_in;
   }
   const size_t bundle_size = timing_.model.bundle.ranks.size();
   std::erase_if(*found, [&](const Straggler& s) {
@@ -350,11 +380,12 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
     const auto it = beside.waits_in.find(rank);
     return named[rank] && (it == beside.waits_in.end() || it->second != paces_.class_of_comm[meeting.comm]);
   };
-  std::map<uint32_t, std::map<uint32_t, int64_t>> waited;   // straggler -> communicator -> time that others lost
+  std::map<uint32_t, std::map<uint32_t, int64_t>> waited;  // straggler -> communicator -> time that others lost
   struct Among {
     int64_t compared = 0, last = 0;
   };
-  std::map<uint32_t, Among> among_others;   // straggler -> collectives with others, and those in which it came after all of these
+  std::map<uint32_t, Among>
+      among_others;  // straggler -> collectives with others, and those in which it came after all of these
   for (const Meeting& meeting : timing_.meetings) {
     // Each of the named counts by itself: the second slowest of a host is no less slow for the slowest being there.
     int64_t others = INT64_MAX, measured = INT64_MAX;
@@ -395,16 +426,19 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
       }
     }
     s.cost_ns = std::min(s.excess_ns, static_cast<int64_t>(static_cast<double>(sum) / steps));
-    // A cost that what the times are worth explains by half is not known to be one: marks that are looked at every so often, ranks that
-    // a busy host lets run one after the other.
+    // A cost that what the times are worth explains by half is not known to be one: marks that are looked at every so
+    // often, ranks that a busy host lets run one after the other.
     if (s.cost_ns <= 2 * s.uncertainty_ns) continue;
-    // Where own time is only what durations leave of a step, work beside operations blurs it: then others must be seen to wait for it.
+    // Where own time is only what durations leave of a step, work beside operations blurs it: then others must be seen
+    // to wait for it.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns && !beside.accounted.contains(s.rank)) continue;
-    // Work that is slow makes its rank come last again and again; a few long waits (a communicator made anew, a neighbour on the host
-    // now and then) do not, though each of few steps may have met one. Enough steps tell it by themselves: there what comes once a step
-    // counts.
+    // Work that is slow makes its rank come last again and again; a few long waits (a communicator made anew, a
+    // neighbour on the host now and then) do not, though each of few steps may have met one. Enough steps tell it by
+    // themselves: there what comes once a step counts.
     const bool few = pace.durations_only || pace.own_ns.size() < kEnoughSteps;
-    if (const Among& among = among_others[s.rank]; few && among.compared >= kFewMeetings && among.last * 5 < among.compared) continue;
+    if (const Among& among = among_others[s.rank];
+        few && among.compared >= kFewMeetings && among.last * 5 < among.compared)
+      continue;
     kept.push_back(s);
   }
   AddUnseen(unseen, &kept);
@@ -416,13 +450,15 @@ bool Slowness::WaitersUnseen(uint32_t rank) const {
   const auto& memberships = timing_.model.bundle.ranks[rank].memberships;
   return std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
     const auto& members = timing_.model.comms[ms.comm].members;
-    return std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index < 0 || timing_.ranks[static_cast<size_t>(m.rank_index)].ops.empty(); });
+    return std::any_of(members.begin(), members.end(), [&](const Member& m) {
+      return m.rank_index < 0 || timing_.ranks[static_cast<size_t>(m.rank_index)].ops.empty();
+    });
   });
 }
 
 // Both of a pair are as slow: for the one others are seen to wait, and those who wait for the other left no data.
 void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const {
-  constexpr int64_t kAlike = 4;   // GPUs of one hot host differ by as much
+  constexpr int64_t kAlike = 4;  // GPUs of one hot host differ by as much
   const size_t seen = kept->size();
   const auto& ranks = timing_.model.bundle.ranks;
   for (const Straggler& s : unseen) {
@@ -431,10 +467,14 @@ void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Strag
       const Straggler& other = (*kept)[k];
       if (other.rank == s.rank) break;
       const bool as_slow = std::min(s.excess_ns, other.excess_ns) * kAlike >= std::max(s.excess_ns, other.excess_ns);
-      const bool pair = as_slow && ranks[other.rank].host == ranks[s.rank].host && std::any_of(own.begin(), own.end(), [&](const Membership& ms) {
-        const auto& members = timing_.model.comms[ms.comm].members;
-        return members.size() < kLeastGroup && std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == static_cast<int32_t>(other.rank); });
-      });
+      const bool pair =
+          as_slow && ranks[other.rank].host == ranks[s.rank].host &&
+          std::any_of(own.begin(), own.end(), [&](const Membership& ms) {
+            const auto& members = timing_.model.comms[ms.comm].members;
+            return members.size() < kLeastGroup && std::any_of(members.begin(), members.end(), [&](const Member& m) {
+                     return m.rank_index == static_cast<int32_t>(other.rank);
+                   });
+          });
       if (!pair) continue;
       if (std::any_of(kept->begin(), kept->end(), [&](const Straggler& known) { return known.rank == s.rank; })) break;
       kept->push_back(s);
@@ -454,7 +494,10 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() const {
   std::vector<Straggler> kept = Costly(std::move(found), beside);
   FindLateByHabit(&kept);
   // Slow where nobody waits for it is no cost.
-  const int64_t most = kept.empty() ? 0 : std::max_element(kept.begin(), kept.end(), [](const Straggler& a, const Straggler& b) { return a.cost_ns < b.cost_ns; })->cost_ns;
+  const int64_t most =
+      kept.empty() ? 0 : std::max_element(kept.begin(), kept.end(), [](const Straggler& a, const Straggler& b) {
+                           return a.cost_ns < b.cost_ns;
+                         })->cost_ns;
   std::erase_if(kept, [&](const Straggler& s) {
     const auto step = static_cast<double>(paces_.ranks[s.rank].step_ns);
     return static_cast<double>(most) < kWorthSaying * step || (s.cost_ns * 8 < most && s.cost_ns * 4 < s.excess_ns);

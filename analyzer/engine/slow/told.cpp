@@ -4,8 +4,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/numbers.h"
 #include "analyzer/engine/slow/slow.h"
+#include "analyzer/util/numbers.h"
 
 namespace lockstep {
 
@@ -26,7 +26,7 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.cost_uncertainty_ns = worst->uncertainty_ns;
   std::vector<int64_t> factors;
   for (const Straggler& s : group) {
-    if (!s.habit) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));   // of the others it is not known
+    if (!s.habit) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));  // of the others it is not known
   }
   c.slowdown = static_cast<double>(Median(std::move(factors))) / 1000;
   c.pattern = "persistent";
@@ -39,62 +39,80 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   }
   const bool steps = !worst->habit && !pace.own_ns.empty();
   const bool one = group.size() == 1;
-  const std::string waits = absl::StrCat(", and the others wait ", Milliseconds(worst->cost_ns), one ? " for it" : " for them", steps ? " in each step" : " over what was recorded");
+  const std::string waits =
+      absl::StrCat(", and the others wait ", Milliseconds(worst->cost_ns), one ? " for it" : " for them",
+                   steps ? " in each step" : " over what was recorded");
   if (worst->habit) {
     const std::string later = Milliseconds(habits_[worst->rank].later_ns);
-    c.what = absl::StrCat(one ? absl::StrCat("is slow: its own work makes it come to its group's operations later than the others, often by ", later, " and more")
-                              : absl::StrCat("are slow: their own work makes them come to their group's operations later than others, the latest often by ", later, " and more"), waits);
+    c.what = absl::StrCat(
+        one ? absl::StrCat(
+                  "is slow: its own work makes it come to its group's operations later than the others, often by ",
+                  later, " and more")
+            : absl::StrCat("are slow: their own work makes them come to their group's operations later than others, "
+                           "the latest often by ",
+                           later, " and more"),
+        waits);
   } else {
-    c.what = absl::StrCat(one ? "is slow: its own work between operations takes " : "are slow: their own work between operations takes ", Percent(c.slowdown - 1),
-                          one ? " longer than its siblings'" : " longer than their siblings'", waits);
+    c.what = absl::StrCat(
+        one ? "is slow: its own work between operations takes " : "are slow: their own work between operations takes ",
+        Percent(c.slowdown - 1), one ? " longer than its siblings'" : " longer than their siblings'", waits);
   }
   // How clear: the excess against what the times are worth, and how many siblings there are to compare with.
   const size_t siblings = paces_.roles[pace.role].size();
   c.confidence = siblings >= 4 ? 0.92 : siblings == 3 ? 0.88 : 0.8;
   if (!steps) c.confidence -= 0.07;
-  // What durations leave of a step is its own work by inference: of a slow host whose ranks' operations all lie beside their work only
-  // the slowest rank shows.
+  // What durations leave of a step is its own work by inference: of a slow host whose ranks' operations all lie beside
+  // their work only the slowest rank shows.
   if (pace.durations_only) c.confidence = std::min(c.confidence, 0.88);
-  if (pace.own_ns.size() < 2) c.confidence = std::min(c.confidence, 0.85);   // one step may be any
+  if (pace.own_ns.size() < 2) c.confidence = std::min(c.confidence, 0.85);  // one step may be any
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.confidence -= 0.1;
   const Lateness& late = lateness_[worst->rank];
   if (worst->habit) {
     const Habit& habit = habits_[worst->rank];
-    c.evidence.push_back({absl::StrCat("over ", habit.meetings, " operations of ", CommText(bundle.comms[habit.comm]), " with nothing else between, rank ", rank.rank,
-                                       " came ", Milliseconds(habit.later_ns), " or more after the first in a quarter; of half the members of such groups it is ",
-                                       Milliseconds(habit.usual_ns)),
-                          {static_cast<int32_t>(worst->rank)}});
+    c.evidence.push_back(
+        {absl::StrCat("over ", habit.meetings, " operations of ", CommText(bundle.comms[habit.comm]),
+                      " with nothing else between, rank ", rank.rank, " came ", Milliseconds(habit.later_ns),
+                      " or more after the first in a quarter; of half the members of such groups it is ",
+                      Milliseconds(habit.usual_ns)),
+         {static_cast<int32_t>(worst->rank)}});
   } else {
-    c.evidence.push_back({absl::StrCat("rank ", rank.rank, " works ", Milliseconds(worst->own_ns), steps ? " a step" : "",
-                                       " outside of operations, ranks in the same role ", Milliseconds(worst->own_ns - worst->excess_ns),
-                                       " (+- ", Milliseconds(worst->uncertainty_ns), ")"),
-                          {static_cast<int32_t>(worst->rank)}});
+    c.evidence.push_back(
+        {absl::StrCat("rank ", rank.rank, " works ", Milliseconds(worst->own_ns), steps ? " a step" : "",
+                      " outside of operations, ranks in the same role ", Milliseconds(worst->own_ns - worst->excess_ns),
+                      " (+- ", Milliseconds(worst->uncertainty_ns), ")"),
+         {static_cast<int32_t>(worst->rank)}});
   }
   if (late.compared > 0) {
-    c.evidence.push_back({absl::StrCat("it came last in ", late.last, " of ", late.compared, " collectives that were compared"),
-                          {static_cast<int32_t>(worst->rank)}});
+    c.evidence.push_back(
+        {absl::StrCat("it came last in ", late.last, " of ", late.compared, " collectives that were compared"),
+         {static_cast<int32_t>(worst->rank)}});
   }
   if (!worst->habit) {
-    c.evidence.push_back({"it waits in no kind of operation longer than its siblings: its lateness is its own", {static_cast<int32_t>(worst->rank)}});
+    c.evidence.push_back({"it waits in no kind of operation longer than its siblings: its lateness is its own",
+                          {static_cast<int32_t>(worst->rank)}});
   }
-  c.advice = "1. Compare clocks, power and temperature of the named GPUs with their neighbours (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE).\n"
-             "2. Look for other work on the host, and for data or shapes that only these ranks have.";
+  c.advice =
+      "1. Compare clocks, power and temperature of the named GPUs with their neighbours (nvidia-smi -q -d "
+      "CLOCK,POWER,TEMPERATURE,PERFORMANCE).\n"
+      "2. Look for other work on the host, and for data or shapes that only these ranks have.";
   c.refuted_by = "the ranks in the same role having less work by design";
   c.cause = "late";
   return c;
 }
 
-// Where no host is known: communicators that are slow as a whole, the smallest kind first. As many faults at once are unlikely; their
-// members stand together (a tensor-parallel group fills a host or a part of it), so they are told together.
-void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told, std::vector<Cause>* causes) const {
+// Where no host is known: communicators that are slow as a whole, the smallest kind first. As many faults at once are
+// unlikely; their members stand together (a tensor-parallel group fills a host or a part of it), so they are told
+// together.
+void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
+                               std::vector<Cause>* causes) const {
   const Bundle& bundle = timing_.model.bundle;
   std::map<uint32_t, const Straggler*> slow;
   for (const Straggler& s : stragglers) {
     if (!(*told)[s.rank] && bundle.ranks[s.rank].host.empty()) slow[s.rank] = &s;
   }
   if (slow.size() < 2) return;
-  std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> whole;   // size and class of the communicators -> these
-  std::set<std::pair<size_t, uint32_t>> together;                       // of these, where members of one are seen to be slow together
+  std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> whole;  // size and class of the communicators -> these
+  std::set<std::pair<size_t, uint32_t>> together;  // of these, where members of one are seen to be slow together
   for (uint32_t comm = 0; comm < timing_.model.comms.size(); ++comm) {
     const auto& members = timing_.model.comms[comm].members;
     if (members.size() < 2 || members.size() * 2 > bundle.ranks.size()) continue;
@@ -105,9 +123,11 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
       const auto it = slow.find(static_cast<uint32_t>(m.rank_index));
       here += it != slow.end();
       by_habit |= it != slow.end() && ByHabit(it->first) && habits_[it->first].comm == comm;
-      measured += paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0 || ByHabit(static_cast<uint32_t>(m.rank_index));
+      measured +=
+          paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0 || ByHabit(static_cast<uint32_t>(m.rank_index));
     }
-    // Who is late by habit is so against the first of the group, which may be no less slow than the rest that comes with it.
+    // Who is late by habit is so against the first of the group, which may be no less slow than the rest that comes
+    // with it.
     const bool most = here * 4 >= measured * 3 || (by_habit && here * 2 > measured);
     if (here == 0 || here * 2 < members.size() || !most) continue;
     const std::pair kind(members.size(), paces_.class_of_comm[comm]);
@@ -136,9 +156,11 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     if (group.empty()) continue;
     Cause c = ToCause(group);
     c.ranks.assign(ranks.begin(), ranks.end());
-    c.evidence.push_back({absl::StrCat(group.size(), " of the ", ranks.size(), " members of ", comms.size() == 1 ? "one communicator" : absl::StrCat(comms.size(), " communicators"),
-                                       " are slow at once: they may share a host, a rack or its power"),
-                          c.ranks});
+    c.evidence.push_back(
+        {absl::StrCat(group.size(), " of the ", ranks.size(), " members of ",
+                      comms.size() == 1 ? "one communicator" : absl::StrCat(comms.size(), " communicators"),
+                      " are slow at once: they may share a host, a rack or its power"),
+         c.ranks});
     causes->push_back(std::move(c));
   }
 }

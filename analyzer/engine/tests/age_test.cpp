@@ -15,7 +15,7 @@ namespace {
 using fr_test::FrDump;
 
 constexpr int64_t kNow = 1'758'000'100 * kSecond;
-constexpr int64_t kUntold = -1, kSetBack = -2;   // when its data was taken; its clock was set back since
+constexpr int64_t kUntold = -1, kSetBack = -2;  // when its data was taken; its clock was set back since
 
 // Ranks of one communicator, all in its second operation for so many seconds.
 Bundle InOperation(const std::vector<int64_t>& seconds) {
@@ -53,8 +53,9 @@ TEST(Age, OfAClockThatWasSetBackOthersTell) {
     bool stalled;
   };
   const std::vector<Case> cases{
-      {{0, 1, 1}, false}, {{20, 20, 20}, true}, {{0, 1, kSetBack}, false}, {{20, 20, kSetBack}, true}, {{kSetBack, kSetBack}, true},
-      {{kSetBack, kUntold, 1}, true},   // a file of long ago, or copied
+      {{0, 1, 1}, false},           {{20, 20, 20}, true},
+      {{0, 1, kSetBack}, false},    {{20, 20, kSetBack}, true},
+      {{kSetBack, kSetBack}, true}, {{kSetBack, kUntold, 1}, true},  // a file of long ago, or copied
   };
   for (const Case& c : cases) {
     Bundle b = InOperation(c.seconds);
@@ -64,7 +65,8 @@ TEST(Age, OfAClockThatWasSetBackOthersTell) {
   }
 }
 
-// Where all who tell have nothing in flight and have called nothing for long, the one whose clock was set back may wait for them.
+// Where all who tell have nothing in flight and have called nothing for long, the one whose clock was set back may wait
+// for them.
 TEST(Age, WhoDidNotComeDoesNotTellThatTheJobMoves) {
   for (const int64_t seconds : {1, 30}) {
     Bundle b = InOperation({0, kSetBack});
@@ -76,7 +78,8 @@ TEST(Age, WhoDidNotComeDoesNotTellThatTheJobMoves) {
   }
 }
 
-// Entered before the clock was set back, while newer records tell when the data was taken: no age, and no young one either.
+// Entered before the clock was set back, while newer records tell when the data was taken: no age, and no young one
+// either.
 TEST(Age, WhatIsLaterThanTheDumpIsNotYoung) {
   Bundle b = InOperation({0, 0});
   for (Rank& rank : b.ranks) rank.ops[0].enter_ns = kNow + 3600 * kSecond;
@@ -93,8 +96,8 @@ TEST(Age, WhatIsLaterThanTheDumpIsNotYoung) {
   EXPECT_FALSE(model.stalled);
 }
 
-// Four ranks' files, their newest operation begun `seconds` before they were written; who is left out of it never came. The clock of
-// rank 2 was set back before its file was written, or before its last record.
+// Four ranks' files, their newest operation begun `seconds` before they were written; who is left out of it never came.
+// The clock of rank 2 was set back before its file was written, or before its last record.
 Verdict OfFiles(int64_t seconds, int left_out, bool set_before_last) {
   fr_test::DumpFolder folder;
   for (int rank = 0; rank < 4; ++rank) {
@@ -103,7 +106,8 @@ Verdict OfFiles(int64_t seconds, int left_out, bool set_before_last) {
     FrDump dump;
     dump.groups = {{.ranks = {0, 1, 2, 3}}};
     for (int seq : {1, 2, 3}) {
-      dump.entries.push_back({.seq = seq, .state = "completed", .retired = true, .created_ns = entered - (4 - seq) * kSecond / 10});
+      dump.entries.push_back(
+          {.seq = seq, .state = "completed", .retired = true, .created_ns = entered - (4 - seq) * kSecond / 10});
     }
     if (rank != left_out) dump.entries.push_back({.seq = 4, .created_ns = entered - (set_before_last ? back : 0)});
     const std::string path = folder.WriteRank(rank, fr_test::ToPickle(dump));
@@ -121,7 +125,7 @@ TEST(Age, AClockThatIsSetBackMakesNoHangAndHidesNone) {
     SCOPED_TRACE(set_before_last);
     const Verdict moves = OfFiles(0, -1, set_before_last);
     EXPECT_EQ(moves.verdict(), VERDICT_HEALTHY) << moves.DebugString();
-    EXPECT_EQ(OfFiles(0, 1, set_before_last).findings_size(), 0);   // it is about to come
+    EXPECT_EQ(OfFiles(0, 1, set_before_last).findings_size(), 0);  // it is about to come
     for (const int64_t seconds : {7, 30, 600}) {
       const Verdict stands = OfFiles(seconds, 1, set_before_last);
       EXPECT_EQ(stands.verdict(), VERDICT_HUNG) << seconds << stands.DebugString();

@@ -231,7 +231,8 @@ TEST(Beside, ACircleStandsStillWhateverElseItWaitsFor) {
     for (int r = 0; r < 8; ++r) {
       dumps.Add(r, 0, OpState::kCompleted);
       dumps.Add(r, 1, OpState::kCompleted);
-      // Rank 0 comes to nothing more; rank 5 goes on to the next operation with rank 4, which waits in the operation of all.
+      // Rank 0 comes to nothing more; rank 5 goes on to the next operation with rank 4, which waits in the operation of
+      // all.
       if (r != 0 && (r != 5 || !went_on)) dumps.Add(r, 1, OpState::kIncomplete);
       if (r == 5 && went_on) dumps.Add(r, 0, OpState::kIncomplete);
     }

@@ -44,7 +44,8 @@ class Start {
     skew_ = skew;
   }
 
-  uint32_t Comm(const std::string& id, int size, CallKind origin, const std::string& parent = "", uint32_t ordinal = 0) {
+  uint32_t Comm(const std::string& id, int size, CallKind origin, const std::string& parent = "",
+                uint32_t ordinal = 0) {
     for (uint32_t c = 0; c < b.comms.size(); ++c) {
       if (b.comms[c].id == id) return c;
     }
@@ -155,7 +156,8 @@ TEST(Creations, ADamagedRecordIsNotBlamedForAnAbsenceThatIsSeen) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {5});
 }
 
-// That a communicator is in the making may be all that is left of a damaged record: believed where a thread is seen inside the call.
+// That a communicator is in the making may be all that is left of a damaged record: believed where a thread is seen
+// inside the call.
 TEST(Creations, AMakingThatADamagedRecordAloneTellsIsBelievedWhereItsThreadIsInIt) {
   for (const bool inside : {true, false}) {
     Start start(8);
@@ -191,7 +193,8 @@ TEST(Creations, AWaitingRankIsNoCauseOfAnothersWait) {
   // Rank 3 never comes to the pair {2, 3}; rank 2 waits there and so does not come to the trio {0, 1, 2}.
   Start start(4);
   start.World();
-  const uint32_t pair = start.Comm("pair", 2, CallKind::kCommInitRank), trio = start.Comm("trio", 3, CallKind::kCommInitRank);
+  const uint32_t pair = start.Comm("pair", 2, CallKind::kCommInitRank),
+                 trio = start.Comm("trio", 3, CallKind::kCommInitRank);
   start.b.comms[pair].members = {2, 3};
   start.b.comms[trio].members = {0, 1, 2};
   start.Enter(2, pair, 0, 5 * kSecond, 0);
@@ -372,7 +375,8 @@ TEST(Splits, GroupsOfOneDescription) {
     const std::vector<std::vector<int32_t>> groups = {{0, 1}, {2, 3}, {4, 5, 6}, {7}};
     const std::vector<std::vector<int32_t>> regular = {{0, 1}, {2, 3}, {4, 5}, {6, 7}};
     for (const auto& members : odd ? groups : regular) {
-      const uint32_t c = start.Comm(absl::StrCat("tp", members[0], "/x"), static_cast<int>(members.size()), CallKind::kNone);
+      const uint32_t c =
+          start.Comm(absl::StrCat("tp", members[0], "/x"), static_cast<int>(members.size()), CallKind::kNone);
       start.b.comms[c].name = "TENSOR_MODEL_PARALLEL_GROUP";
       start.b.comms[c].members = members;
       for (size_t m = 0; m < members.size(); ++m) {
@@ -425,14 +429,15 @@ TEST(StartUp, SaysWhoWasLastAndWhatWasSerial) {
 TEST(StartUp, PhasesOfEachRank) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
-  for (int r = 0; r < 8; ++r) start.Enter(r, world, r, r == 6 ? 51 * kSecond : (r == 2 ? 12 : 11) * kSecond, 56 * kSecond);
+  for (int r = 0; r < 8; ++r)
+    start.Enter(r, world, r, r == 6 ? 51 * kSecond : (r == 2 ? 12 : 11) * kSecond, 56 * kSecond);
   // The first half splits three seconds later than the second one, which waits for it.
   for (int r = 0; r < 8; ++r) {
     const uint32_t c = start.Comm("s1/0", 8, CallKind::kCommSplit, "world", 1);
     start.Enter(r, c, r, (r == 5 ? 61 : 57) * kSecond, 63 * kSecond);
   }
-  // Rank 3 connects for four seconds in its first operation, the others for one; of rank 0 that record is overwritten, and rank 1
-  // issued it in a group.
+  // Rank 3 connects for four seconds in its first operation, the others for one; of rank 0 that record is overwritten,
+  // and rank 1 issued it in a group.
   for (Rank& rank : start.b.ranks) {
     Membership& ms = rank.memberships[0];
     ms.issued = 1;
@@ -456,8 +461,9 @@ TEST(StartUp, PhasesOfEachRank) {
     const char* name;
     int ranks, median, longest, longest_rank, last_rank, last_by;
   };
-  const Want wants[] = {{"coming", 8, 0, 40, 6, 6, 40}, {"waiting", 8, 44, 44, 0, -1, 0}, {"roots", 8, 5, 5, 0, 6, 40},
-                        {"splits", 8, 2, 2, 0, 5, 4},   {"between", 8, 1, 5, 5, -1, 0},   {"first operations", 6, 1, 4, 3, -1, 0}};
+  const Want wants[] = {{"coming", 8, 0, 40, 6, 6, 40}, {"waiting", 8, 44, 44, 0, -1, 0},
+                        {"roots", 8, 5, 5, 0, 6, 40},   {"splits", 8, 2, 2, 0, 5, 4},
+                        {"between", 8, 1, 5, 5, -1, 0}, {"first operations", 6, 1, 4, 3, -1, 0}};
   for (int i = 0; i < 6; ++i) {
     SCOPED_TRACE(wants[i].name);
     const StartUpPhase& p = s.phases(i);
@@ -485,10 +491,14 @@ TEST(StartUp, PhasesOfEachRank) {
     EXPECT_EQ(sum, s.total_ns());
     EXPECT_EQ(rank.phases_ns(5) == -1, rank.rank() < 2);
   }
-  EXPECT_NE(s.text().find("by phase: waiting 44.0 s, roots 5.0 s, splits 2.0 s, between 1.0 s, first operations 1.0 s."), std::string::npos) << s.text();
+  EXPECT_NE(
+      s.text().find("by phase: waiting 44.0 s, roots 5.0 s, splits 2.0 s, between 1.0 s, first operations 1.0 s."),
+      std::string::npos)
+      << s.text();
 }
 
-// Months of training between two creations are not its start, and a creation that nobody has left counts until its last one came.
+// Months of training between two creations are not its start, and a creation that nobody has left counts until its last
+// one came.
 TEST(StartUp, PhasesLeaveTrainingOut) {
   Start start(4);
   start.World();

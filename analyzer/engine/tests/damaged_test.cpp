@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/testing/job.h"
 #include "analyzer/engine/facts/model.h"
 #include "analyzer/formats/fr/loader.h"
 #include "analyzer/testing/fr_dumps.h"
+#include "analyzer/testing/job.h"
 
 namespace lockstep {
 namespace {
@@ -23,8 +23,8 @@ using fr_test::FrEntry;
 using fr_test::LoadFiles;
 using fr_test::ToPickle;
 
-// Ranks 0 and 1, 2 and 3 exchange along a pipeline, 0 and 2, 1 and 3 reduce gradients. Rank 3 stopped before its second send: rank 2
-// waits for it in a receive, and the others in the reduction that it and rank 2 never came to.
+// Ranks 0 and 1, 2 and 3 exchange along a pipeline, 0 and 2, 1 and 3 reduce gradients. Rank 3 stopped before its second
+// send: rank 2 waits for it in a receive, and the others in the reduction that it and rank 2 never came to.
 FrDump DumpOf(int rank) {
   const int pp = rank / 2, dp = rank % 2;
   FrDump dump;
@@ -33,14 +33,29 @@ FrDump DumpOf(int rank) {
   auto exchange = [&](int number, bool ends) {
     const bool sends = rank % 2 == 1;
     const std::string op = sends ? "nccl:send 1->0" : "nccl:recv 0<-1", done = ends ? "completed" : "scheduled";
-    for (const auto& [name, state] : {std::pair(op, std::string("scheduled")), std::pair(std::string("nccl:coalesced"), done)}) {
-      dump.entries.push_back({.op = name, .seq = 0, .pg = "1", .desc = "PP", .pg_id = 1, .state = state, .retired = ends && name != op, .is_p2p = true, .p2p_seq = number});
+    for (const auto& [name, state] :
+         {std::pair(op, std::string("scheduled")), std::pair(std::string("nccl:coalesced"), done)}) {
+      dump.entries.push_back({.op = name,
+                              .seq = 0,
+                              .pg = "1",
+                              .desc = "PP",
+                              .pg_id = 1,
+                              .state = state,
+                              .retired = ends && name != op,
+                              .is_p2p = true,
+                              .p2p_seq = number});
     }
     dump.groups[0].enqueued = number;
     if (ends) dump.groups[0].completed = number;
   };
   auto reduce = [&](int number, bool ends) {
-    dump.entries.push_back({.op = "nccl:all_reduce", .seq = number, .pg = "3", .desc = "DP", .pg_id = 3, .state = ends ? "completed" : "scheduled", .retired = ends});
+    dump.entries.push_back({.op = "nccl:all_reduce",
+                            .seq = number,
+                            .pg = "3",
+                            .desc = "DP",
+                            .pg_id = 3,
+                            .state = ends ? "completed" : "scheduled",
+                            .retired = ends});
     dump.groups[1].enqueued = number;
     if (ends) dump.groups[1].completed = number;
   };
@@ -70,14 +85,22 @@ TEST(DamagedDumps, WhatTheEndOfACutFileHeldIsNotHeldAgainstItsRank) {
   }
 }
 
-// Entries of a file that was written in no order and then cut: of a batch one member is left, and whether it was the only one, and its end, nobody knows.
+// Entries of a file that was written in no order and then cut: of a batch one member is left, and whether it was the
+// only one, and its end, nobody knows.
 TEST(DamagedDumps, AMemberOfABatchOfWhichTheRestIsLostSaysNothingOfItsGpu) {
   FrDump dump;
   dump.groups.clear();
   const auto add = [&](const char* op, int64_t number, int64_t id, const char* state) {
     const bool p2p = std::string(op) != "nccl:all_reduce";
-    FrEntry entry{.op = op, .seq = p2p ? 0 : number, .pg = p2p ? "1" : "3", .desc = p2p ? "PP" : "DP", .pg_id = p2p ? 1 : 3, .state = state,
-                  .retired = std::string(state) == "completed", .is_p2p = p2p, .p2p_seq = p2p ? number : 0};
+    FrEntry entry{.op = op,
+                  .seq = p2p ? 0 : number,
+                  .pg = p2p ? "1" : "3",
+                  .desc = p2p ? "PP" : "DP",
+                  .pg_id = p2p ? 1 : 3,
+                  .state = state,
+                  .retired = std::string(state) == "completed",
+                  .is_p2p = p2p,
+                  .p2p_seq = p2p ? number : 0};
     entry.record_id = id;
     if (!p2p) entry.started_ns = 1'758'000'000'900'000'000;
     dump.entries.push_back(entry);
@@ -99,13 +122,14 @@ TEST(DamagedDumps, AMemberOfABatchOfWhichTheRestIsLostSaysNothingOfItsGpu) {
       ASSERT_EQ(bundle.ranks[0].damaged, damaged);
       ASSERT_EQ(bundle.ranks[0].ops.size(), 3u);
       ASSERT_TRUE(ring::IsPointToPoint(bundle.ranks[0].ops[0].kind));
-      EXPECT_EQ(bundle.ranks[0].ops[0].state, damaged && !whole ? OpState::kUnknown : OpState::kEnqueued) << damaged << whole;
+      EXPECT_EQ(bundle.ranks[0].ops[0].state, damaged && !whole ? OpState::kUnknown : OpState::kEnqueued)
+          << damaged << whole;
     }
   }
 }
 
-// Rank 7 stands still; its dump and that of rank 2 are missing. Whole records wait for rank 7, damaged ones alone for rank 2, who may wait
-// for rank 7 himself.
+// Rank 7 stands still; its dump and that of rank 2 are missing. Whole records wait for rank 7, damaged ones alone for
+// rank 2, who may wait for rank 7 himself.
 TEST(DamagedDumps, WhomWholeRecordsWaitForIsNamedAloneBesideWhomDamagedOnesDo) {
   testing::Job job(2, 2, 2, 6);
   job.ranks[7].host_fault = testing::HostFault::kStall;
@@ -117,7 +141,9 @@ TEST(DamagedDumps, WhomWholeRecordsWaitForIsNamedAloneBesideWhomDamagedOnesDo) {
   const Verdict v = Analyze(b);
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
   EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA);
-  EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()), std::vector<int32_t>{7}) << v.DebugString();
+  EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()),
+            std::vector<int32_t>{7})
+      << v.DebugString();
 }
 
 TEST(DamagedDumps, ABatchWhoseEndWasLostIsInFlightWhereTheStatusSaysSo) {
@@ -135,17 +161,24 @@ TEST(DamagedDumps, ABatchWhoseEndWasLostIsInFlightWhereTheStatusSaysSo) {
   ExpectRank3(bundle);
 }
 
-// Ranks 0 and 1 are inside an operation that does not end; rank 2 is in one with rank 1, which rank 1 has issued behind that. Of rank 1
-// only the status was read: its GPU had begun the one and not the other.
+// Ranks 0 and 1 are inside an operation that does not end; rank 2 is in one with rank 1, which rank 1 has issued behind
+// that. Of rank 1 only the status was read: its GPU had begun the one and not the other.
 TEST(DamagedDumps, WhatHasBegunIsWhatAGpuIsIn) {
   auto dump_of = [](int rank) {
     FrDump dump;
     dump.groups.clear();
     auto add = [&](const char* name, const char* desc, std::vector<int32_t> ranks, int id, bool begun) {
-      dump.groups.push_back({.name = name, .desc = desc, .ranks = std::move(ranks), .pg_id = id, .enqueued = 2, .started = begun ? 2 : 1, .completed = 1});
+      dump.groups.push_back({.name = name,
+                             .desc = desc,
+                             .ranks = std::move(ranks),
+                             .pg_id = id,
+                             .enqueued = 2,
+                             .started = begun ? 2 : 1,
+                             .completed = 1});
       for (int seq : {1, 2}) {
         const std::string state = seq == 1 ? "completed" : begun ? "started" : "scheduled";
-        dump.entries.push_back({.seq = seq, .pg = name, .desc = desc, .pg_id = id, .state = state, .retired = seq == 1});
+        dump.entries.push_back(
+            {.seq = seq, .pg = name, .desc = desc, .pg_id = id, .state = state, .retired = seq == 1});
       }
     };
     if (rank < 2) add("1", "S", {0, 1}, 1, true);
@@ -170,12 +203,15 @@ TEST(DamagedDumps, ACallThatAloneADamagedFileTellsIsNoSecondCause) {
   std::vector<std::optional<FrDump>> dumps;
   for (int rank = 0; rank < 4; ++rank) {
     FrDump dump;
-    dump.groups = {{.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = rank == 3 ? 1 : 2, .completed = 1}};
+    dump.groups = {
+        {.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = rank == 3 ? 1 : 2, .completed = 1}};
     dump.entries.push_back({.seq = 1, .desc = "all", .state = "completed", .retired = true});
     if (rank < 3) {
-      dump.groups.push_back({.name = "1", .desc = "some", .ranks = {0, 1, 2}, .pg_id = 1, .enqueued = 1, .completed = 1});
+      dump.groups.push_back(
+          {.name = "1", .desc = "some", .ranks = {0, 1, 2}, .pg_id = 1, .enqueued = 1, .completed = 1});
       const std::string op = rank == 2 ? "nccl:broadcast" : "nccl:all_reduce";
-      dump.entries.push_back({.op = op, .seq = 1, .pg = "1", .desc = "some", .pg_id = 1, .state = "completed", .retired = true});
+      dump.entries.push_back(
+          {.op = op, .seq = 1, .pg = "1", .desc = "some", .pg_id = 1, .state = "completed", .retired = true});
       dump.entries.push_back({.seq = 2, .desc = "all"});
     }
     dumps.push_back(dump);
@@ -192,15 +228,23 @@ TEST(DamagedDumps, CapturedCallsAreInNobodysWay) {
   const auto dump_of = [&](int captured) {
     FrDump dump;
     const int64_t counter = counts ? 1 : -1;
-    dump.groups = {{.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = counter, .started = counter, .completed = counter},
+    dump.groups = {{.name = "0",
+                    .desc = "all",
+                    .ranks = {0, 1, 2, 3},
+                    .pg_id = 0,
+                    .enqueued = counter,
+                    .started = counter,
+                    .completed = counter},
                    {.name = "1", .desc = "TP", .ranks = {0, 1, 2, 3}, .pg_id = 1}};
     dump.entries.push_back({.seq = 1, .desc = "all", .state = "completed", .retired = true});
-    for (int seq = 1; seq <= captured; ++seq) dump.entries.push_back({.seq = one_number ? 1 : seq, .pg = "1", .desc = "TP", .pg_id = 1});
+    for (int seq = 1; seq <= captured; ++seq)
+      dump.entries.push_back({.seq = one_number ? 1 : seq, .pg = "1", .desc = "TP", .pg_id = 1});
     return dump;
   };
   const auto analyze = [&](int captured, int of_rank2, bool rank3) {
     DumpFolder folder;
-    for (int rank = 0; rank < (rank3 ? 4 : 3); ++rank) folder.WriteRank(rank, ToPickle(dump_of(rank == 2 ? of_rank2 : captured)));
+    for (int rank = 0; rank < (rank3 ? 4 : 3); ++rank)
+      folder.WriteRank(rank, ToPickle(dump_of(rank == 2 ? of_rank2 : captured)));
     return Analyze(LoadFiles(folder.Files()));
   };
   Verdict v = analyze(5, 5, true);
@@ -222,8 +266,8 @@ TEST(DamagedDumps, CapturedCallsAreInNobodysWay) {
   }
 }
 
-// A damaged file without the time it was taken makes a job that moves no hang, where others tell how old their operations are. Where
-// nobody tells, or somebody's is old, it is one.
+// A damaged file without the time it was taken makes a job that moves no hang, where others tell how old their
+// operations are. Where nobody tells, or somebody's is old, it is one.
 TEST(DamagedDumps, AgesAreTakenFromFilesThatTellThem) {
   struct Case {
     bool whole;
@@ -302,8 +346,8 @@ TEST(DamagedDumps, AFirstOperationIsAsOldAsThoseReadWholeSay) {
   }
 }
 
-// Rank 0 counts two operations whose records are lost: the first that all wait in, and one with rank 3, which left nothing. The one may
-// stand behind the other, so that nobody is known to wait for rank 3 anywhere else.
+// Rank 0 counts two operations whose records are lost: the first that all wait in, and one with rank 3, which left
+// nothing. The one may stand behind the other, so that nobody is known to wait for rank 3 anywhere else.
 TEST(DamagedDumps, WhatIsLostBehindAFirstOperationMakesItNoHang) {
   Bundle b;
   b.ranks_expected = 4;
@@ -344,14 +388,16 @@ TEST(DamagedDumps, WhatIsLostBehindAFirstOperationMakesItNoHang) {
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
 }
 
-// All ranks are in the first operation of a communicator and have others behind it. Of rank 2 only the status was read, or nothing of
-// the new communicator: it stands where all stand, and its silence is no second order of calls.
+// All ranks are in the first operation of a communicator and have others behind it. Of rank 2 only the status was read,
+// or nothing of the new communicator: it stands where all stand, and its silence is no second order of calls.
 TEST(DamagedDumps, WhatACutFileLacksBehindAFirstOperationIsHeldAgainstNobody) {
   FrDump dump;
-  dump.groups = {{.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = 4, .started = 2, .completed = 2},
-                 {.name = "1", .desc = "new", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = 1, .started = 1}};
+  dump.groups = {
+      {.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = 4, .started = 2, .completed = 2},
+      {.name = "1", .desc = "new", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = 1, .started = 1}};
   for (int seq : {1, 2}) dump.entries.push_back({.seq = seq, .desc = "all", .state = "completed", .retired = true});
-  dump.entries.push_back({.seq = 1, .pg = "1", .desc = "new", .pg_id = 1, .state = "started", .started_ns = 1'758'000'000'100'000'000});
+  dump.entries.push_back(
+      {.seq = 1, .pg = "1", .desc = "new", .pg_id = 1, .state = "started", .started_ns = 1'758'000'000'100'000'000});
   for (int seq : {3, 4}) dump.entries.push_back({.seq = seq, .desc = "all"});
   const std::string whole = ToPickle(dump);
   int read_in_part = 0;
@@ -377,12 +423,20 @@ TEST(DamagedDumps, WhatACutFileLacksBehindAFirstOperationIsHeldAgainstNobody) {
 TEST(DamagedDumps, WhatWasLostOfTwoGroupsStandsBehindWhatIsRecorded) {
   const auto dump_of = [](int rank) {
     FrDump dump;
-    dump.groups = {{.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = 3, .started = 2, .completed = 2},
-                   {.name = "1", .desc = "new", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = 1, .started = 1},
-                   {.name = "2", .desc = "pair", .ranks = {rank / 2 * 2, rank / 2 * 2 + 1}, .pg_id = 2, .enqueued = 2, .started = 1, .completed = 1}};
+    dump.groups = {
+        {.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = 3, .started = 2, .completed = 2},
+        {.name = "1", .desc = "new", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = 1, .started = 1},
+        {.name = "2",
+         .desc = "pair",
+         .ranks = {rank / 2 * 2, rank / 2 * 2 + 1},
+         .pg_id = 2,
+         .enqueued = 2,
+         .started = 1,
+         .completed = 1}};
     for (int seq : {1, 2}) dump.entries.push_back({.seq = seq, .desc = "all", .state = "completed", .retired = true});
     dump.entries.push_back({.seq = 1, .pg = "2", .desc = "pair", .pg_id = 2, .state = "completed", .retired = true});
-    dump.entries.push_back({.seq = 1, .pg = "1", .desc = "new", .pg_id = 1, .state = "started", .started_ns = 1'758'000'000'100'000'000});
+    dump.entries.push_back(
+        {.seq = 1, .pg = "1", .desc = "new", .pg_id = 1, .state = "started", .started_ns = 1'758'000'000'100'000'000});
     dump.entries.push_back({.seq = 2, .pg = "2", .desc = "pair", .pg_id = 2});
     dump.entries.push_back({.seq = 3, .desc = "all"});
     return dump;

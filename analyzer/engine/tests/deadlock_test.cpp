@@ -68,7 +68,8 @@ TEST(Deadlock, TwoCommunicatorsInOppositeOrders) {
     Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});
     job.full_marks = marks;
     for (int s = 0; s < 8; ++s) {
-      for (JobRank& r : job.ranks) r.program.insert(r.program.end(), {On(0, CallKind::kAllReduce), On(1, CallKind::kAllGather), {}});
+      for (JobRank& r : job.ranks)
+        r.program.insert(r.program.end(), {On(0, CallKind::kAllReduce), On(1, CallKind::kAllGather), {}});
     }
     std::swap(job.ranks[1].program[21], job.ranks[1].program[22]);
     const Verdict v = Analyze(job.Run());
@@ -79,8 +80,12 @@ TEST(Deadlock, TwoCommunicatorsInOppositeOrders) {
     for (JobRank& r : job.ranks) r.program.erase(r.program.begin(), r.program.begin() + 21);
     const Verdict first = Analyze(job.Run());
     Expect(first, ORDER_INVERSION, {0, 1});
-    EXPECT_TRUE(AnyEvidence(first, "rank 0 issued AllReduce #1 on a (called from 00000001+0x64), then AllGather #1 on b")) << first.DebugString();
-    EXPECT_TRUE(AnyEvidence(first, "rank 1 issued AllGather #1 on b (called from 00000001+0x65), then AllReduce #1 on a")) << first.DebugString();
+    EXPECT_TRUE(
+        AnyEvidence(first, "rank 0 issued AllReduce #1 on a (called from 00000001+0x64), then AllGather #1 on b"))
+        << first.DebugString();
+    EXPECT_TRUE(
+        AnyEvidence(first, "rank 1 issued AllGather #1 on b (called from 00000001+0x65), then AllReduce #1 on a"))
+        << first.DebugString();
   }
 }
 
@@ -107,7 +112,8 @@ TEST(Deadlock, OfACircleWhereAllButOneStandAlikeThatOneIsNamed) {
     }
     const Verdict v = Analyze(job.Run());
     Expect(v, DEADLOCK_CYCLE, odd == 1 ? std::vector<int32_t>{3} : std::vector<int32_t>{0, 1, 2, 3});
-    EXPECT_EQ(absl::StrContains(v.findings(0).summary(), "left out or added a call before"), odd == 1) << v.DebugString();
+    EXPECT_EQ(absl::StrContains(v.findings(0).summary(), "left out or added a call before"), odd == 1)
+        << v.DebugString();
   }
 }
 
@@ -135,7 +141,9 @@ TEST(Deadlock, BothSendFirst) {
 
 TEST(Deadlock, ACircleOfDamagedRecordsAloneIsAHypothesis) {
   Job job = Empty(2, {{"pp", {0, 1}}});
-  for (int r = 0; r < 2; ++r) job.ranks[static_cast<size_t>(r)].program = {P2p(0, CallKind::kSend, 1 - r), {}, P2p(0, CallKind::kRecv, 1 - r), {}};
+  for (int r = 0; r < 2; ++r)
+    job.ranks[static_cast<size_t>(r)].program = {
+        P2p(0, CallKind::kSend, 1 - r), {}, P2p(0, CallKind::kRecv, 1 - r), {}};
   Bundle b = job.Run();
   b.ranks[0].damaged = true;
   Verdict v = Analyze(b);
@@ -153,7 +161,8 @@ TEST(Deadlock, ACircleOfDamagedRecordsAloneIsAHypothesis) {
 Job TwoOrders() {
   Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});
   for (int s = 0; s < 2; ++s) {
-    for (JobRank& r : job.ranks) r.program.insert(r.program.end(), {On(0, CallKind::kAllReduce, 1), On(1, CallKind::kAllReduce, 2), {}});
+    for (JobRank& r : job.ranks)
+      r.program.insert(r.program.end(), {On(0, CallKind::kAllReduce, 1), On(1, CallKind::kAllReduce, 2), {}});
   }
   job.ranks[0].program[4].after = 3;
   job.ranks[1].program[3].after = 4;
@@ -203,15 +212,16 @@ TEST(Deadlock, AStreamThatDoesNotGetThereIsTheGpu) {
   }
 }
 
-// All wait on one stream for a dead rank; one GPU does not get to the next operation on another stream, which its siblings began beside
-// the first: that GPU stands still by itself.
+// All wait on one stream for a dead rank; one GPU does not get to the next operation on another stream, which its
+// siblings began beside the first: that GPU stands still by itself.
 TEST(Deadlock, AGpuThatDoesNotGetToWhatItsSiblingsRunBesideTheirWaitIsASecondCause) {
   for (const bool stalls : {false, true}) {
     Job job(4, 1, 2, 4);
     for (size_t r = 0; r < job.ranks.size(); ++r) {
       std::vector<Call> program;
       for (Call c : job.ranks[r].program) {
-        if (c.comm < 0) program.push_back({job.CommOf(static_cast<int>(r), "tp"), CallKind::kAllReduce, 96, 7, 0, -1, 99, 1});
+        if (c.comm < 0)
+          program.push_back({job.CommOf(static_cast<int>(r), "tp"), CallKind::kAllReduce, 96, 7, 0, -1, 99, 1});
         if (c.comm >= 0) c.stream = job.comms[static_cast<size_t>(c.comm)].name[0] == 't' ? 1 : 2;
         program.push_back(c);
       }
@@ -264,7 +274,8 @@ TEST(Deadlock, AnErrorOfOneGpuTellsWhichEndOfAnExchangeItIs) {
 TEST(Deadlock, TwoFaultsOnTwoStreams) {
   Job job = Empty(4, {{"a", {0, 1}}, {"b", {0, 2}}, {"c", {0, 3}}});
   for (int s = 0; s < 2; ++s) {
-    job.ranks[0].program.insert(job.ranks[0].program.end(), {On(0, CallKind::kAllReduce, 1), On(1, CallKind::kAllReduce, 2), {}});
+    job.ranks[0].program.insert(job.ranks[0].program.end(),
+                                {On(0, CallKind::kAllReduce, 1), On(1, CallKind::kAllReduce, 2), {}});
     job.ranks[1].program.insert(job.ranks[1].program.end(), {On(0, CallKind::kAllReduce, 1), {}});
     job.ranks[2].program.insert(job.ranks[2].program.end(), {On(1, CallKind::kAllReduce, 2), {}});
   }
@@ -276,7 +287,9 @@ TEST(Deadlock, TwoFaultsOnTwoStreams) {
 }
 
 // An exchange of all with all in one group: rank i sends Size(i, j, n) elements to rank j.
-int64_t Size(int i, int j, int n) { return i == j ? 40 : (i + j) % 2 == 0 ? 10 + n : 30 - n; }
+int64_t Size(int i, int j, int n) {
+  return i == j ? 40 : (i + j) % 2 == 0 ? 10 + n : 30 - n;
+}
 
 Job Exchange(int ranks, int exchanges) {
   std::vector<int> all;
@@ -287,7 +300,8 @@ Job Exchange(int ranks, int exchanges) {
       for (int p = 0; p < ranks; ++p) {
         if (p == r) continue;
         // There and back: what came is returned.
-        const int64_t send = n % 2 == 0 ? Size(r, p, n) : Size(p, r, n - 1), recv = n % 2 == 0 ? Size(p, r, n) : Size(r, p, n - 1);
+        const int64_t send = n % 2 == 0 ? Size(r, p, n) : Size(p, r, n - 1),
+                      recv = n % 2 == 0 ? Size(p, r, n) : Size(r, p, n - 1);
         job.ranks[r].program.push_back(P2p(0, CallKind::kSend, p, send, n + 1));
         job.ranks[r].program.push_back(P2p(0, CallKind::kRecv, p, recv, n + 1));
       }
@@ -362,8 +376,8 @@ TEST(Splits, ThePairIsNamedWhereNothingTellsTheSide) {
   EXPECT_EQ(v.findings(0).alternatives_size(), 2) << v.DebugString();
 }
 
-// Two neighbours exchange what no others do, each sending before it receives. Which of them is seen to have left its siblings' program first
-// is chance.
+// Two neighbours exchange what no others do, each sending before it receives. Which of them is seen to have left its
+// siblings' program first is chance.
 TEST(PointToPoint, WhoSendToEachOtherAnewAreNamedTogether) {
   for (const int stage : {0, 1, 2}) {
     for (const int step : {1, 3, 5}) {
@@ -460,7 +474,8 @@ TEST(Chain, FromTensorToPipelineToData) {
   Expect(v, HOST_STALL, {5});
   std::string chain;
   for (const ChainLink& link : v.findings(0).chain()) absl::StrAppend(&chain, link.communicator().name(), " ");
-  EXPECT_TRUE(absl::StrContains(chain, "tp_") && absl::StrContains(chain, "pp_") && absl::StrContains(chain, "dp_")) << chain;
+  EXPECT_TRUE(absl::StrContains(chain, "tp_") && absl::StrContains(chain, "pp_") && absl::StrContains(chain, "dp_"))
+      << chain;
   EXPECT_EQ(v.findings(0).victim_count(), 7);
 }
 

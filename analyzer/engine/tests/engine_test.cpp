@@ -18,7 +18,9 @@ using testing::Job;
 
 constexpr int kSteps = 6, kFaultStep = 3;
 
-std::string Describe(const Verdict& v) { return v.DebugString(); }
+std::string Describe(const Verdict& v) {
+  return v.DebugString();
+}
 
 void ExpectOne(const Verdict& v, FindingKind kind, std::vector<int32_t> ranks) {
   ASSERT_GE(v.findings_size(), 1) << Describe(v);
@@ -27,7 +29,8 @@ void ExpectOne(const Verdict& v, FindingKind kind, std::vector<int32_t> ranks) {
   EXPECT_EQ(std::vector<int32_t>(f.culprit_ranks().begin(), f.culprit_ranks().end()), ranks) << Describe(v);
   for (const Finding& other : v.findings()) {
     for (int32_t r : other.culprit_ranks()) {
-      EXPECT_NE(std::find(ranks.begin(), ranks.end(), r), ranks.end()) << "blames healthy rank " << r << "\n" << Describe(v);
+      EXPECT_NE(std::find(ranks.begin(), ranks.end(), r), ranks.end()) << "blames healthy rank " << r << "\n"
+                                                                       << Describe(v);
     }
   }
 }
@@ -37,7 +40,9 @@ struct Place {
   std::string comm;
 };
 
-void PrintTo(const Place& place, std::ostream* out) { *out << "rank " << place.rank << " on " << place.comm; }
+void PrintTo(const Place& place, std::ostream* out) {
+  *out << "rank " << place.rank << " on " << place.comm;
+}
 
 class EngineFault : public ::testing::TestWithParam<Place> {
  protected:
@@ -104,7 +109,8 @@ TEST_P(EngineFault, ExitedEarly) {
   ExpectOne(Analyze(job.Run()), RANK_DEAD, {rank()});
 }
 
-// A rank that leaves a group open waits for nothing it issued from there on: it may sit elsewhere, or have run to its end.
+// A rank that leaves a group open waits for nothing it issued from there on: it may sit elsewhere, or have run to its
+// end.
 TEST_P(EngineFault, GroupLeftOpen) {
   for (HostFault how : {HostFault::kStall, HostFault::kExit, HostFault::kDie}) {
     Job open = job;
@@ -155,7 +161,11 @@ TEST_P(EngineFault, WrongArguments) {
       {MISMATCH_DATATYPE, CallKind::kAllReduce, [](testing::Call* c) { c->datatype = 8; }},
       {MISMATCH_REDUCTION, CallKind::kAllReduce, [](testing::Call* c) { c->reduction = 2; }},
       {MISMATCH_ROOT, CallKind::kBroadcast, [](testing::Call* c) { c->root_or_peer = 1; }},
-      {MISMATCH_KIND, CallKind::kAllReduce, [](testing::Call* c) { c->kind = CallKind::kAllGather; c->reduction = ring::kNoReduction; }},
+      {MISMATCH_KIND, CallKind::kAllReduce,
+       [](testing::Call* c) {
+         c->kind = CallKind::kAllGather;
+         c->reduction = ring::kNoReduction;
+       }},
   };
   for (const Case& c : cases) {
     for (bool hangs : {true, false}) {
@@ -181,9 +191,8 @@ std::vector<Place> Places() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Everywhere, EngineFault, ::testing::ValuesIn(Places()), [](const auto& info) {
-  return absl::StrCat("rank", info.param.rank, "_", info.param.comm);
-});
+INSTANTIATE_TEST_SUITE_P(Everywhere, EngineFault, ::testing::ValuesIn(Places()),
+                         [](const auto& info) { return absl::StrCat("rank", info.param.rank, "_", info.param.comm); });
 
 TEST(Engine, HealthyJobHasNoFinding) {
   for (bool marks : {true, false}) {
@@ -243,8 +252,9 @@ TEST(Engine, SkipAndExtraWhereEveryCallBlocks) {
         }
         const int index = job.CommOf(rank, comm);
         auto& program = job.ranks[rank].program;
-        auto at = std::find_if(program.begin() + static_cast<ptrdiff_t>(program.size() / 2), program.end(),
-                               [&](const testing::Call& c) { return c.comm == index && c.kind == CallKind::kAllReduce; });
+        auto at =
+            std::find_if(program.begin() + static_cast<ptrdiff_t>(program.size() / 2), program.end(),
+                         [&](const testing::Call& c) { return c.comm == index && c.kind == CallKind::kAllReduce; });
         if (at == program.end()) {
           at = std::find_if(program.begin() + static_cast<ptrdiff_t>(program.size() / 2), program.end(),
                             [&](const testing::Call& c) { return c.comm == index; });
@@ -257,8 +267,8 @@ TEST(Engine, SkipAndExtraWhereEveryCallBlocks) {
           program.insert(at, again.begin(), again.end());
         }
         const Verdict v = Analyze(job.Run());
-        // Where the same call stands twice in a row and once more after another, a repeated one and a left-out other look
-        // alike: the rank is certain, the kind is not.
+        // Where the same call stands twice in a row and once more after another, a repeated one and a left-out other
+        // look alike: the rank is certain, the kind is not.
         const bool told_apart = comm != std::string("tp");
         ASSERT_GE(v.findings_size(), 1);
         ExpectOne(v, told_apart ? (skip ? RANK_NOT_ARRIVED : RANK_AHEAD) : v.findings(0).kind(), {rank});
@@ -267,7 +277,8 @@ TEST(Engine, SkipAndExtraWhereEveryCallBlocks) {
   }
 }
 
-// Records that were saved when hashes first differed, and those left at the end: each rank lacks another stretch between.
+// Records that were saved when hashes first differed, and those left at the end: each rank lacks another stretch
+// between.
 TEST(Engine, GapsInTheRecordAreNoDifference) {
   Job job(2, 2, 2, 12);
   job.mismatch_hangs = false;
@@ -344,7 +355,9 @@ TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperation) {
     }
     EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
     ASSERT_GE(seen.not_the_cause_size(), 1) << Describe(seen);
-    EXPECT_NE(seen.not_the_cause(seen.not_the_cause_size() - 1).find("all members that left data are in"), std::string::npos) << Describe(seen);
+    EXPECT_NE(seen.not_the_cause(seen.not_the_cause_size() - 1).find("all members that left data are in"),
+              std::string::npos)
+        << Describe(seen);
     b.known_stalled = true;
     ExpectOne(Analyze(b), RANK_NO_DATA, {1});
     b.known_stalled = false;
@@ -390,7 +403,9 @@ TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperationThatIsNotRecorded) {
   EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
   EXPECT_EQ(seen.verdict(), VERDICT_INCOMPLETE_DATA);
   ASSERT_GE(seen.not_the_cause_size(), 1) << Describe(seen);
-  EXPECT_NE(seen.not_the_cause(0).find("all members that left data are in the first operation of data"), std::string::npos) << Describe(seen);
+  EXPECT_NE(seen.not_the_cause(0).find("all members that left data are in the first operation of data"),
+            std::string::npos)
+      << Describe(seen);
   for (Rank& rank : b.ranks) rank.captured_ns += 180 * kSecond;
   ExpectOne(Analyze(b), RANK_NO_DATA, {3});
 }
@@ -416,8 +431,8 @@ TEST(Engine, WhoDidNotComeToCallsThatDifferIsNamedToo) {
   }
 }
 
-// A call that is made seldom (before a checkpoint): one rank never comes to it, another leaves it out and goes on with the next step. That it
-// waits there for the first makes it no mere victim.
+// A call that is made seldom (before a checkpoint): one rank never comes to it, another leaves it out and goes on with
+// the next step. That it waits there for the first makes it no mere victim.
 TEST(Engine, WhoLeavesOutARareCallIsNamedBesideWhoStallsBeforeIt) {
   for (const bool skips : {false, true}) {
     Job job(2, 1, 4, kSteps);
@@ -455,21 +470,23 @@ TEST(Engine, WhereNoGpuReachesTheOperationWorkThatIsNotNcclsIsAhead) {
   const Verdict hung = Analyze(b);
   ExpectOne(hung, GPU_STALL, {0, 1});
   EXPECT_EQ(hung.verdict(), VERDICT_HUNG);
-  EXPECT_NE(hung.findings(0).summary().find("work ahead of it that is not NCCL's does not end"), std::string::npos) << Describe(hung);
+  EXPECT_NE(hung.findings(0).summary().find("work ahead of it that is not NCCL's does not end"), std::string::npos)
+      << Describe(hung);
   // Seen once, it may be a long computation.
   b.known_stalled = false;
   const Verdict seen = Analyze(b);
   EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
   EXPECT_EQ(seen.verdict(), VERDICT_LATE);
   ASSERT_GE(seen.not_the_cause_size(), 1);
-  EXPECT_NE(seen.not_the_cause(seen.not_the_cause_size() - 1).find("no GPU has begun"), std::string::npos) << Describe(seen);
+  EXPECT_NE(seen.not_the_cause(seen.not_the_cause_size() - 1).find("no GPU has begun"), std::string::npos)
+      << Describe(seen);
   for (Rank& r : b.ranks) r.captured_ns += 60'000'000'000;
   ExpectOne(Analyze(b), GPU_STALL, {0, 1});
 }
 
 TEST(Engine, OppositeOrdersAreAnInversion) {
-  // Half of the ranks reduce over data before they broadcast over tensor: four ranks wait in a circle, and no order is the
-  // usual one.
+  // Half of the ranks reduce over data before they broadcast over tensor: four ranks wait in a circle, and no order is
+  // the usual one.
   Job job(2, 1, 2, kSteps);
   for (int r : {0, 3}) {
     auto& p = job.ranks[r].program;
@@ -490,7 +507,8 @@ TEST(Engine, RingsOfAJobThatWasKilledAsAWhole) {
     r.process.life = Life::kGone;
   }
   gone.known_stalled = false;
-  // When they were ended nobody saw: a healthy job that is killed leaves such rings, too. Not with a sign of life long afterwards.
+  // When they were ended nobody saw: a healthy job that is killed leaves such rings, too. Not with a sign of life long
+  // afterwards.
   Verdict v = Analyze(gone);
   ExpectOne(v, HOST_STALL, {5});
   EXPECT_TRUE(v.findings(0).hypothesis());
@@ -527,8 +545,8 @@ TEST(Engine, ResultDoesNotDependOnClocks) {
   EXPECT_EQ(straight.findings(0).culprit_ranks(0), skewed.findings(0).culprit_ranks(0));
 }
 
-// Whatever kind a finding is of: where it names several ranks that the evidence does not tell apart, or gives other explanations, it
-// says what would decide.
+// Whatever kind a finding is of: where it names several ranks that the evidence does not tell apart, or gives other
+// explanations, it says what would decide.
 TEST(Engine, EveryKindOfSetSaysWhatWouldTellItApart) {
   const Bundle b = Job(2, 2, 2, kSteps).Run();
   const Model model(b, {});
@@ -548,7 +566,7 @@ TEST(Engine, EveryKindOfSetSaysWhatWouldTellItApart) {
     EXPECT_FALSE(set.tells_apart().empty());
     ++texts[set.tells_apart()];
     c.confidence = 0.95;
-    EXPECT_TRUE(causes.ToFinding(c).tells_apart().empty());   // both are at fault, and that is sure
+    EXPECT_TRUE(causes.ToFinding(c).tells_apart().empty());  // both are at fault, and that is sure
     c.ranks = {1};
     c.alternatives = {"something else"};
     EXPECT_EQ(causes.ToFinding(c).tells_apart(), set.tells_apart());

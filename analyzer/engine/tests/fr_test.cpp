@@ -1,5 +1,5 @@
-// The verdicts on PyTorch Flight Recorder dumps: the cases its own analyzer is tested with, cases that analyzer gets wrong,
-// and recorded traces of real jobs with known faults.
+// The verdicts on PyTorch Flight Recorder dumps: the cases its own analyzer is tested with, cases that analyzer gets
+// wrong, and recorded traces of real jobs with known faults.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -65,7 +65,9 @@ void ExpectFirst(const Verdict& v, FindingKind kind, std::vector<int32_t> ranks)
   EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), ranks) << v.DebugString();
 }
 
-TEST(FlightRecorderPairs, Row1SameCall) { ExpectHealthy(Pair({Entry("all_reduce")}, {Entry("all_reduce")})); }
+TEST(FlightRecorderPairs, Row1SameCall) {
+  ExpectHealthy(Pair({Entry("all_reduce")}, {Entry("all_reduce")}));
+}
 
 TEST(FlightRecorderPairs, Row2TypeBeatsSize) {
   ExpectOnly(Pair({Entry("all_reduce")}, {Entry("all_gather")}), MISMATCH_KIND, {0, 1});
@@ -108,11 +110,11 @@ TEST(FlightRecorderPairs, Row9And10GatherRootAndLeaf) {
 }
 
 TEST(FlightRecorderPairs, Row11EveryCollectiveAgainstItself) {
-  for (const char* name : {"broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "all_gather", "all_reduce",
-                           "_all_gather_base", "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced",
-                           "_reduce_scatter_base", "gather", "scatter", "all_to_all", "all_reduce_barrier",
-                           "allreduce_coalesced", "ALLGATHER_coalesced", "REDUCE_SCATTER_coalesced", "reduce_scatter",
-                           "barrier"}) {
+  for (const char* name :
+       {"broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "all_gather", "all_reduce", "_all_gather_base",
+        "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced", "_reduce_scatter_base", "gather",
+        "scatter", "all_to_all", "all_reduce_barrier", "allreduce_coalesced", "ALLGATHER_coalesced",
+        "REDUCE_SCATTER_coalesced", "reduce_scatter", "barrier"}) {
     SCOPED_TRACE(name);
     const std::string text = name;
     Sizes out = k4x4;
@@ -203,7 +205,7 @@ TEST(FlightRecorderJobs, Row22ReducesInOneBatch) {
 
 TEST(FlightRecorderJobs, Row23ARankThatNeverJoinsIsAFailure) {
   const Verdict v = TwoGroups({Done("all_reduce")}, {Done("all_reduce"), Done("_reduce_oop"), Done("_reduce_oop"),
-                                                      Done("REDUCE_SCATTER_coalesced", kEmpty, kEmpty)});
+                                                     Done("REDUCE_SCATTER_coalesced", kEmpty, kEmpty)});
   ExpectOnly(v, RANK_NOT_ARRIVED, {0});
   EXPECT_EQ(v.verdict(), VERDICT_HUNG);
   EXPECT_EQ(v.findings(0).operation(), "_reduce_oop");
@@ -233,25 +235,32 @@ std::vector<FrDump> World(int n, int ops, const std::function<void(int, std::vec
 }
 
 TEST(FlightRecorderBeyond, FaultInTheFirstFileBlamesOnlyIt) {
-  ExpectOnly(Analyze(LoadDumps(World(8, 5, [](int r, auto* e) {
-               if (r == 0) e->pop_back();
-             }))),
+  ExpectOnly(Analyze(LoadDumps(World(8, 5,
+                                     [](int r, auto* e) {
+                                       if (r == 0) e->pop_back();
+                                     }))),
              RANK_NOT_ARRIVED, {0});
-  ExpectOnly(Analyze(LoadDumps(World(8, 5, [](int r, auto* e) {
-               if (r == 0) e->back() = Entry("all_gather", k4x4, {{128}}, 5);
-             }))),
+  ExpectOnly(Analyze(LoadDumps(World(8, 5,
+                                     [](int r, auto* e) {
+                                       if (r == 0) e->back() = Entry("all_gather", k4x4, {{128}}, 5);
+                                     }))),
              MISMATCH_KIND, {0});
-  ExpectOnly(Analyze(LoadDumps(World(8, 5, [](int r, auto* e) {
-               if (r == 0) (*e)[2] = Done("all_reduce", k5x4, k5x4, 3);
-             }, "completed"))),
+  ExpectOnly(Analyze(LoadDumps(World(
+                 8, 5,
+                 [](int r, auto* e) {
+                   if (r == 0) (*e)[2] = Done("all_reduce", k5x4, k5x4, 3);
+                 },
+                 "completed"))),
              MISMATCH_COUNT, {0});
 }
 
 TEST(FlightRecorderBeyond, SkewedRecordNumbers) {
-  ExpectOnly(Analyze(LoadDumps(World(8, 9, [](int r, auto* e) {
-               for (size_t i = 0; i < e->size(); ++i) (*e)[i].record_id = static_cast<int64_t>(i) + 3 * r;
-               if (r == 6) e->pop_back();
-             }))),
+  ExpectOnly(Analyze(LoadDumps(World(8, 9,
+                                     [](int r, auto* e) {
+                                       for (size_t i = 0; i < e->size(); ++i)
+                                         (*e)[i].record_id = static_cast<int64_t>(i) + 3 * r;
+                                       if (r == 6) e->pop_back();
+                                     }))),
              RANK_NOT_ARRIVED, {6});
 }
 
@@ -296,7 +305,8 @@ TEST(FlightRecorderBeyond, MissingDump) {
   EXPECT_EQ(v.ranks_read(), 7);
 }
 
-// Nothing lists who is in a group, and of its members and its sibling's one each left no dump: that everybody arrived is no more than possible.
+// Nothing lists who is in a group, and of its members and its sibling's one each left no dump: that everybody arrived
+// is no more than possible.
 TEST(FlightRecorderBeyond, WhoIsInAnUnlistedGroupIsNotKnownWhereDumpsAreMissing) {
   std::vector<std::optional<FrDump>> dumps;
   for (int rank = 0; rank < 8; rank++) {
@@ -304,7 +314,12 @@ TEST(FlightRecorderBeyond, WhoIsInAnUnlistedGroupIsNotKnownWhereDumpsAreMissing)
     d.AsVersion("2.10");
     d.groups = {{.name = "", .desc = "", .pg_id = 0, .enqueued = 5, .completed = 5, .ranks_text = "[0, 1, 2, 3]"},
                 {.pg_id = 1, .enqueued = 3, .completed = rank % 2 == 1 ? 2 : 3, .in_config = false}};
-    FrEntry last{.op = "gloo:all_reduce", .seq = 3, .pg = std::to_string(1 + rank % 2), .desc = "DATA", .pg_id = 1, .retired = rank % 2 == 0};
+    FrEntry last{.op = "gloo:all_reduce",
+                 .seq = 3,
+                 .pg = std::to_string(1 + rank % 2),
+                 .desc = "DATA",
+                 .pg_id = 1,
+                 .retired = rank % 2 == 0};
     d.entries = {{.op = "gloo:broadcast", .seq = 5, .retired = true}, last};
     dumps.push_back(std::move(d));
   }
@@ -326,13 +341,18 @@ TEST(FlightRecorderBeyond, WhoIsInAnUnlistedGroupIsNotKnownWhereDumpsAreMissing)
   EXPECT_EQ(finding.alternatives(0), "one of ranks 0, 5, which left no data, belongs to it and never arrived");
 }
 
-// Stages 0 (which left no dump), 1 and 2. What stage 1 sends in its second batch has arrived although that batch waits for stage 0, so
-// stage 2 waits for what stage 1 sends in its third, and not for the network.
+// Stages 0 (which left no dump), 1 and 2. What stage 1 sends in its second batch has arrived although that batch waits
+// for stage 0, so stage 2 waits for what stage 1 sends in its third, and not for the network.
 TEST(FlightRecorderBeyond, SendsMeetReceivesByTheirOrderWhateverTheirNumbers) {
   auto batch = [](FrDump* dump, int number, std::vector<std::string> ops, const std::string& state) {
     ops.push_back("nccl:coalesced");
     for (const std::string& op : ops) {
-      FrEntry e{.op = op, .seq = 0, .desc = "PP", .state = op == "nccl:coalesced" ? state : "scheduled", .is_p2p = true, .p2p_seq = number};
+      FrEntry e{.op = op,
+                .seq = 0,
+                .desc = "PP",
+                .state = op == "nccl:coalesced" ? state : "scheduled",
+                .is_p2p = true,
+                .p2p_seq = number};
       e.retired = e.state == "completed";
       dump->entries.push_back(e);
     }
@@ -346,7 +366,8 @@ TEST(FlightRecorderBeyond, SendsMeetReceivesByTheirOrderWhateverTheirNumbers) {
   middle.groups = {{.name = "0", .desc = "PP", .ranks = {0, 1, 2}, .enqueued = 3, .started = 2, .completed = 1}};
   last.groups = {{.name = "0", .desc = "PP", .ranks = {0, 1, 2}, .enqueued = 2, .started = 2, .completed = 1}};
   ExpectOnly(Analyze(fr_test::LoadDumps({std::nullopt, middle, last})), RANK_NO_DATA, {0});
-  // Without the first records which send meets which receive is only presumed, and weaker than a rank that nothing is known of.
+  // Without the first records which send meets which receive is only presumed, and weaker than a rank that nothing is
+  // known of.
   middle.entries.erase(middle.entries.begin(), middle.entries.begin() + 2);
   last.entries.erase(last.entries.begin(), last.entries.begin() + 2);
   for (FrDump* dump : {&middle, &last}) {
@@ -356,9 +377,12 @@ TEST(FlightRecorderBeyond, SendsMeetReceivesByTheirOrderWhateverTheirNumbers) {
 }
 
 TEST(FlightRecorderBeyond, StartedStateHang) {
-  ExpectOnly(Analyze(LoadDumps(World(8, 5, [](int r, auto* e) {
-               if (r == 6) e->pop_back();
-             }, "started"))),
+  ExpectOnly(Analyze(LoadDumps(World(
+                 8, 5,
+                 [](int r, auto* e) {
+                   if (r == 6) e->pop_back();
+                 },
+                 "started"))),
              RANK_NOT_ARRIVED, {6});
 }
 
@@ -376,7 +400,8 @@ TEST(FlightRecorderBeyond, HexGroupNamesAndNewBackend) {
 
 TEST(FlightRecorderBeyond, StagesThatIssueDifferentNumbersOfCalls) {
   // Ranks 0 and 1 are one pipeline stage, 2 and 3 another that issues three times as many calls on a group of its own.
-  std::vector<FrDump> dumps = World(4, 5, [](int, auto*) {}, "completed");
+  std::vector<FrDump> dumps = World(
+      4, 5, [](int, auto*) {}, "completed");
   for (int r = 0; r < 4; ++r) {
     FrGroup stage;
     stage.name = r < 2 ? "1" : "2";
@@ -412,7 +437,9 @@ struct TraceCase {
   std::vector<int32_t> culprits;
 };
 
-void PrintTo(const TraceCase& trace, std::ostream* out) { *out << trace.set; }
+void PrintTo(const TraceCase& trace, std::ostream* out) {
+  *out << trace.set;
+}
 
 class RecordedTrace : public ::testing::TestWithParam<TraceCase> {};
 
@@ -468,7 +495,8 @@ INSTANTIATE_TEST_SUITE_P(All, RecordedTrace,
                                            TraceCase{"torch-gloo-8/none", {}}, TraceCase{"torch-gloo-8/sleep5", {5}}),
                          [](const auto& info) {
                            std::string name = info.param.set;
-                           std::replace_if(name.begin(), name.end(), [](char c) { return !isalnum(c); }, '_');
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return !isalnum(c); }, '_');
                            return name;
                          });
 

@@ -134,7 +134,8 @@ void StopRecording(Rank* rank, size_t operations) {
   for (Membership& ms : rank->memberships) {
     ms.issued = ms.launched = 0;
     for (const Op& op : rank->ops) {
-      if (op.membership < rank->memberships.size() && rank->memberships[op.membership].comm == ms.comm && ring::IsCollective(op.kind)) {
+      if (op.membership < rank->memberships.size() && rank->memberships[op.membership].comm == ms.comm &&
+          ring::IsCollective(op.kind)) {
         ms.issued = ms.launched = op.seq;
       }
     }
@@ -160,9 +161,10 @@ TEST(StoppedRecording, IsBlindAndNoCulprit) {
   EXPECT_EQ(v.ranks_expected(), 8);
   ASSERT_EQ(v.problems_size(), 1);
   EXPECT_EQ(v.problems(0).rank(), 6);
-  EXPECT_EQ(v.problems(0).text(),
-            "recording stopped at 1970-01-01 00:01:01 UTC because: switched off by the file /run/lockstep/off; what rank 6 "
-            "did since is not known");
+  EXPECT_EQ(
+      v.problems(0).text(),
+      "recording stopped at 1970-01-01 00:01:01 UTC because: switched off by the file /run/lockstep/off; what rank 6 "
+      "did since is not known");
 }
 
 TEST(StoppedRecording, IsNamedAsSuchWhereOthersWait) {

@@ -41,7 +41,8 @@ Bundle TwoStand(size_t at = 0, HostFault how = HostFault::kStall) {
 }
 
 void InStore(Rank* rank) {
-  rank->process.stack = {"poll", "c10d::TCPStore::doWait", "c10d::PrefixStore::get", "c10d::ProcessGroupNCCL::broadcastUniqueNCCLID"};
+  rank->process.stack = {"poll", "c10d::TCPStore::doWait", "c10d::PrefixStore::get",
+                         "c10d::ProcessGroupNCCL::broadcastUniqueNCCLID"};
 }
 
 TEST(Rendezvous, WhoWaitsInAStoreIsTheVictimOfWhoDoesNot) {
@@ -56,10 +57,13 @@ TEST(Rendezvous, WhoWaitsInAStoreIsTheVictimOfWhoDoesNot) {
       EXPECT_EQ(f.kind(), how == HostFault::kDie ? RANK_DEAD : HOST_STALL);
       EXPECT_GE(f.confidence(), 0.9);
       EXPECT_EQ(f.victim_count(), 7);
-      const auto told = std::find_if(f.chain().begin(), f.chain().end(), [](const ChainLink& link) { return link.operation() == "a rendezvous outside of NCCL"; });
+      const auto told = std::find_if(f.chain().begin(), f.chain().end(), [](const ChainLink& link) {
+        return link.operation() == "a rendezvous outside of NCCL";
+      });
       ASSERT_NE(told, f.chain().end()) << v.DebugString();
       EXPECT_EQ(std::vector<int32_t>(told->ranks().begin(), told->ranks().end()), std::vector<int32_t>{kWaiter});
-      EXPECT_EQ(std::vector<int32_t>(told->waits_for().begin(), told->waits_for().end()), std::vector<int32_t>{kCulprit});
+      EXPECT_EQ(std::vector<int32_t>(told->waits_for().begin(), told->waits_for().end()),
+                std::vector<int32_t>{kCulprit});
       // What others wait in for the culprit is told as before.
       EXPECT_FALSE(f.operation().empty());
     }
@@ -151,7 +155,8 @@ TEST(Rendezvous, WhereAllAreInItWhoLeftNoDataIsNamed) {
 
 // Several that do not wait there are at work, as far as anything tells.
 TEST(Rendezvous, ManyElsewhereAreNobody) {
-  for (const std::vector<int>& standing : {std::vector<int>{0, 1, 2, 3}, std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}, std::vector<int>{}}) {
+  for (const std::vector<int>& standing :
+       {std::vector<int>{0, 1, 2, 3}, std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}, std::vector<int>{}}) {
     EXPECT_EQ(Analyze(AllInStore(standing)).findings_size(), 0);
   }
 }

@@ -164,8 +164,8 @@ TEST(Siblings, TheySayWhichOfTwoSizesIsOdd) {
   job.Expect(MISMATCH_COUNT, {1});
 }
 
-// Two threads of each rank make the same kinds of calls, and each one of its own. Taken for one program, the second threads, which know
-// nothing of the first's, would be as many witnesses for whoever left it.
+// Two threads of each rank make the same kinds of calls, and each one of its own. Taken for one program, the second
+// threads, which know nothing of the first's, would be as many witnesses for whoever left it.
 TEST(Siblings, TwoThreadsOfARankAreNotTwoWitnesses) {
   std::vector<std::optional<FrDump>> dumps;
   const char* const kinds[] = {"nccl:all_reduce", "nccl:gather", "nccl:scatter", "nccl:all_to_all"};

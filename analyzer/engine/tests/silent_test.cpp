@@ -56,8 +56,8 @@ TEST(Silent, AnErrorOfAGpuNeedsNoOtherExplanation) {
   }
 }
 
-// A GPU starts what it comes to, whoever else does: one that did not is held by itself, and not by a partner without data. One that did
-// waits for that partner.
+// A GPU starts what it comes to, whoever else does: one that did not is held by itself, and not by a partner without
+// data. One that did waits for that partner.
 TEST(Silent, AGpuThatDidNotStartIsNotHeldByWhoLeftNoData) {
   for (bool gpu : {true, false}) {
     Job job(2, 1, 4, 4);

@@ -7,8 +7,8 @@
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/engine/facts/mismatch.h"
-#include "analyzer/testing/job.h"
 #include "analyzer/engine/facts/waits.h"
+#include "analyzer/testing/job.h"
 
 namespace lockstep {
 namespace {
@@ -30,8 +30,8 @@ Call On(int comm, int stream, size_t after = SIZE_MAX) {
   return c;
 }
 
-// Rank 0 reduces with rank 1 on stream 0, and with rank 2 on stream 1, which an event makes wait for stream 0. Rank 1 stands still.
-// `aside`: on stream 2, which nothing depends on, it reduces with rank 3, who does not come either.
+// Rank 0 reduces with rank 1 on stream 0, and with rank 2 on stream 1, which an event makes wait for stream 0. Rank 1
+// stands still. `aside`: on stream 2, which nothing depends on, it reduces with rank 3, who does not come either.
 Bundle Dependent(bool aside, bool host_blocks) {
   Job job(1, 1, 4, 0);
   job.comms = {{"tp", {0, 1}}, {"dp", {0, 2}}, {"ep", {0, 3}}};
@@ -55,7 +55,7 @@ Bundle Dependent(bool aside, bool host_blocks) {
   for (Op& op : b.ranks[0].ops) {
     if (op.stream == 1) op.state = OpState::kEnqueued;
   }
-  b.ranks[0].process.life = Life::kRunning;   // a program without an end to wait for is over for the job's model
+  b.ranks[0].process.life = Life::kRunning;  // a program without an end to wait for is over for the job's model
   const int64_t ticket = b.ranks[0].ops[0].ticket;
   b.ranks[0].streams[1].depends_on.push_back({0, static_cast<uint64_t>(ticket)});
   return b;
@@ -70,7 +70,8 @@ TEST(Streams, WhoseOperationWaitsForAnotherStreamIsAVictim) {
     const Verdict v = Analyze(b);
     ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
     EXPECT_EQ(v.findings(0).kind(), RANK_NOT_ARRIVED) << v.DebugString();
-    EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()), std::vector<int32_t>{1});
+    EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()),
+              std::vector<int32_t>{1});
     // Rank 2 waits for rank 0, whose GPU waits for its own other stream, in which it waits for rank 1.
     EXPECT_EQ(v.findings(0).victim_count(), 2) << v.DebugString();
     std::set<int32_t> in_chain;
@@ -121,8 +122,9 @@ TEST(CommText, OfOneWithoutANameSaysWhoIsInIt) {
   EXPECT_EQ(CommText(comm), "tp_3");
 }
 
-// As PyTorch does it: tensor parallel reductions on the compute stream, data parallel ones beside it; each stream is made to wait for the
-// other once a step. Rank 1's GPU does not get to a reduction on its compute stream, whose host has long been through the step.
+// As PyTorch does it: tensor parallel reductions on the compute stream, data parallel ones beside it; each stream is
+// made to wait for the other once a step. Rank 1's GPU does not get to a reduction on its compute stream, whose host
+// has long been through the step.
 TEST(Streams, AWaitThatWasMadeLaterHoldsUpNothing) {
   for (const bool recorded : {true, false}) {
     Job job(1, 1, 4, 0);
@@ -146,19 +148,23 @@ TEST(Streams, AWaitThatWasMadeLaterHoldsUpNothing) {
     for (Rank& rank : b.ranks) {
       std::vector<int64_t> last = {0, 0};
       for (const Op& op : rank.ops) last[op.stream] = std::max(last[op.stream], op.ticket);
-      const auto after = [&](int64_t ticket) { return recorded ? static_cast<uint64_t>(ticket) : ring::StreamSnapshot::kAfterUnknown; };
+      const auto after = [&](int64_t ticket) {
+        return recorded ? static_cast<uint64_t>(ticket) : ring::StreamSnapshot::kAfterUnknown;
+      };
       rank.streams[1].depends_on.push_back({0, static_cast<uint64_t>(last[0]), after(2)});
       rank.streams[0].depends_on.push_back({1, static_cast<uint64_t>(last[1]), after(last[0])});
     }
     const Verdict v = Analyze(b);
     ASSERT_EQ(v.findings_size(), 1) << recorded << v.DebugString();
     EXPECT_EQ(v.findings(0).kind(), GPU_STALL) << recorded << v.DebugString();
-    EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()), std::vector<int32_t>{1});
+    EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()),
+              std::vector<int32_t>{1});
     EXPECT_EQ(v.findings(0).victim_count(), 3) << v.DebugString();
   }
 }
 
-// Rank 1 receives from rank 0 and sends to rank 2 in one group. Rank 0 has completed its side: what stands still is between 1 and 2.
+// Rank 1 receives from rank 0 and sends to rank 2 in one group. Rank 0 has completed its side: what stands still is
+// between 1 and 2.
 TEST(Streams, OfAGroupThatDoesNotEndWhatItsOtherSideHasCompletedIsNotWhatStandsStill) {
   for (const bool first : {true, false}) {
     Job job(1, 1, 1, 1);
@@ -185,12 +191,14 @@ TEST(Streams, OfAGroupThatDoesNotEndWhatItsOtherSideHasCompletedIsNotWhatStandsS
     const Verdict v = Analyze(b);
     ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
     EXPECT_EQ(v.findings(0).kind(), COLLECTIVE_STUCK);
-    EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()), (std::vector<int32_t>{1, 2})) << v.DebugString();
+    EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()),
+              (std::vector<int32_t>{1, 2}))
+        << v.DebugString();
   }
 }
 
-// Two ranks send to each other in a group each that does not end. Where the record of groups is gone, what has begun is still no call that
-// waits for the one before it.
+// Two ranks send to each other in a group each that does not end. Where the record of groups is gone, what has begun is
+// still no call that waits for the one before it.
 TEST(Streams, WhatAStreamHasBegunStandsBehindNothing) {
   for (const OpState second : {OpState::kStarted, OpState::kEnqueued}) {
     Job job(1, 1, 1, 1);

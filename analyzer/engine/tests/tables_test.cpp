@@ -1,5 +1,5 @@
-// Mismatches and meetings are found by tables of numbers. What they find must be what comparing every call with every other of its number
-// finds, whatever numbers a hostile record holds.
+// Mismatches and meetings are found by tables of numbers. What they find must be what comparing every call with every
+// other of its number finds, whatever numbers a hostile record holds.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -81,7 +81,8 @@ std::vector<std::pair<int64_t, FindingKind>> ByComparingAll(const Bundle& bundle
   for (const auto& [place, ops] : at) {
     for (const Op* a : ops) {
       for (const Op* b : ops) {
-        if (CompareCalls(bundle, *a, *b, nullptr, nullptr) != FINDING_UNSPECIFIED) return {{place.first, CompareCalls(bundle, *a, *b, nullptr, nullptr)}};
+        if (CompareCalls(bundle, *a, *b, nullptr, nullptr) != FINDING_UNSPECIFIED)
+          return {{place.first, CompareCalls(bundle, *a, *b, nullptr, nullptr)}};
       }
     }
   }
@@ -133,7 +134,8 @@ TEST(Tables, WhereHalfDisagreesEachCallIsSaidOfARankThatMadeIt) {
   EXPECT_NE(found[0].odd_op->count, found[0].usual_op->count);
   const Verdict verdict = Analyze(bundle, AnalyzeOptions());
   ASSERT_FALSE(verdict.findings().empty());
-  EXPECT_THAT(verdict.findings(0).evidence(0).text(), ::testing::HasSubstr("rank 2: AllReduce of 200 x float32, sum; rank 0: AllReduce of 100 x float32, sum"));
+  EXPECT_THAT(verdict.findings(0).evidence(0).text(),
+              ::testing::HasSubstr("rank 2: AllReduce of 200 x float32, sum; rank 0: AllReduce of 100 x float32, sum"));
 }
 
 TEST(Tables, SplitsThatDoNotAddUpAreFoundBehindSuchAsDo) {
@@ -143,7 +145,7 @@ TEST(Tables, SplitsThatDoNotAddUpAreFoundBehindSuchAsDo) {
       Op op = AllReduce(seq, -1);
       op.kind = CallKind::kAlltoAll;
       op.reduction = ring::kNoReduction;
-      op.input_elements = 100 + r;                      // uneven, as routing makes them
+      op.input_elements = 100 + r;  // uneven, as routing makes them
       op.output_elements = 100 + (kMembers - 1 - r);
       if (seq == 5 && r == 2) op.output_elements += 7;
       calls[static_cast<size_t>(r)].push_back(op);
@@ -170,7 +172,7 @@ TEST(Tables, MeetingsAreThoseOfEqualNumbersInTheirOrder) {
   for (int round = 0; round < 200; ++round) {
     const int64_t stride = below(3) == 0 ? int64_t{1} << below(58) : 1;
     std::vector<std::vector<Op>> calls(kMembers);
-    std::map<int64_t, std::map<uint32_t, uint32_t>> expected;   // number -> rank -> its last call of that number
+    std::map<int64_t, std::map<uint32_t, uint32_t>> expected;  // number -> rank -> its last call of that number
     for (uint32_t r = 0; r < kMembers; ++r) {
       for (int64_t seq = 0; seq < 10; ++seq) {
         for (int n = below(8) == 0 ? 0 : below(20) == 0 ? 2 : 1; n > 0; --n) {
@@ -199,7 +201,8 @@ TEST(Tables, MeetingsAreThoseOfEqualNumbersInTheirOrder) {
   }
 }
 
-// A group's calls run as one on the GPU: its times tell how long its slowest took, and of a group with several peers nothing about a pair.
+// A group's calls run as one on the GPU: its times tell how long its slowest took, and of a group with several peers
+// nothing about a pair.
 TEST(Tables, AGroupOfSeveralPeersHandsOverNothing) {
   const auto exchange = [](CallKind kind, int32_t peer, uint32_t group) {
     Op op = AllReduce(1, 100);

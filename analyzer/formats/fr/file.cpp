@@ -64,7 +64,10 @@ class FileReader {
     bool included = streamed || Document::IsSequence(entries) || (json_ && entries.type == Type::kMissing);
     if (!included) {
       file_.rank.damaged = true;
-      if (error.text.empty()) Report(-1, "holds no list of entries, as a dump that was asked for without collectives: its operations are not known");
+      if (error.text.empty())
+        Report(
+            -1,
+            "holds no list of entries, as a dump that was asked for without collectives: its operations are not known");
     }
     DecideStates(reader->raw(), included, &file_);
     if (!error.text.empty()) {
@@ -200,7 +203,8 @@ class FileReader {
 
 std::string WhatItIsNot(std::string_view beginning) {
   const size_t first = beginning.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return "is empty: the writer died before it wrote, or wrote nothing. Use another dump of this rank";
+  if (first == std::string_view::npos)
+    return "is empty: the writer died before it wrote, or wrote nothing. Use another dump of this rank";
   if (beginning[first] == '{' || beginning[0] == '\x80') return "";
   return "is neither a pickle of protocol 2 to 5 nor a JSON object, so no Flight Recorder dump";
 }

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/model/bundle.h"
 #include "analyzer/formats/fr/value.h"
+#include "analyzer/model/bundle.h"
 
 namespace lockstep::fr {
 
@@ -64,8 +64,8 @@ struct FileData {
   std::vector<GroupStatus> statuses;  // ascending by pg_id
   std::vector<UsedGroup> used;
   std::vector<std::string> strings, shapes;  // what Op's indices mean until the files are merged
-  int64_t newest_ns = 0;     // latest time_created_ns; with `progress_sum` and `content_hash` the choice between files
-  int64_t progress_sum = 0;  // of last_enqueued_collective
+  int64_t newest_ns = 0;      // latest time_created_ns; with `progress_sum` and `content_hash` the choice between files
+  int64_t progress_sum = 0;   // of last_enqueued_collective
   uint64_t content_hash = 0;  // only where several files have one rank; not by ReadFile
 };
 
@@ -78,8 +78,8 @@ struct ReadSpace {
 // What keeps a file that begins with these bytes (all, or a few hundred) from being a dump; empty: nothing.
 std::string WhatItIsNot(std::string_view beginning);
 
-// Takes `bytes` (a whole file) apart. The result does not refer to `space`. Problems carry `path` and `rank`. Safe on any
-// input.
+// Takes `bytes` (a whole file) apart. The result does not refer to `space`. Problems carry `path` and `rank`. Safe on
+// any input.
 FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space);
 
 }  // namespace lockstep::fr

@@ -240,8 +240,8 @@ class Merger {
   // pg_config and pg_status list the same groups.
   bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
 
-  // Groups are numbered in the order of their making, and named so. Not where entries of ranks that made the same groups say
-  // otherwise: names may have been given in another order.
+  // Groups are numbered in the order of their making, and named so. Not where entries of ranks that made the same
+  // groups say otherwise: names may have been given in another order.
   bool LinkByOrder(size_t f, const Witnesses& witnesses) {
     if (!SameCount(f)) return false;
     const auto known = witnesses.find(Signature(f));
@@ -261,7 +261,8 @@ class Merger {
       if (link.used != kNoIndex && link.status == nullptr) return false;
       if (known == witnesses.end()) continue;
       const auto said = known->second.find(statuses[i].pg_id);
-      if (said != known->second.end() && !said->second.empty() && said->second != groups_[link.group].desc) return false;
+      if (said != known->second.end() && !said->second.empty() && said->second != groups_[link.group].desc)
+        return false;
     }
     for (size_t i = 0; i < by_number.size(); i++) by_number[i].second->status = &statuses[i];
     return true;
@@ -272,7 +273,8 @@ class Merger {
     Link* open = nullptr;
     for (Link& link : links_[f]) {
       // The group of all is made before any other.
-      if (link.status == nullptr && link.used == kNoIndex && groups_[link.group].desc == "default_pg" && groups_[link.group].name == "0") {
+      if (link.status == nullptr && link.used == kNoIndex && groups_[link.group].desc == "default_pg" &&
+          groups_[link.group].name == "0") {
         const GroupStatus& first = files_[f].statuses[0];
         if (first.pg_id == 0 && !Taken(f, &first)) link.status = &first;
       }

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "analyzer/model/bundle.h"
 #include "analyzer/formats/fr/file.h"
+#include "analyzer/model/bundle.h"
 
 namespace lockstep::fr {
 

@@ -28,7 +28,9 @@ absl::flat_hash_set<std::string> OfTheJob(const std::vector<FileData>& files) {
   return out;
 }
 
-bool Holds(const std::vector<int32_t>& members, int32_t rank) { return std::find(members.begin(), members.end(), rank) != members.end(); }
+bool Holds(const std::vector<int32_t>& members, int32_t rank) {
+  return std::find(members.begin(), members.end(), rank) != members.end();
+}
 
 enum class Name { kUnknown, kRight, kWrong };
 
@@ -49,10 +51,12 @@ Finding Judge(const FileData& file, const absl::flat_hash_set<std::string>& of_t
   if (claims.empty()) return out;
   out.name = out.group.empty() ? Name::kRight : Name::kWrong;
   if (out.name == Name::kRight) return out;
-  std::vector<int32_t> common = (*std::min_element(claims.begin(), claims.end(), [](const GroupClaim* a, const GroupClaim* b) {
-                                  return a->members.size() < b->members.size();
-                                }))->members;
-  for (const GroupClaim* claim : claims) std::erase_if(common, [&](int32_t rank) { return !Holds(claim->members, rank); });
+  std::vector<int32_t> common =
+      (*std::min_element(claims.begin(), claims.end(), [](const GroupClaim* a, const GroupClaim* b) {
+        return a->members.size() < b->members.size();
+      }))->members;
+  for (const GroupClaim* claim : claims)
+    std::erase_if(common, [&](int32_t rank) { return !Holds(claim->members, rank); });
   if (common.size() == 1) out.rank = common[0];
   return out;
 }
@@ -82,13 +86,16 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
       kept.push_back(std::move(file));
       continue;
     }
-    const std::string why = absl::StrCat("its name says rank ", file.rank.rank, ", but its pg_config is of a rank that is in group '",
-                                         Printable(found.group), "', which rank ", file.rank.rank, " is not in");
+    const std::string why =
+        absl::StrCat("its name says rank ", file.rank.rank, ", but its pg_config is of a rank that is in group '",
+                     Printable(found.group), "', which rank ", file.rank.rank, " is not in");
     if (found.rank < 0) {
       problems->push_back({file.rank.path, -1, absl::StrCat("not used: ", why, ": rename the file"), file.rank.rank});
       continue;
     }
-    problems->push_back({file.rank.path, -1, absl::StrCat(why, "; rank ", found.rank, " alone is in all its groups: taken for that rank's"), found.rank});
+    problems->push_back({file.rank.path, -1,
+                         absl::StrCat(why, "; rank ", found.rank, " alone is in all its groups: taken for that rank's"),
+                         found.rank});
     file.rank.rank = found.rank;
     for (Problem& problem : file.problems) problem.rank = found.rank;
     kept.push_back(std::move(file));

@@ -25,12 +25,15 @@ using ::testing::SizeIs;
 
 constexpr int kRanks = 8;
 
-// Rank of a job of two by four: pairs, and ranks of one parity. Each rank has issued as many operations as its number tells.
+// Rank of a job of two by four: pairs, and ranks of one parity. Each rank has issued as many operations as its number
+// tells.
 FrDump DumpOf(int rank, bool pairs = true) {
   FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
   const int pair = rank / 2 * 2;
-  if (pairs) dump.groups.push_back({.name = std::to_string(1 + rank / 2), .desc = "PAIR", .ranks = {pair, pair + 1}, .pg_id = 1});
+  if (pairs)
+    dump.groups.push_back(
+        {.name = std::to_string(1 + rank / 2), .desc = "PAIR", .ranks = {pair, pair + 1}, .pg_id = 1});
   std::vector<int32_t> parity;
   for (int r = rank % 2; r < kRanks; r += 2) parity.push_back(r);
   dump.groups.push_back({.name = std::to_string(5 + rank % 2), .desc = "PARITY", .ranks = parity, .pg_id = 2});
@@ -41,7 +44,8 @@ FrDump DumpOf(int rank, bool pairs = true) {
 // `content[i]`: whose dump has the name of rank i.
 Bundle Load(const std::vector<int>& content, bool pairs = true) {
   DumpFolder folder;
-  for (size_t i = 0; i < content.size(); i++) folder.WriteRank(static_cast<int>(i), ToPickle(DumpOf(content[i], pairs)));
+  for (size_t i = 0; i < content.size(); i++)
+    folder.WriteRank(static_cast<int>(i), ToPickle(DumpOf(content[i], pairs)));
   return LoadFiles(folder.Files());
 }
 
@@ -105,11 +109,13 @@ TEST(FrIdentity, AFileThatMayBeOfSeveralRanksIsNotUsed) {
   expected.erase(expected.begin() + 5);
   EXPECT_EQ(Read(bundle), expected);
   ASSERT_THAT(bundle.problems, SizeIs(1));
-  EXPECT_THAT(bundle.problems[0].text, AllOf(HasSubstr("not used: its name says rank 5"), HasSubstr("rename the file")));
+  EXPECT_THAT(bundle.problems[0].text,
+              AllOf(HasSubstr("not used: its name says rank 5"), HasSubstr("rename the file")));
   ExpectGroupsAsConfigured(bundle);
 }
 
-// A job inside a job counts its ranks anew, in lists that need not begin with 0: then names and lists are of different counts everywhere.
+// A job inside a job counts its ranks anew, in lists that need not begin with 0: then names and lists are of different
+// counts everywhere.
 TEST(FrIdentity, ListsOfAnotherCountMoveNobody) {
   DumpFolder folder;
   for (int rank = 0; rank < kRanks; rank++) {

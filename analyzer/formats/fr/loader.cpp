@@ -49,11 +49,13 @@ class Buffer {
   size_t capacity_ = 0;
 };
 
-std::string_view Folder(std::string_view path) { return path.substr(0, path.rfind('/') + 1); }
+std::string_view Folder(std::string_view path) {
+  return path.substr(0, path.rfind('/') + 1);
+}
 
-// A dump holds no time of its own. Where its file was written this soon after its newest entry, that is when it was taken, of a job
-// that may well have moved; written later, it may be a copy. The newest is the last in record order: of a clock that was set back, the
-// largest time is an old one.
+// A dump holds no time of its own. Where its file was written this soon after its newest entry, that is when it was
+// taken, of a job that may well have moved; written later, it may be a copy. The newest is the last in record order: of
+// a clock that was set back, the largest time is an old one.
 constexpr int64_t kTakenWithin = 60'000'000'000;
 // File times are coarser than the entries': ticks of the kernel, whole seconds in a tar archive, two in a zip.
 constexpr int64_t kCoarse = 2'000'000'000;
@@ -136,7 +138,8 @@ std::string WhyNoDump(const std::string& path) {
   const ssize_t got = read(fd, bytes, sizeof bytes);
   const int error = errno;
   close(fd);
-  return got < 0 ? absl::StrCat("cannot be read: ", std::strerror(error)) : fr::WhatItIsNot({bytes, static_cast<size_t>(got)});
+  return got < 0 ? absl::StrCat("cannot be read: ", std::strerror(error))
+                 : fr::WhatItIsNot({bytes, static_cast<size_t>(got)});
 }
 
 // `rivals`: other files have the same rank.
@@ -219,7 +222,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
     std::vector<Workspace> spaces(WorkerCount(names.size()));
     Parallel(names.size(), [&](size_t place, size_t thread) {
       if (cancelled()) return;
-      const size_t i = order[place].second; 
+      const size_t i = order[place].second;
       const bool rivals = files_of_rank.find(fr::ParseFileName(names[i]).rank)->second > 1;
       loaded[i] = LoadFile(names[i], rivals, &spaces[thread]);
       if (read) read();
@@ -245,11 +248,12 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   std::vector<FileData> kept;
   for (FileData& file : files) {
     if (!kept.empty() && kept.back().rank.rank == file.rank.rank) {
-      // An older set beside the newer one is expected in one folder; of two folders it may be another hang, which nobody has looked at then.
+      // An older set beside the newer one is expected in one folder; of two folders it may be another hang, which
+      // nobody has looked at then.
       const bool together = Folder(file.rank.path) == Folder(kept.back().rank.path);
       problems.push_back({file.rank.path, -1,
-                          absl::StrCat("not used: another file of rank ", file.rank.rank, " is newer or holds more: ", kept.back().rank.path,
-                                       together ? "" : "; analyze each folder alone"),
+                          absl::StrCat("not used: another file of rank ", file.rank.rank, " is newer or holds more: ",
+                                       kept.back().rank.path, together ? "" : "; analyze each folder alone"),
                           file.rank.rank, together});
       continue;
     }

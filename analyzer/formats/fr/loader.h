@@ -19,9 +19,10 @@ bool LooksLikeFlightRecorder(std::string_view head);
 // refused or is damaged becomes an entry of bundle->problems (path, offset, what, what to do); the other files are
 // still loaded. The result does not depend on the order of `paths`. The rank is the number that ends the file's name
 // (before an extension .json, .pkl or .pickle); files without one are problems.
-// `read` is called after each file, on any thread; no further file is read, and the bundle is of no use, when *cancel turns true.
-void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, const std::atomic<bool>* cancel = nullptr,
-                        const std::function<void()>& read = nullptr);
+// `read` is called after each file, on any thread; no further file is read, and the bundle is of no use, when *cancel
+// turns true.
+void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle,
+                        const std::atomic<bool>* cancel = nullptr, const std::function<void()>& read = nullptr);
 
 }  // namespace lockstep
 

@@ -149,11 +149,13 @@ TEST(FrLoaderGroups, TheGroupOfAllIsMadeFirstAndTheLastThatIsLeftIsTheLast) {
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[0], "B")->issued, 30);
 }
 
-// A group that was begun before the oldest batch on record: what the counters do not hold is in it, and was not enqueued.
+// A group that was begun before the oldest batch on record: what the counters do not hold is in it, and was not
+// enqueued.
 TEST(FrLoaderGroups, CallsBeforeTheOldestBatchAreInTheOpenGroupToo) {
   for (const bool other_thread : {false, true}) {
     FrDump dump;
-    dump.groups = {{.enqueued = 4, .completed = 4}, {.name = "1", .desc = "PP", .pg_id = 1, .enqueued = 6, .completed = 6}};
+    dump.groups = {{.enqueued = 4, .completed = 4},
+                   {.name = "1", .desc = "PP", .pg_id = 1, .enqueued = 6, .completed = 6}};
     dump.entries = {{.seq = 4, .state = "completed", .retired = true}, {.seq = 5}};
     if (other_thread) dump.entries[1].thread_id = "140000000000002";
     for (const char* op : {"nccl:send 0->1", "nccl:recv 0<-1"})

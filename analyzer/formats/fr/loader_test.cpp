@@ -142,7 +142,8 @@ TEST(FrLoader, MeasuredDurationsAreTakenAndWhenTheyWereNoticedIsNot) {
   EXPECT_EQ(bundle.ranks[0].time_source, TimeSource::kFrameworkDurations);
   for (int i = 1; i <= 6; i++) {
     const Op& op = bundle.ranks[0].ops[static_cast<size_t>(i - 1)];
-    EXPECT_EQ(op.started_ns, i == 4 ? 0 : op.completed_ns - 1'500'000 * i) << i;  // of one without, the start is not known
+    EXPECT_EQ(op.started_ns, i == 4 ? 0 : op.completed_ns - 1'500'000 * i)
+        << i;  // of one without, the start is not known
   }
 }
 
@@ -298,8 +299,15 @@ TEST(FrLoader, WhatAnotherThreadCallsInAnOpenBatchIsQueuedToo) {
   dump.groups[0] = {.enqueued = 8, .started = 8, .completed = 8};
   dump.groups.push_back({.name = "1", .desc = "tp", .pg_id = 1, .enqueued = 3, .started = 3, .completed = 3});
   const auto autograd = [](int64_t seq, const char* state) {
-    return FrEntry{.seq = seq, .pg = "1", .desc = "tp", .pg_id = 1, .state = state, .retired = seq <= 3,
-                   .completed_ns = seq <= 3 ? 1'700'000'000'000'000'000 + seq : 0, .thread_id = "140000000000002", .thread_name = "pt_autograd_0"};
+    return FrEntry{.seq = seq,
+                   .pg = "1",
+                   .desc = "tp",
+                   .pg_id = 1,
+                   .state = state,
+                   .retired = seq <= 3,
+                   .completed_ns = seq <= 3 ? 1'700'000'000'000'000'000 + seq : 0,
+                   .thread_id = "140000000000002",
+                   .thread_name = "pt_autograd_0"};
   };
   dump.entries.push_back(autograd(3, "completed"));
   dump.entries.push_back({.op = "nccl:send 0->1", .seq = 0, .is_p2p = true, .p2p_seq = 9});
@@ -374,7 +382,8 @@ TEST(FrLoader, DamageThatCanStillBeParsedIsNoOtherCall) {
   EXPECT_EQ(bundle.ranks[0].ops[1].seq, 6);
   EXPECT_TRUE(bundle.ranks[0].damaged);
   ASSERT_THAT(bundle.problems, SizeIs(1));
-  EXPECT_THAT(bundle.problems[0].text, HasSubstr("entry 1 skipped: the text of its operation, group or types is damaged"));
+  EXPECT_THAT(bundle.problems[0].text,
+              HasSubstr("entry 1 skipped: the text of its operation, group or types is damaged"));
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("3 more"));
   // Names may be in any language.
   dump.entries = {{.op = "nccl:all_reduce", .seq = 1, .desc = "gruppe_\xc3\xa4"}};
@@ -383,7 +392,10 @@ TEST(FrLoader, DamageThatCanStillBeParsedIsNoOtherCall) {
 
 TEST(FrLoader, ACollectiveWithoutItsNumberIsNobodysPeer) {
   FrDump dump;
-  dump.entries = {{.op = "nccl:all_reduce", .seq = 1}, {.op = "nccl:all_reduce", .seq = -1}, {.op = "nccl:all_reduce", .seq = 3}, {.op = "nccl:broadcast", .seq = INT64_MIN}};
+  dump.entries = {{.op = "nccl:all_reduce", .seq = 1},
+                  {.op = "nccl:all_reduce", .seq = -1},
+                  {.op = "nccl:all_reduce", .seq = 3},
+                  {.op = "nccl:broadcast", .seq = INT64_MIN}};
   for (bool old : {false, true}) {
     if (old) dump.AsVersion("1.5");
     Bundle bundle = LoadDumps({dump, dump});
@@ -391,7 +403,8 @@ TEST(FrLoader, ACollectiveWithoutItsNumberIsNobodysPeer) {
     EXPECT_EQ(bundle.ranks[0].ops[1].seq, 3);
     EXPECT_TRUE(bundle.ranks[0].damaged);
     ASSERT_THAT(bundle.problems, SizeIs(2));
-    EXPECT_THAT(bundle.problems[0].text, HasSubstr("entry 1 skipped: a collective without its number (and 1 more such entries)"));
+    EXPECT_THAT(bundle.problems[0].text,
+                HasSubstr("entry 1 skipped: a collective without its number (and 1 more such entries)"));
   }
 }
 
@@ -417,7 +430,8 @@ TEST(FrLoader, AFullRingWithoutCompletionsIsNoDumpOfWhatIsActive) {
   Bundle bundle = LoadDumps({dump});
   EXPECT_TRUE(bundle.ranks[0].only_active);
   EXPECT_EQ(bundle.ranks[0].records_lost, 0u);
-  dump.entries.erase(dump.entries.begin(), dump.entries.begin() + 10);  // 31 to 40: 21 to 30 are in flight, and not there
+  dump.entries.erase(dump.entries.begin(),
+                     dump.entries.begin() + 10);  // 31 to 40: 21 to 30 are in flight, and not there
   bundle = LoadDumps({dump});
   EXPECT_FALSE(bundle.ranks[0].only_active);
   EXPECT_EQ(bundle.ranks[0].records_lost, 131u);
@@ -446,15 +460,16 @@ TEST(FrLoader, OfTwoFoldersOneIsNotLookedAtAndThatIsNoNote) {
   FrDump dump;
   dump.entries = {{.seq = 1}};
   const DumpFolder first, second;
-  const Bundle bundle = LoadFiles({first.WriteRank(0, fr_test::ToPickle(dump)), second.WriteRank(0, fr_test::ToPickle(dump))});
+  const Bundle bundle =
+      LoadFiles({first.WriteRank(0, fr_test::ToPickle(dump)), second.WriteRank(0, fr_test::ToPickle(dump))});
   ASSERT_THAT(bundle.ranks, SizeIs(1));
   ASSERT_THAT(bundle.problems, SizeIs(1));
   EXPECT_THAT(bundle.problems[0].text, HasSubstr("analyze each folder alone"));
   EXPECT_FALSE(bundle.problems[0].note);
 }
 
-// Only the file tells when a dump was taken; a copy that was made later tells nothing, nor does one written before its last record, whose
-// clock was set back in between. File times may stand in whole seconds.
+// Only the file tells when a dump was taken; a copy that was made later tells nothing, nor does one written before its
+// last record, whose clock was set back in between. File times may stand in whole seconds.
 TEST(FrLoader, WhenItWasTaken) {
   constexpr int64_t kSecond = 1'000'000'000, kEntry = 1'758'000'000 * kSecond + kSecond / 2;
   const auto load = [](int64_t last_ns, int64_t written_ns) {
@@ -471,9 +486,11 @@ TEST(FrLoader, WhenItWasTaken) {
     int64_t written_ns, captured_ns;
     bool set_back;
   };
-  for (const int64_t last : {kEntry, kEntry - 3600 * kSecond}) {   // on one clock; on one that was set back between the two
-    for (const Case& c : {Case{last - 4 * kSecond, 0, true}, Case{last - kSecond / 2, last, false}, Case{last, last, false},
-                          Case{last + 2 * kSecond, last + 2 * kSecond, false}, Case{last + 4000 * kSecond, 0, false}}) {
+  for (const int64_t last :
+       {kEntry, kEntry - 3600 * kSecond}) {  // on one clock; on one that was set back between the two
+    for (const Case& c :
+         {Case{last - 4 * kSecond, 0, true}, Case{last - kSecond / 2, last, false}, Case{last, last, false},
+          Case{last + 2 * kSecond, last + 2 * kSecond, false}, Case{last + 4000 * kSecond, 0, false}}) {
       const Bundle bundle = load(last, c.written_ns);
       ASSERT_THAT(bundle.ranks, SizeIs(1));
       EXPECT_EQ(bundle.ranks[0].captured_ns, c.captured_ns) << c.written_ns - last;

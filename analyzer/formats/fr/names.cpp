@@ -4,8 +4,8 @@
 #include <charconv>
 #include <iterator>
 
-#include "analyzer/util/clean_utf8.h"
 #include "analyzer/formats/fr/text.h"
+#include "analyzer/util/clean_utf8.h"
 
 namespace lockstep::fr {
 namespace {
@@ -87,7 +87,8 @@ void ParsePair(std::string_view text, std::string_view arrow, OpName* name) {
 }  // namespace
 
 bool IsGarbled(std::string_view text) {
-  const bool controls = std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  const bool controls =
+      std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
   return controls || CleanUtf8(text, text.size()) != text;
 }
 

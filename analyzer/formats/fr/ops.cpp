@@ -90,7 +90,8 @@ bool EntryReader::Spend(uint64_t work) {
 }
 
 uint32_t EntryReader::Intern(std::string_view text) {
-  auto [found, added] = strings_.try_emplace(absl::string_view(text.data(), text.size()), static_cast<uint32_t>(file_.strings.size()));
+  auto [found, added] =
+      strings_.try_emplace(absl::string_view(text.data(), text.size()), static_cast<uint32_t>(file_.strings.size()));
   if (added) file_.strings.emplace_back(text);
   return found->second;
 }
@@ -339,7 +340,9 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
   op.completed_ns = std::max<int64_t>(integer(kCompleted, 0), 0);
   // When it was noticed says little of when it was; how long it took was measured by events on the stream.
   const Value& duration = numbers[kDuration];
-  const double ms = duration.type == Type::kDouble ? duration.real : duration.type == Type::kInt ? static_cast<double>(duration.integer) : -1;
+  const double ms = duration.type == Type::kDouble ? duration.real
+                    : duration.type == Type::kInt  ? static_cast<double>(duration.integer)
+                                                   : -1;
   if (op.completed_ns > 0 && ms >= 0 && ms * 1e6 < static_cast<double>(op.completed_ns)) {
     op.started_ns = op.completed_ns - static_cast<int64_t>(ms * 1e6);
     raw.measured = true;

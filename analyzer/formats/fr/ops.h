@@ -42,7 +42,18 @@ class EntryReader {
     std::vector<Value> items;  // strings
   };
   // The numbers that differ between entries of one call.
-  enum Number : uint8_t { kRecordId, kCollectiveSeq, kP2pSeq, kSeq, kOpId /* read past */, kCreated, kStarted, kCompleted, kDuration, kNumbers };
+  enum Number : uint8_t {
+    kRecordId,
+    kCollectiveSeq,
+    kP2pSeq,
+    kSeq,
+    kOpId /* read past */,
+    kCreated,
+    kStarted,
+    kCompleted,
+    kDuration,
+    kNumbers
+  };
   using Numbers = std::array<Value, kNumbers>;
   // What one entry says. Strings are the document's.
   struct Fields {

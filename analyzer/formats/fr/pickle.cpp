@@ -303,8 +303,8 @@ class PickleReader {
 
   // The value to come is that of "entries" in the outermost dictionary.
   bool AtEntries() const {
-    return stack_.size() >= 3 && stack_.back().type == Type::kString && stack_.back().key == Key::kEntries && stack_.size() % 2 == 1 &&
-           marks_.size() == 1 && marks_[0] == 1 && stack_[0].type == Type::kDict;
+    return stack_.size() >= 3 && stack_.back().type == Type::kString && stack_.back().key == Key::kEntries &&
+           stack_.size() % 2 == 1 && marks_.size() == 1 && marks_[0] == 1 && stack_[0].type == Type::kDict;
   }
   void StreamEntries() {
     const uint8_t* behind = streamed_ ? nullptr : EntryStream(end_, &document_, &memo_, entries_).Read(at_);

@@ -22,9 +22,9 @@ enum class Streaming {
   kFailed,  // neither can be used
 };
 
-// The same, quicker, for a whole and sound dump with entries of the usual form, which PyTorch and Python's pickle module
-// write: these do not become values but go to `entries`, one by one. Anything unusual is kFailed, and ParsePickle's
-// business.
+// The same, quicker, for a whole and sound dump with entries of the usual form, which PyTorch and Python's pickle
+// module write: these do not become values but go to `entries`, one by one. Anything unusual is kFailed, and
+// ParsePickle's business.
 Streaming StreamPickle(std::string_view bytes, Document* document, EntryReader* entries);
 
 }  // namespace lockstep::fr

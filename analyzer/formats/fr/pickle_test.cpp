@@ -288,7 +288,9 @@ TEST(FrPickle, MissingKeysAreNoHarm) {
     entry.items.erase(entry.items.begin() + static_cast<ptrdiff_t>(i));
     Bundle bundle = LoadBytes(fr_test::PickleWriter().Write(cut));
     ASSERT_THAT(bundle.ranks, SizeIs(1)) << entry_keys[i];
-    EXPECT_EQ(bundle.ranks[0].ops.size(), entry_keys[i] == "profiling_name" || entry_keys[i] == "collective_seq_id" ? 1u : 2u) << entry_keys[i];
+    EXPECT_EQ(bundle.ranks[0].ops.size(),
+              entry_keys[i] == "profiling_name" || entry_keys[i] == "collective_seq_id" ? 1u : 2u)
+        << entry_keys[i];
   }
   for (size_t i = 0; i < value.keys.size(); i++) {
     fr_test::FrValue cut = value;

@@ -68,8 +68,8 @@ class StateJudge {
     }
   }
 
-  // Where the dump tells how long operations took, those of which it does not (their duration was not asked for yet) have only the
-  // moments at which the watchdog noticed them: often one moment for both, which is no duration.
+  // Where the dump tells how long operations took, those of which it does not (their duration was not asked for yet)
+  // have only the moments at which the watchdog noticed them: often one moment for both, which is no duration.
   void DropNoticedStarts() {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
     for (size_t i = 0; i < rank_.ops.size(); i++) {
@@ -77,12 +77,13 @@ class StateJudge {
     }
   }
 
-  // A call that is captured into a CUDA graph is recorded like any other, but nothing is enqueued: the group's own counter does not move.
-  // One call that the counter does not hold may be about to be enqueued, or block in NCCL, and so may several that share its number: they
-  // are launched as one. Two or more, outside of any batch, were captured and never ran as recorded. A counter that has not begun says so
-  // only in a process that counts at all.
+  // A call that is captured into a CUDA graph is recorded like any other, but nothing is enqueued: the group's own
+  // counter does not move. One call that the counter does not hold may be about to be enqueued, or block in NCCL, and
+  // so may several that share its number: they are launched as one. Two or more, outside of any batch, were captured
+  // and never ran as recorded. A counter that has not begun says so only in a process that counts at all.
   void FindCaptured() {
-    const bool counts = std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
+    const bool counts =
+        std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
     for (uint32_t v = 0; v < views_.size(); v++) {
       const GroupView& view = views_[v];
       if (view.status == nullptr || file_.used[v].has_p2p || file_.used[v].p2ps > 0) continue;
@@ -92,7 +93,8 @@ class StateJudge {
       for (uint32_t i = 0; i < rank_.ops.size() && plain; i++) {
         const Op& op = rank_.ops[i];
         if (op.membership != v || op.seq <= std::max<int64_t>(view.status->enqueued, 0)) continue;
-        plain = raw_[i].state == RawState::kScheduled && !op.retired && !op.in_batch && !op.batch_end && op.state != OpState::kQueued;
+        plain = raw_[i].state == RawState::kScheduled && !op.retired && !op.in_batch && !op.batch_end &&
+                op.state != OpState::kQueued;
         beyond.push_back(i);
       }
       if (!plain || beyond.size() < 2 || rank_.ops[beyond.front()].seq == rank_.ops[beyond.back()].seq) continue;
@@ -117,8 +119,9 @@ class StateJudge {
     }
   }
 
-  // A dump of what is active holds all of it. Where a group's counters show older operations unfinished than its oldest entry, nothing
-  // has completed since the ring was full, and what is in flight has left it. (A counter may be a little behind what the GPU did.)
+  // A dump of what is active holds all of it. Where a group's counters show older operations unfinished than its oldest
+  // entry, nothing has completed since the ring was full, and what is in flight has left it. (A counter may be a little
+  // behind what the GPU did.)
   bool LacksActive() const {
     // Sends and receives to several peers end in an order of their own, but not far from that of their numbers.
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
@@ -206,8 +209,8 @@ class StateJudge {
       CloseRun(&views_[i]);
       for (const std::vector<uint32_t>& run : views_[i].open) JudgeOpenBatch(i, run);
     }
-    // In a group that was never ended nothing is launched, whatever communicator it is for. It may have begun before the first batch that
-    // tells, where the counters do not hold what was called there either.
+    // In a group that was never ended nothing is launched, whatever communicator it is for. It may have begun before
+    // the first batch that tells, where the counters do not hold what was called there either.
     for (uint32_t i = first_queued_; i-- > 0 && first_queued_ < rank_.ops.size();) {
       Op& op = rank_.ops[i];
       const GroupView& view = views_[op.membership];
@@ -219,8 +222,8 @@ class StateJudge {
     for (uint32_t i = first_queued_; i < rank_.ops.size(); i++) {
       Op& op = rank_.ops[i];
       const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
-      // A call of another thread is recorded in the moment before it is enqueued; what the group's own counter does not hold although
-      // more was recorded since is in the open group as well.
+      // A call of another thread is recorded in the moment before it is enqueued; what the group's own counter does not
+      // hold although more was recorded since is in the open group as well.
       const GroupView& view = views_[op.membership];
       const bool counted = view.status != nullptr && !raw_[i].p2p && !view.counts_p2p;
       const bool not_enqueued = counted && op.seq > Plain(view.status->enqueued) && i + 1 < rank_.ops.size();
@@ -269,10 +272,13 @@ class StateJudge {
     view->run.clear();
   }
 
-  // A damaged file whose entries are in no order lacks some in between: the rest of a batch and its end may be among them.
+  // A damaged file whose entries are in no order lacks some in between: the rest of a batch and its end may be among
+  // them.
   bool BesideLost(uint32_t at) const {
     if (!rank_.damaged || rank_.ops[at].state == OpState::kStarted) return false;
-    const auto follows = [&](size_t i) { return rank_.ops[i].record_id < 0 || rank_.ops[i].record_id == rank_.ops[i - 1].record_id + 1; };
+    const auto follows = [&](size_t i) {
+      return rank_.ops[i].record_id < 0 || rank_.ops[i].record_id == rank_.ops[i - 1].record_id + 1;
+    };
     return (at > 0 && !follows(at)) || (at + 1 < rank_.ops.size() && !follows(at + 1));
   }
 
@@ -290,8 +296,10 @@ class StateJudge {
       if (op.state == OpState::kCompleted) continue;
       op.state = OpState::kUnknown;
       const bool open = view.p2p_enqueued != kUnknown && view.p2p_enqueued < op.seq;
-      // The group's newest work is this batch, and less than it is complete; its end record is what a damaged file lacks.
-      if (rank_.damaged && op.seq >= 0 && view.p2p_enqueued == op.seq && view.p2p_completed != kUnknown && view.p2p_completed < op.seq) {
+      // The group's newest work is this batch, and less than it is complete; its end record is what a damaged file
+      // lacks.
+      if (rank_.damaged && op.seq >= 0 && view.p2p_enqueued == op.seq && view.p2p_completed != kUnknown &&
+          view.p2p_completed < op.seq) {
         op.state = OpState::kIncomplete;
       }
       if (open) {

@@ -8,10 +8,10 @@ namespace lockstep::fr {
 namespace {
 
 // The opcodes that have a place in entries.
-constexpr uint8_t kMark = '(', kNone = 'N', kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M', kLong1 = 0x8a, kBinFloat = 'G',
-                  kTrue = 0x88, kFalse = 0x89, kUnicode = 'X', kShortUnicode = 0x8c, kEmptyList = ']', kAppend = 'a',
-                  kAppends = 'e', kEmptyTuple = ')', kTuple2 = 0x86, kEmptyDict = '}', kSetItems = 'u', kPut = 'q',
-                  kLongPut = 'r', kMemoize = 0x94, kGet = 'h', kLongGet = 'j', kFrameLength = 0x95;
+constexpr uint8_t kMark = '(', kNone = 'N', kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M', kLong1 = 0x8a,
+                  kBinFloat = 'G', kTrue = 0x88, kFalse = 0x89, kUnicode = 'X', kShortUnicode = 0x8c, kEmptyList = ']',
+                  kAppend = 'a', kAppends = 'e', kEmptyTuple = ')', kTuple2 = 0x86, kEmptyDict = '}', kSetItems = 'u',
+                  kPut = 'q', kLongPut = 'r', kMemoize = 0x94, kGet = 'h', kLongGet = 'j', kFrameLength = 0x95;
 
 constexpr int kMaxDepth = 8;  // of values that are passed over
 
@@ -157,9 +157,9 @@ inline EntryStream::Bytes EntryStream::Scalar(Bytes at, Value* out) {
   }
 }
 
-// What fills an empty list: batches between MARK and APPENDS, or one item and APPEND, or nothing. `item` reads one item.
-// An item that turns out to stand behind an empty list is taken back with item(nullptr), which gives nullptr if that
-// cannot be.
+// What fills an empty list: batches between MARK and APPENDS, or one item and APPEND, or nothing. `item` reads one
+// item. An item that turns out to stand behind an empty list is taken back with item(nullptr), which gives nullptr if
+// that cannot be.
 template <typename Item>
 inline EntryStream::Bytes EntryStream::List(Bytes at, Item item) {
   at = Token(at);

@@ -36,12 +36,12 @@ class EntryStream {
   };
   static constexpr size_t kMaxHoles = 16;
   // The job repeats its calls, and so does the dump the bytes of entries, numbers aside: what an entry came to, for all
-  // whose bytes agree outside the holes. References into the memo mean the same there as long as nothing in the memo was
-  // overwritten.
+  // whose bytes agree outside the holes. References into the memo mean the same there as long as nothing in the memo
+  // was overwritten.
   struct Template {
-    size_t bytes;      // place in bytes_ and masks_
+    size_t bytes;  // place in bytes_ and masks_
     uint32_t size;
-    uint32_t padded;   // to whole blocks
+    uint32_t padded;             // to whole blocks
     uint32_t first_memo, memos;  // in memo_values_: what the entry adds to the memo
     uint32_t holes = 0;
     uint32_t next = 0;  // the template that followed last time

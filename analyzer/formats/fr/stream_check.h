@@ -23,7 +23,8 @@ inline std::string DescribeEntries(const FileData& file, const EntryReader& read
     absl::StrAppend(&out, "group ", group.name, "/", group.desc, " ", group.local_id_only, " ids");
     for (int64_t id : group.pg_ids) absl::StrAppend(&out, " ", id);
     absl::StrAppend(&out, " zero ", group.collective_zero, " counts ", group.collectives, " ", group.p2ps, " ");
-    absl::StrAppend(&out, group.first_collective, " ", group.has_p2p, " own ", group.own_group_rank, " ", group.size_hint);
+    absl::StrAppend(&out, group.first_collective, " ", group.has_p2p, " own ", group.own_group_rank, " ",
+                    group.size_hint);
     absl::StrAppend(&out, " ", group.newest_issued_ns, "\n");
   }
   for (size_t i = 0; i < file.rank.ops.size(); i++) {
@@ -32,9 +33,11 @@ inline std::string DescribeEntries(const FileData& file, const EntryReader& read
     absl::StrAppend(&out, "op ", op.membership, " ", static_cast<int>(op.kind), " ", text(file.strings, op.name), " ");
     absl::StrAppend(&out, op.root_or_peer, " ", op.batch_end, op.retired, " ", op.seq, " ", op.record_id);
     absl::StrAppend(&out, " thread ", op.thread, ":", op.index, " at ", op.enter_ns, " ", op.started_ns, " ");
-    absl::StrAppend(&out, op.completed_ns, " ", text(file.shapes, op.input_shape), text(file.shapes, op.output_shape), " ");
+    absl::StrAppend(&out, op.completed_ns, " ", text(file.shapes, op.input_shape), text(file.shapes, op.output_shape),
+                    " ");
     absl::StrAppend(&out, op.input_elements, " ", op.output_elements, " ", text(file.strings, op.dtypes), " at ");
-    absl::StrAppend(&out, text(file.strings, op.call_site), " raw ", static_cast<int>(raw.state), raw.p2p, raw.gloo, " ");
+    absl::StrAppend(&out, text(file.strings, op.call_site), " raw ", static_cast<int>(raw.state), raw.p2p, raw.gloo,
+                    " ");
     absl::StrAppend(&out, raw.collective_seq, " ", raw.p2p_seq, "\n");
   }
   return out;

@@ -46,7 +46,8 @@ FrDump Steps(int steps) {
                             .started_ns = now + 2,
                             .frames = {wrapper, loop}});
     for (const char* op : {"nccl:send 0->1", "nccl:recv 0<-1", "nccl:coalesced"}) {
-      dump.entries.push_back({.op = op, .seq = seq, .pg = "7", .desc = "pp", .pg_id = 1, .is_p2p = true, .p2p_seq = p2p});
+      dump.entries.push_back(
+          {.op = op, .seq = seq, .pg = "7", .desc = "pp", .pg_id = 1, .is_p2p = true, .p2p_seq = p2p});
       if (dump.entries.back().op == "nccl:coalesced") {
         dump.entries.back().input = dump.entries.back().output = {};
         dump.entries.back().input_dtypes = dump.entries.back().output_dtypes = {};
@@ -71,7 +72,8 @@ TEST(FrStream, TakesFieldsOfVersionsToCome) {
   FrValue dump = ToValue(Steps(6));
   FrValue odd = FrValue::Dict();
   odd.Set("list", FrValue::List().Add(FrValue::Int(1)).Add(FrValue::Text("x"))).Set("empty", FrValue::Tuple());
-  for (FrValue& entry : dump.Find("entries")->items) entry.Set("novelty", odd).Set("ratio", {.kind = FrValue::Kind::kDouble, .real = 0.5});
+  for (FrValue& entry : dump.Find("entries")->items)
+    entry.Set("novelty", odd).Set("ratio", {.kind = FrValue::Kind::kDouble, .real = 0.5});
   for (int protocol : {2, 4}) {
     bool streamed = false;
     EXPECT_EQ(StreamDifference(PickleWriter(protocol).Write(dump), &streamed), "");
@@ -81,7 +83,8 @@ TEST(FrStream, TakesFieldsOfVersionsToCome) {
 
 TEST(FrStream, TheLastOfAKeyCounts) {
   FrValue dump = ToValue(Steps(8));
-  for (FrValue& entry : dump.Find("entries")->items) entry.Set("record_id", FrValue::Bool(true)).Set("op_id", FrValue::Int(3));
+  for (FrValue& entry : dump.Find("entries")->items)
+    entry.Set("record_id", FrValue::Bool(true)).Set("op_id", FrValue::Int(3));
   bool streamed = false;
   EXPECT_EQ(StreamDifference(PickleWriter().Write(dump), &streamed), "");
   EXPECT_TRUE(streamed);
@@ -108,9 +111,12 @@ TEST(FrStream, LeavesOtherFormsToTheReaderOfValues) {
 TEST(FrStream, SeesThatAMemoPlaceChangedItsMeaning) {
   std::string bytes = "\x80\x02}(X\x07";
   bytes += std::string("\0\0\0", 3) + "entries](";
-  auto text = [](const std::string& value) { return std::string("X") + static_cast<char>(value.size()) + std::string(3, '\0') + value; };
+  auto text = [](const std::string& value) {
+    return std::string("X") + static_cast<char>(value.size()) + std::string(3, '\0') + value;
+  };
   auto entry = [&](const std::string& name) {
-    return "}(" + text("profiling_name") + name + text("pg_id") + "K" + std::string(1, '\0') + text("collective_seq_id") + "K\x05u";
+    return "}(" + text("profiling_name") + name + text("pg_id") + "K" + std::string(1, '\0') +
+           text("collective_seq_id") + "K\x05u";
   };
   bytes += entry(text("nccl:all_reduce") + "q\x01") + entry("h\x01") + entry("h\x01");
   bytes += entry(text("nccl:broadcast") + "q\x01") + entry("h\x01") + "eu.";

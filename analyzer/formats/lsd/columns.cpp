@@ -196,9 +196,8 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
   sum = 0;
   each_given(c.enter_ns_delta(), [&](Op& op, int64_t v) { op.enter_ns = total(v); });
   each(c.duration_ns(), [](Op& op, int64_t v) { op.return_ns = v == -1 ? 0 : Plus(op.enter_ns, v); });
-  each_given(c.result(), [](Op& op, int32_t v) {
-    op.result = static_cast<int16_t>(std::clamp<int32_t>(v, INT16_MIN, INT16_MAX));
-  });
+  each_given(c.result(),
+             [](Op& op, int32_t v) { op.result = static_cast<int16_t>(std::clamp<int32_t>(v, INT16_MIN, INT16_MAX)); });
   sum = 0;
   each_given(c.caller_delta(), [&](Op& op, int64_t v) { op.caller = static_cast<uint64_t>(total(v)); });
   each_given(c.caller_object(), [](Op& op, uint32_t v) { op.caller_object = v; });

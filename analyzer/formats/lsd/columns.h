@@ -20,8 +20,8 @@ struct TextIndexes {
 // `ops` are some of the rank's.
 OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexes& texts);
 
-// Appends the columns' operations to rank->ops. Indexes of communicators, threads and streams are as the file has them, not
-// checked; text indexes are translated, those out of range become none. Error when a list has neither 0 nor `count`
+// Appends the columns' operations to rank->ops. Indexes of communicators, threads and streams are as the file has them,
+// not checked; text indexes are translated, those out of range become none. Error when a list has neither 0 nor `count`
 // entries; *rank is then unchanged.
 absl::Status DecodeOps(const OpColumns& columns, const TextIndexes& texts, Rank* rank);
 

@@ -239,8 +239,9 @@ RankCommunicator EncodeRecorded(const CommSnapshot& comm) {
     out.add_peer_last_send_ns(comm.peers[i].last_send_ns);
     out.add_peer_last_recv_ns(comm.peers[i].last_recv_ns);
   }
-  const bool one_sided = std::any_of(comm.peers.begin(), comm.peers.end(),
-                                     [](const ring::PeerProgress& peer) { return peer.signals != 0 || peer.waited != 0; });
+  const bool one_sided = std::any_of(comm.peers.begin(), comm.peers.end(), [](const ring::PeerProgress& peer) {
+    return peer.signals != 0 || peer.waited != 0;
+  });
   for (size_t i = 0; one_sided && i < comm.peers.size() && i < kMaxPeers; ++i) {
     out.add_peer_signals(comm.peers[i].signals);
     out.add_peer_waited(comm.peers[i].waited);
@@ -278,12 +279,14 @@ CommSnapshot DecodeRecorded(const RankCommunicator& message) {
   comm.issued_ns = message.issued_ns();
   comm.launched_seq = message.launched() == kNone ? 0 : static_cast<uint64_t>(message.launched());
   comm.signature_hash = message.signature_hash();
-  comm.checkpoints.reserve(static_cast<size_t>(std::min(message.checkpoint_seq_size(), message.checkpoint_hash_size())));
+  comm.checkpoints.reserve(
+      static_cast<size_t>(std::min(message.checkpoint_seq_size(), message.checkpoint_hash_size())));
   for (int i = 0; i < message.checkpoint_seq_size() && i < message.checkpoint_hash_size(); ++i) {
     const int64_t seq = message.checkpoint_seq(i);
     comm.checkpoints.push_back({seq == kNone ? 0 : static_cast<uint64_t>(seq), message.checkpoint_hash(i)});
   }
-  comm.peers.reserve(static_cast<size_t>(std::min({message.peer_size(), message.peer_sends_size(), message.peer_recvs_size()})));
+  comm.peers.reserve(
+      static_cast<size_t>(std::min({message.peer_size(), message.peer_sends_size(), message.peer_recvs_size()})));
   for (int i = 0; i < message.peer_size() && i < message.peer_sends_size() && i < message.peer_recvs_size(); ++i) {
     comm.peers.push_back({message.peer(i), message.peer_sends(i), message.peer_recvs(i),
                           i < message.peer_last_send_ns_size() ? message.peer_last_send_ns(i) : 0,
@@ -496,7 +499,8 @@ Membership DecodeMembership(const RankCommunicator& message) {
   for (int i = 0; i < message.checkpoint_seq_size() && i < message.checkpoint_hash_size(); ++i) {
     m.checkpoints.push_back({message.checkpoint_seq(i), message.checkpoint_hash(i)});
   }
-  m.peers.reserve(static_cast<size_t>(std::min({message.peer_size(), message.peer_sends_size(), message.peer_recvs_size()})));
+  m.peers.reserve(
+      static_cast<size_t>(std::min({message.peer_size(), message.peer_sends_size(), message.peer_recvs_size()})));
   for (int i = 0; i < message.peer_size() && i < message.peer_sends_size() && i < message.peer_recvs_size(); ++i) {
     m.peers.push_back(
         {message.peer(i), static_cast<int64_t>(message.peer_sends(i)), static_cast<int64_t>(message.peer_recvs(i))});

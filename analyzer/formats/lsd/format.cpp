@@ -67,6 +67,8 @@ uint32_t Crc32c(std::string_view bytes) {
   return ByTables(bytes);
 }
 
-uint32_t Crc32cPortable(std::string_view bytes) { return ByTables(bytes); }
+uint32_t Crc32cPortable(std::string_view bytes) {
+  return ByTables(bytes);
+}
 
 }  // namespace lockstep

@@ -25,7 +25,9 @@ uint64_t Mix(uint64_t x) {
 
 constexpr uint64_t kFactor = 0x9e3779b97f4a7c15ull;
 
-uint64_t Combine(uint64_t hash, uint64_t value) { return hash * kFactor + Mix(value + 0x632be59bd9b4e019ull); }
+uint64_t Combine(uint64_t hash, uint64_t value) {
+  return hash * kFactor + Mix(value + 0x632be59bd9b4e019ull);
+}
 
 // What has to agree between those that meet in the operation.
 uint64_t Signature(const Op& op) {
@@ -40,7 +42,9 @@ uint64_t Signature(const Op& op) {
 }
 
 // 0 stands for "not known".
-uint64_t Known(uint64_t hash) { return hash == 0 ? 1 : hash; }
+uint64_t Known(uint64_t hash) {
+  return hash == 0 ? 1 : hash;
+}
 
 using LaneKey = std::tuple<uint32_t, Direction, int32_t>;
 
@@ -51,7 +55,7 @@ struct Growing {
   // Calls one by one: `old` up to the first whole block, `recent` the newest without a gap, cut to size at the end.
   std::vector<uint32_t> old, recent;
   bool old_ended = false;
-  int64_t run = 0;           // numbers of the block at hand that came one after the other from its first
+  int64_t run = 0;  // numbers of the block at hand that came one after the other from its first
   uint64_t hash = 0;
   // Where the program stood at the last block's first call.
   int64_t mark_seq = -1;
@@ -93,7 +97,7 @@ struct Growing {
 struct Track {
   uint64_t hash = 0;
   size_t calls = 0;
-  uint32_t epoch = 0;        // counts the places where records are missing
+  uint32_t epoch = 0;  // counts the places where records are missing
 };
 
 class Maker {
@@ -116,7 +120,8 @@ class Maker {
       g.lane.new_seq = previous_[static_cast<size_t>(&g - lanes_.data())] - static_cast<int64_t>(g.recent.size()) + 1;
       // What is told among the newest is not told twice.
       if (g.lane.old_seq + static_cast<int64_t>(g.old.size()) > g.lane.new_seq)
-        g.old.resize(static_cast<size_t>(std::clamp<int64_t>(g.lane.new_seq - g.lane.old_seq, 0, static_cast<int64_t>(g.old.size()))));
+        g.old.resize(static_cast<size_t>(
+            std::clamp<int64_t>(g.lane.new_seq - g.lane.old_seq, 0, static_cast<int64_t>(g.old.size()))));
       g.lane.old_begin = static_cast<uint32_t>(out.singles.size());
       g.lane.old_count = static_cast<uint32_t>(g.old.size());
       out.singles.insert(out.singles.end(), g.old.begin(), g.old.end());
@@ -165,7 +170,8 @@ class Maker {
     uint64_t token = op.membership < classes_.size() ? classes_[op.membership] : 0;
     token = Combine(token, static_cast<uint64_t>(op.kind));
     if (ring::IsPointToPoint(op.kind)) {
-      token = Combine(token, static_cast<uint64_t>(int64_t{op.root_or_peer} - rank_.memberships[op.membership].member_rank));
+      token = Combine(token,
+                      static_cast<uint64_t>(int64_t{op.root_or_peer} - rank_.memberships[op.membership].member_rank));
     } else {
       token = Combine(token, op.kind == CallKind::kAlltoAll ? 0 : static_cast<uint64_t>(op.count));
       token = Combine(token, op.datatype);
@@ -205,7 +211,7 @@ class Maker {
   const Rank& rank_;
   absl::Span<const uint64_t> classes_;
   std::vector<Growing> lanes_;
-  std::vector<int64_t> previous_;            // number last seen, by lane
+  std::vector<int64_t> previous_;  // number last seen, by lane
   absl::flat_hash_map<LaneKey, size_t> index_;
   absl::flat_hash_map<uint32_t, Track> tracks_;
   std::vector<uint64_t> powers_ = {1};
@@ -254,7 +260,9 @@ uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uin
   return Combine(Combine(hash, has_parent ? 2 : 1), ordinal);
 }
 
-History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes) { return Maker(rank, classes).Make(); }
+History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes) {
+  return Maker(rank, classes).Make();
+}
 
 RankHistory EncodeHistory(const History& history, int32_t rank) {
   RankHistory out;
@@ -283,8 +291,9 @@ History DecodeHistory(const RankHistory& message) {
     if (out.lanes.size() >= kLsdMaxLanes) break;
     const LaneRun& all = from.all();
     if (all.direction() > 2 || (from.program_size() != 0 && from.program_size() != from.calls_size()) ||
-        from.first_block() < 0 || from.first_block() > INT64_MAX / kLsdBlockOps - from.calls_size() || from.old_seq() < 0 ||
-        from.old_seq() > INT64_MAX - from.old_size() || from.new_seq() < 0 || from.new_seq() > INT64_MAX - from.new__size())
+        from.first_block() < 0 || from.first_block() > INT64_MAX / kLsdBlockOps - from.calls_size() ||
+        from.old_seq() < 0 || from.old_seq() > INT64_MAX - from.old_size() || from.new_seq() < 0 ||
+        from.new_seq() > INT64_MAX - from.new__size())
       continue;
     LaneHistory lane;
     lane.membership = all.communicator();

@@ -1,5 +1,5 @@
-// The history of one rank in short: hashes over runs of calls, made when a dump is written, so that a reader of a large job
-// can tell without unpacking where members of a communicator, or ranks in the same role, called differently.
+// The history of one rank in short: hashes over runs of calls, made when a dump is written, so that a reader of a large
+// job can tell without unpacking where members of a communicator, or ranks in the same role, called differently.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_
 
@@ -19,7 +19,7 @@ enum class Direction : uint8_t { kCollective = 0, kSend = 1, kRecv = 2 };
 struct LaneHistory {
   uint32_t membership = kNoIndex;  // as Op::membership
   Direction direction = Direction::kCollective;
-  int32_t peer = 0;                // member rank; 0 for collectives
+  int32_t peer = 0;  // member rank; 0 for collectives
   int64_t first_seq = 0, last_seq = -1;
   uint32_t count = 0;
   // History::calls and ::program from `begin`: `blocks` entries, entry i of block first_block + i. 0: not known.
@@ -32,7 +32,7 @@ struct LaneHistory {
 
 struct History {
   std::vector<LaneHistory> lanes;
-  std::vector<uint64_t> calls, program;   // equally long
+  std::vector<uint64_t> calls, program;  // equally long
   std::vector<uint32_t> singles;
 };
 
@@ -42,7 +42,8 @@ bool LaneOf(const Op& op, LaneHistory* lane);
 // Equal for communicators made at the same place of the program on other ranks; stored, so it never changes.
 uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal);
 
-// `classes`: CommClassHash of the communicator of each of rank.memberships. Hashes of Flight Recorder's ranks stay unknown.
+// `classes`: CommClassHash of the communicator of each of rank.memberships. Hashes of Flight Recorder's ranks stay
+// unknown.
 History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes);
 
 RankHistory EncodeHistory(const History& history, int32_t rank);

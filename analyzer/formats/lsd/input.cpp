@@ -47,7 +47,8 @@ absl::Status LsdInput::Peek(size_t size, std::string_view* bytes) {
       begin_ = 0;
     }
     while (end_ - begin_ < size) {
-      const ssize_t n = pread(fd_, buffer_.get() + end_, capacity_ - end_, static_cast<off_t>(offset_ + (end_ - begin_)));
+      const ssize_t n =
+          pread(fd_, buffer_.get() + end_, capacity_ - end_, static_cast<off_t>(offset_ + (end_ - begin_)));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return absl::UnavailableError(strerror(errno));
       if (n == 0) break;

@@ -33,10 +33,10 @@ class LsdInput {
 
 struct LsdMessage {
   enum class Kind { kIntact, kDamaged, kStop } kind = Kind::kStop;
-  uint64_t start = 0;         // of its length
-  uint64_t offset = 0;        // of the message itself
-  std::string_view bytes;     // kIntact: without its checksum; valid until the next call
-  std::string text;           // else: what is wrong
+  uint64_t start = 0;      // of its length
+  uint64_t offset = 0;     // of the message itself
+  std::string_view bytes;  // kIntact: without its checksum; valid until the next call
+  std::string text;        // else: what is wrong
 };
 
 // kStop: nothing after it can be found.

@@ -17,11 +17,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/formats/merge.h"
 #include "analyzer/formats/lsd/columns.h"
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/lsd/reader.h"
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/formats/merge.h"
 
 namespace lockstep {
 namespace {
@@ -68,10 +68,10 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
   out << rank.rank << ' ' << rank.world_size << ' ' << rank.local_rank << ' ' << rank.host << ' ' << rank.boot_id << ' '
       << rank.job << ' ' << rank.restart_count << ' ' << rank.pid << ' ' << rank.gpu_index << ' ' << rank.gpu_uuid
       << ' ' << rank.gpu_pci << ' ' << rank.nccl_version << ' ' << rank.cuda_version << ' '
-      << static_cast<int>(rank.recorder_state) << ' ' << rank.stop_reason << ' ' << rank.stopped_ns
-      << ' ' << static_cast<int>(rank.gpu_marks)
-      << ' ' << rank.host_waits << ' ' << rank.captured_ns << ' ' << rank.real_minus_mono_ns << ' ' << rank.records_lost
-      << ' ' << rank.damaged << rank.only_active << rank.start_recorded << '\n';
+      << static_cast<int>(rank.recorder_state) << ' ' << rank.stop_reason << ' ' << rank.stopped_ns << ' '
+      << static_cast<int>(rank.gpu_marks) << ' ' << rank.host_waits << ' ' << rank.captured_ns << ' '
+      << rank.real_minus_mono_ns << ' ' << rank.records_lost << ' ' << rank.damaged << rank.only_active
+      << rank.start_recorded << '\n';
   const Process& p = rank.process;
   out << "process " << static_cast<int>(p.life) << ' ' << p.exit_code << ' ' << p.signal << ' ' << p.state << ' '
       << p.ended_mono_ns << ' ' << p.cpu_ns_between_samples << ' ' << p.io_bytes_between_samples << ' '
@@ -114,7 +114,8 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
   }
   for (const ring::StreamSnapshot& s : rank.streams) {
     out << "\nstream " << s.index << ' ' << s.handle << ' ' << s.device << ' ' << s.marked << ' ' << s.issued << ' '
-        << s.started << ' ' << s.completed << ' ' << s.late_started << ' ' << s.late_completed << ' ' << s.first_error << ' ' << s.timed_every << s.starts_marked;
+        << s.started << ' ' << s.completed << ' ' << s.late_started << ' ' << s.late_completed << ' ' << s.first_error
+        << ' ' << s.timed_every << s.starts_marked;
     for (const auto& d : s.depends_on) out << " d" << d.stream << ':' << d.ticket << ':' << d.after;
   }
   for (const Op& o : rank.ops) {
@@ -124,8 +125,8 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
         << ' ' << o.root_or_peer << ' ' << o.seq << ' ' << o.count << ' ' << o.thread << ' ' << o.index << ' '
         << o.group << ' ' << o.stream << ' ' << o.ticket << ' ' << o.enter_ns << ' ' << o.return_ns << ' '
         << o.started_ns << ' ' << o.completed_ns << ' ' << o.result << ' ' << o.caller << ' ' << o.caller_object << ' '
-        << o.graph << ' ' << at.send << ' ' << at.recv << ' ' << TextAt(bundle.shapes, o.input_shape)
-        << ' ' << TextAt(bundle.shapes, o.output_shape) << ' ' << o.input_elements << ' ' << o.output_elements << ' '
+        << o.graph << ' ' << at.send << ' ' << at.recv << ' ' << TextAt(bundle.shapes, o.input_shape) << ' '
+        << TextAt(bundle.shapes, o.output_shape) << ' ' << o.input_elements << ' ' << o.output_elements << ' '
         << TextAt(bundle.strings, o.dtypes) << ' ' << TextAt(bundle.strings, o.name) << ' '
         << TextAt(bundle.strings, o.call_site) << ' ' << o.record_id;
   }
@@ -249,7 +250,9 @@ class RandomBundle {
       s.late_completed = s.completed / 3;
       s.first_error = Number(0, 700);
       s.starts_marked = Coin();
-      if (Coin()) s.depends_on.push_back({static_cast<uint32_t>(Number(0, streams - 1)), static_cast<uint64_t>(Big()), static_cast<uint64_t>(Big())});
+      if (Coin())
+        s.depends_on.push_back({static_cast<uint32_t>(Number(0, streams - 1)), static_cast<uint64_t>(Big()),
+                                static_cast<uint64_t>(Big())});
       if (Coin()) s.depends_on.push_back({static_cast<uint32_t>(Number(0, streams - 1)), static_cast<uint64_t>(Big())});
       rank.streams.push_back(s);
     }
@@ -323,7 +326,8 @@ class RandomBundle {
     o.seq = Number(-2, 100000);
     o.count = Coin() ? -1 : Big();
     o.thread = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.threads.size()) - 1));
-    o.index = rank.ops.empty() ? Number(0, 9) : rank.ops.back().index + Number(0, 1 << 20);  // program order, as in every rank
+    o.index = rank.ops.empty() ? Number(0, 9)
+                               : rank.ops.back().index + Number(0, 1 << 20);  // program order, as in every rank
     o.group = static_cast<uint32_t>(Number(0, 3));
     o.stream = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.streams.size()) - 1));
     o.ticket = Big();
@@ -460,7 +464,8 @@ TEST_F(LsdTest, CommunicatorsInAnyOrderKeepTheirOperations) {
     ASSERT_EQ(read.ranks.size(), 1u);
     ASSERT_EQ(read.ranks[0].ops.size(), 4u) << order[0] << order[1] << order[2] << order[3];
     for (const Op& op : read.ranks[0].ops) {
-      EXPECT_EQ(read.comms[read.ranks[0].memberships[op.membership].comm].id, absl::StrCat("00000000000000a", op.seq - 100));
+      EXPECT_EQ(read.comms[read.ranks[0].memberships[op.membership].comm].id,
+                absl::StrCat("00000000000000a", op.seq - 100));
     }
   } while (std::next_permutation(order.begin(), order.end()));
 }

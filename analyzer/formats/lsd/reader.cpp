@@ -55,12 +55,23 @@ bool SkimChunk(std::string_view message, int32_t* rank, LsdFile::Chunk* chunk) {
         return false;
     }
     switch (tag >> 3) {
-      case 1: *rank = static_cast<int32_t>(value); break;
-      case 2: chunk->count = static_cast<uint32_t>(value); break;
-      case 6: chunk->described = value != 0; break;
-      case 7: chunk->newest_ns = static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1); break;
-      case 8: chunk->keep = value != 0; break;
-      default: break;
+      case 1:
+        *rank = static_cast<int32_t>(value);
+        break;
+      case 2:
+        chunk->count = static_cast<uint32_t>(value);
+        break;
+      case 6:
+        chunk->described = value != 0;
+        break;
+      case 7:
+        chunk->newest_ns = static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1);
+        break;
+      case 8:
+        chunk->keep = value != 0;
+        break;
+      default:
+        break;
     }
   }
   return true;
@@ -100,7 +111,7 @@ struct LsdWorkspace::Parts {
   OpColumns columns;
   std::unique_ptr<char[]> raw;
   size_t raw_size = 0;
-  Rank rows;                             // operations before they are chosen from
+  Rank rows;  // operations before they are chosen from
 };
 
 LsdWorkspace::LsdWorkspace() : parts_(std::make_unique<Parts>()) {}
@@ -173,9 +184,9 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
     damaged_run = 0;
   }
   if (ranks_.empty() && !ended_) {
-    return absl::DataLossError(absl::StrCat(
-        path_, ": nothing could be read of this dump",
-        problems_.empty() ? "" : absl::StrCat(": ", problems_[0].text, " at byte ", problems_[0].offset)));
+    return absl::DataLossError(
+        absl::StrCat(path_, ": nothing could be read of this dump",
+                     problems_.empty() ? "" : absl::StrCat(": ", problems_[0].text, " at byte ", problems_[0].offset)));
   }
   for (auto& [number, history] : histories_) {
     auto it = rank_at_.find(number);
@@ -312,8 +323,8 @@ void LsdFile::TakeChunk(int32_t number, Chunk chunk) {
   if (rank == nullptr) return;
   auto refuse = [&](const std::string& why) {
     rank->damaged = true;
-    Damage(chunk.offset,
-           absl::StrCat("a chunk of ", chunk.count, " operations cannot be used (", why, "): skipped"), number);
+    Damage(chunk.offset, absl::StrCat("a chunk of ", chunk.count, " operations cannot be used (", why, "): skipped"),
+           number);
   };
   if (chunk.count > kLsdMaxChunkOps) return refuse("it claims to be larger than a chunk can be");
   if (operations_ + chunk.count > kLsdMaxFileOps)
@@ -465,7 +476,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
   struct Piece {
     size_t begin = 0, end = 0;  // in rows
     bool unpacked = false;
-    bool needed_only = false;   // of it, only what a need names is kept
+    bool needed_only = false;  // of it, only what a need names is kept
   };
   std::vector<Piece> pieces(chunks.size());
   Rank& rows = parts->rows;
@@ -483,7 +494,8 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
 
   std::vector<size_t> order(chunks.size());  // newest first
   for (size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return chunks[a].newest_ns > chunks[b].newest_ns; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return chunks[a].newest_ns > chunks[b].newest_ns; });
   size_t taken = 0;
   for (size_t i : order) {
     if (taken >= plan.newest) break;

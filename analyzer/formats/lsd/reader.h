@@ -1,5 +1,5 @@
-// Reads a .lsd dump (docs/dump-file.md) as a hostile file, in two steps: Scan() checks every byte, decodes everything but
-// the operations, and notes where these are; Load() unpacks as many of them as asked for.
+// Reads a .lsd dump (docs/dump-file.md) as a hostile file, in two steps: Scan() checks every byte, decodes everything
+// but the operations, and notes where these are; Load() unpacks as many of them as asked for.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_READER_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSD_READER_H_
 
@@ -13,9 +13,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "analyzer/formats/merge.h"
 #include "analyzer/formats/lsd/columns.h"
 #include "analyzer/formats/lsd/history.h"
+#include "analyzer/formats/merge.h"
 #include "proto/dump.pb.h"
 
 namespace lockstep {
@@ -33,11 +33,11 @@ struct LsdNeed {
   uint32_t membership = kNoIndex;  // into Rank::memberships
   Direction direction = Direction::kCollective;
   int32_t peer = 0;
-  int64_t first = 0, last = 0;     // sequence numbers
+  int64_t first = 0, last = 0;  // sequence numbers
 };
 
-// What to load of one rank's operations: at least the newest so many, all that were unfinished (of many the oldest), and
-// the needs. What is left in the file is counted in Rank::not_loaded and Membership::not_loaded.
+// What to load of one rank's operations: at least the newest so many, all that were unfinished (of many the oldest),
+// and the needs. What is left in the file is counted in Rank::not_loaded and Membership::not_loaded.
 struct LsdPlan {
   size_t newest = SIZE_MAX;
   std::vector<LsdNeed> needs;
@@ -59,18 +59,18 @@ class LsdFile {
  public:
   // A run of operations as it lies in the file.
   struct Chunk {
-    uint64_t offset = 0;           // of the message
+    uint64_t offset = 0;  // of the message
     uint32_t length = 0;
     uint32_t count = 0;
     int64_t newest_ns = INT64_MAX;
     bool described = false, keep = false;
   };
   struct ReadRank {
-    LooseRank loose;               // the rank without operations until Load()
-    History history;               // lanes' memberships are indexes into loose.rank.memberships
-    std::vector<Chunk> chunks;     // intact ones, in file order
-    uint64_t recorded = 0;         // operations in `chunks`
-    bool described = true;         // all chunks are, and `history` covers them
+    LooseRank loose;            // the rank without operations until Load()
+    History history;            // lanes' memberships are indexes into loose.rank.memberships
+    std::vector<Chunk> chunks;  // intact ones, in file order
+    uint64_t recorded = 0;      // operations in `chunks`
+    bool described = true;      // all chunks are, and `history` covers them
 
     // The reader's own.
     absl::flat_hash_map<uint32_t, uint32_t> position;  // RankCommunicator.index -> place, where they differ
@@ -82,7 +82,8 @@ class LsdFile {
   };
 
   // When *cancel (may be null) turns true, Scan() fails with CANCELLED, and what the other steps leave is of no use.
-  explicit LsdFile(std::string path, const std::atomic<bool>* cancel = nullptr) : path_(std::move(path)), cancel_(cancel) {}
+  explicit LsdFile(std::string path, const std::atomic<bool>* cancel = nullptr)
+      : path_(std::move(path)), cancel_(cancel) {}
 
   // Errors as ReadLsd's. Different files may be scanned at the same time, each with a workspace of its own.
   absl::Status Scan(int fd, LsdWorkspace* workspace);
@@ -119,7 +120,7 @@ class LsdFile {
   const std::string path_;
   const std::atomic<bool>* const cancel_;
   DumpHeader header_;
-  TextIndexes texts_;              // file's index -> bundle's
+  TextIndexes texts_;                          // file's index -> bundle's
   std::vector<std::string> strings_, shapes_;  // until InternTexts()
   std::vector<ReadRank> ranks_;
   absl::flat_hash_map<int32_t, size_t> rank_at_;

@@ -11,11 +11,11 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/formats/merge.h"
 #include "analyzer/formats/lsd/columns.h"
 #include "analyzer/formats/lsd/convert.h"
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/lsd/history.h"
+#include "analyzer/formats/merge.h"
 
 namespace lockstep {
 namespace {

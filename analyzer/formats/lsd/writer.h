@@ -12,7 +12,8 @@
 namespace lockstep {
 
 // Writes the ranks `rank_indexes` (into bundle.ranks) with everything a Rank holds, to a temporary name beside `path`,
-// fsyncs, renames. Ranks whose history was not loaded in full are refused. On error the temporary file is removed and `path` is untouched.
+// fsyncs, renames. Ranks whose history was not loaded in full are refused. On error the temporary file is removed and
+// `path` is untouched.
 absl::Status WriteLsd(const Bundle& bundle, const std::vector<size_t>& rank_indexes, const DumpHeader& header,
                       const std::string& path);
 

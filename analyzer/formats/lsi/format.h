@@ -1,5 +1,6 @@
-// index.lsi: what a viewer draws from, as columns for mmap. docs/index-file.md gives the layout in words. Plain structs,
-// little-endian, every section 64-byte aligned; nothing in it that the dumps do not hold, so it can be thrown away.
+// index.lsi: what a viewer draws from, as columns for mmap. docs/index-file.md gives the layout in words. Plain
+// structs, little-endian, every section 64-byte aligned; nothing in it that the dumps do not hold, so it can be thrown
+// away.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSI_FORMAT_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSI_FORMAT_H_
 
@@ -22,34 +23,49 @@ constexpr uint64_t kIndexMaxMembers = uint64_t{1} << 26;
 constexpr uint64_t kIndexMaxOps = uint64_t{1} << 36;
 constexpr uint64_t kIndexMaxTextBytes = uint64_t{1} << 32;
 constexpr uint64_t kIndexMaxFactsBytes = uint64_t{256} << 20;
-constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;    // with more there is no table of them
-constexpr uint32_t kIndexMaxColumns = 4096;              // of one communicator's cells: its newest collectives
-constexpr uint64_t kIndexMaxCells = uint64_t{1} << 40;   // the region is sparse
+constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;   // with more there is no table of them
+constexpr uint32_t kIndexMaxColumns = 4096;             // of one communicator's cells: its newest collectives
+constexpr uint64_t kIndexMaxCells = uint64_t{1} << 40;  // the region is sparse
 
 enum class IndexSection : uint32_t {
-  kRanks, kComms, kMembers, kMemberships, kTextOffsets, kTexts,
-  kFacts,                      // serialised ViewFacts (proto/view.proto); empty: none
-  kOpen,                       // operations in flight, ascending, and a last entry that is none; empty: there are too many
+  kRanks,
+  kComms,
+  kMembers,
+  kMemberships,
+  kTextOffsets,
+  kTexts,
+  kFacts,  // serialised ViewFacts (proto/view.proto); empty: none
+  kOpen,   // operations in flight, ascending, and a last entry that is none; empty: there are too many
   // One entry an operation, ranks one after the other, each in its own order.
-  kKind, kState, kMembership, kSeq, kEnter, kHost, kStart, kEnd, kSize, kStream, kPeer,
+  kKind,
+  kState,
+  kMembership,
+  kSeq,
+  kEnter,
+  kHost,
+  kStart,
+  kEnd,
+  kSize,
+  kStream,
+  kPeer,
   kCells,
   kCount,
 };
 
 struct IndexSectionEntry {
-  uint64_t offset = 0;         // in the file, a multiple of kIndexAlign
-  uint64_t count = 0;          // elements
+  uint64_t offset = 0;  // in the file, a multiple of kIndexAlign
+  uint64_t count = 0;   // elements
   uint32_t element_bytes = 0;
-  uint32_t crc = 0;            // CRC-32C of the section; tables only, 0 for columns and cells
+  uint32_t crc = 0;  // CRC-32C of the section; tables only, 0 for columns and cells
 };
 
 struct IndexHeader {
   char magic[8] = {};
   uint32_t version = 0, min_reader_version = 0;
   uint32_t byte_order = 0;
-  uint32_t crc = 0;            // CRC-32C of the header with this field 0
+  uint32_t crc = 0;  // CRC-32C of the header with this field 0
   uint64_t file_bytes = 0;
-  uint64_t source = 0;         // fingerprint of the files it was made from (FingerprintSources)
+  uint64_t source = 0;  // fingerprint of the files it was made from (FingerprintSources)
   IndexSectionEntry sections[static_cast<int>(IndexSection::kCount)] = {};
 };
 static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 * 20);
@@ -57,18 +73,18 @@ static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 
 struct IndexRank {
   int32_t rank = -1, gpu = -1;
   int32_t pid = 0;
-  uint32_t host = 0;           // text
+  uint32_t host = 0;  // text
   uint64_t first_op = 0, ops = 0;
   uint64_t first_membership = 0;
   uint32_t memberships = 0;
-  uint32_t life = 0;           // analyzer/model/bundle.h, Life
-  int64_t base_ns = 0;         // times of the columns count from here, rank's clock
+  uint32_t life = 0;    // analyzer/model/bundle.h, Life
+  int64_t base_ns = 0;  // times of the columns count from here, rank's clock
   int64_t captured_ns = 0;
 };
 static_assert(sizeof(IndexRank) == 64);
 
 struct IndexComm {
-  uint32_t id = 0, name = 0;   // texts
+  uint32_t id = 0, name = 0;  // texts
   int32_t size = 0;
   uint32_t columns = 0;        // of its cells
   uint64_t first_member = 0;   // into kMembers: `members_known` global ranks, -1 unknown
@@ -83,14 +99,15 @@ struct IndexMembership {
   uint32_t comm = 0;
   int32_t member_rank = -1;
   int64_t issued = 0, launched = 0, started = 0, completed = 0;  // as in Membership: kNone, kUnknown
-  int64_t seq_base = 0;        // added to the operations' kSeq
+  int64_t seq_base = 0;                                          // added to the operations' kSeq
   uint64_t lost_records = 0;
 };
 static_assert(sizeof(IndexMembership) == 56);
 
-// An operation in flight: what its columns hold, so that whoever looks for those alone need not read the columns of all.
+// An operation in flight: what its columns hold, so that whoever looks for those alone need not read the columns of
+// all.
 struct IndexOpen {
-  uint64_t op = 0;             // among all operations; in the last entry their count
+  uint64_t op = 0;  // among all operations; in the last entry their count
   uint32_t seq = 0, enter = 0;
   uint16_t membership = 0;
   uint8_t kind = 0, state = 0;
@@ -110,10 +127,10 @@ constexpr uint16_t kIndexNotReturned = UINT16_MAX;  // kHost: microseconds in th
 // member's counters, see IndexReader::CellAt.
 enum class IndexCell : uint8_t {
   kEmpty = 0,
-  kNoData = 1,          // nothing is known of this member
-  kOverwritten = 2,     // issued, its record is gone or was not loaded
-  kNotEnqueued = 3,     // the member has not come to it
-  kUnknown = 4,         // from here on: 4 + OpState
+  kNoData = 1,       // nothing is known of this member
+  kOverwritten = 2,  // issued, its record is gone or was not loaded
+  kNotEnqueued = 3,  // the member has not come to it
+  kUnknown = 4,      // from here on: 4 + OpState
 };
 
 constexpr int64_t kHighestSeq = int64_t{1} << 60;  // no job counts so far, and sums of it cannot overflow

@@ -35,7 +35,9 @@ std::string ReadIndexFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void WriteIndexFile(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+void WriteIndexFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 // A job of random operations: what an index keeps is compared field by field, what it drops is left at its default.
 Bundle RandomBundle(uint32_t seed) {
@@ -273,18 +275,21 @@ TEST_F(IndexTest, OperationsInFlightStandInATableOfTheirOwn) {
     ASSERT_TRUE(index.ok()) << index.status();
     for (size_t r = 0; r < (*index)->ranks().size(); ++r) {
       const IndexRank& rank = (*index)->ranks()[r];
-      (*index)->WillNeed(r);   // changes nothing
+      (*index)->WillNeed(r);  // changes nothing
       std::vector<uint64_t> expected, told;
       for (uint64_t i = rank.first_op; i < rank.first_op + rank.ops; ++i) {
         const IndexOp op = (*index)->op(r, i);
-        if (InFlight(op.kind, op.state, op.seq, op.membership.has_value() ? &(*index)->memberships()[*op.membership] : nullptr)) expected.push_back(i);
+        if (InFlight(op.kind, op.state, op.seq,
+                     op.membership.has_value() ? &(*index)->memberships()[*op.membership] : nullptr))
+          expected.push_back(i);
       }
       const IndexColumns columns = (*index)->columns(r);
       for (const IndexOpen& open : (*index)->OpenOps(r)) {
         told.push_back(open.op);
         const size_t at = static_cast<size_t>(open.op - rank.first_op);
-        EXPECT_TRUE(open.kind == columns.kind[at] && open.state == columns.state[at] && open.membership == columns.membership[at] &&
-                    open.seq == columns.seq[at] && open.enter == columns.enter[at]);
+        EXPECT_TRUE(open.kind == columns.kind[at] && open.state == columns.state[at] &&
+                    open.membership == columns.membership[at] && open.seq == columns.seq[at] &&
+                    open.enter == columns.enter[at]);
       }
       EXPECT_EQ(told, expected) << "seed " << seed << ", rank " << rank.rank;
       found += told.size();

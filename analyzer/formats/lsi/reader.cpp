@@ -12,34 +12,63 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/atomic_file.h"
 #include "analyzer/formats/lsd/format.h"
+#include "analyzer/util/atomic_file.h"
 #include "analyzer/util/time_units.h"
 
 namespace lockstep {
 namespace {
 
-constexpr uint32_t kElementBytes[] = {sizeof(IndexRank), sizeof(IndexComm), sizeof(int32_t), sizeof(IndexMembership),
-                                      sizeof(uint64_t), 1, 1, sizeof(IndexOpen), 1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};
+constexpr uint32_t kElementBytes[] = {sizeof(IndexRank),
+                                      sizeof(IndexComm),
+                                      sizeof(int32_t),
+                                      sizeof(IndexMembership),
+                                      sizeof(uint64_t),
+                                      1,
+                                      1,
+                                      sizeof(IndexOpen),
+                                      1,
+                                      1,
+                                      2,
+                                      4,
+                                      4,
+                                      2,
+                                      4,
+                                      4,
+                                      1,
+                                      1,
+                                      4,
+                                      1};
 static_assert(std::size(kElementBytes) == static_cast<size_t>(IndexSection::kCount));
 
 constexpr uint64_t Most(IndexSection section) {
   switch (section) {
-    case IndexSection::kRanks: return kIndexMaxRanks;
-    case IndexSection::kComms: return kIndexMaxComms;
-    case IndexSection::kMembers: return kIndexMaxMembers;
-    case IndexSection::kMemberships: return kIndexMaxMemberships;
-    case IndexSection::kTextOffsets: return kIndexMaxTextBytes + 1;
-    case IndexSection::kTexts: return kIndexMaxTextBytes;
-    case IndexSection::kFacts: return kIndexMaxFactsBytes;
-    case IndexSection::kOpen: return kIndexMaxOpen + 1;
-    case IndexSection::kCells: return kIndexMaxCells;
-    default: return kIndexMaxOps;
+    case IndexSection::kRanks:
+      return kIndexMaxRanks;
+    case IndexSection::kComms:
+      return kIndexMaxComms;
+    case IndexSection::kMembers:
+      return kIndexMaxMembers;
+    case IndexSection::kMemberships:
+      return kIndexMaxMemberships;
+    case IndexSection::kTextOffsets:
+      return kIndexMaxTextBytes + 1;
+    case IndexSection::kTexts:
+      return kIndexMaxTextBytes;
+    case IndexSection::kFacts:
+      return kIndexMaxFactsBytes;
+    case IndexSection::kOpen:
+      return kIndexMaxOpen + 1;
+    case IndexSection::kCells:
+      return kIndexMaxCells;
+    default:
+      return kIndexMaxOps;
   }
 }
 
 absl::Status Damaged(const std::string& path, uint64_t offset, const std::string& what) {
-  return absl::DataLossError(absl::StrCat(path, ": offset ", offset, ": ", what, "; delete the index, it is made again from the dumps"));
+  return absl::DataLossError(
+      absl::StrCat(path, ": offset ", offset, ": ", what, "; delete the index, it is made again from the dumps"));
 }
 
 }  // namespace
@@ -86,20 +115,25 @@ IndexReader::~IndexReader() {
 
 absl::Status IndexReader::Check(const std::string& path) {
   header_ = static_cast<const IndexHeader*>(map_);
-  if (std::memcmp(header_->magic, kIndexMagic.data(), kIndexMagic.size()) != 0) return Damaged(path, 0, "not an index of Lockstep");
+  if (std::memcmp(header_->magic, kIndexMagic.data(), kIndexMagic.size()) != 0)
+    return Damaged(path, 0, "not an index of Lockstep");
   if (header_->min_reader_version > kIndexVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": written for readers of version ", header_->min_reader_version,
-                                                      ", this one is ", kIndexVersion, "; use a newer Lockstep or delete the index"));
+    return absl::FailedPreconditionError(absl::StrCat(path, ": written for readers of version ",
+                                                      header_->min_reader_version, ", this one is ", kIndexVersion,
+                                                      "; use a newer Lockstep or delete the index"));
   }
   if (header_->version < kIndexVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": of the older version ", header_->version, "; delete the index, it is made again from the dumps"));
+    return absl::FailedPreconditionError(absl::StrCat(path, ": of the older version ", header_->version,
+                                                      "; delete the index, it is made again from the dumps"));
   }
   if (header_->byte_order != kIndexByteOrder) return Damaged(path, 16, "written on a machine of the other byte order");
   IndexHeader copy = *header_;
   copy.crc = 0;
-  if (Crc32c({reinterpret_cast<const char*>(&copy), sizeof(copy)}) != header_->crc) return Damaged(path, 0, "the header's checksum differs");
+  if (Crc32c({reinterpret_cast<const char*>(&copy), sizeof(copy)}) != header_->crc)
+    return Damaged(path, 0, "the header's checksum differs");
   if (header_->file_bytes != bytes_) {
-    return Damaged(path, bytes_, absl::StrCat("the file has ", bytes_, " bytes and its header says ", header_->file_bytes));
+    return Damaged(path, bytes_,
+                   absl::StrCat("the file has ", bytes_, " bytes and its header says ", header_->file_bytes));
   }
   if (absl::Status status = CheckSections(path); !status.ok()) return status;
   ranks_ = Section<IndexRank>(IndexSection::kRanks);
@@ -131,14 +165,16 @@ absl::Status IndexReader::CheckSections(const std::string& path) {
     const uint64_t at = offsetof(IndexHeader, sections) + static_cast<uint64_t>(s) * sizeof(IndexSectionEntry);
     const bool column = s >= static_cast<int>(IndexSection::kKind) && s < static_cast<int>(IndexSection::kCells);
     if (entry.element_bytes != kElementBytes[s] || entry.count > Most(static_cast<IndexSection>(s)) ||
-        entry.offset % kIndexAlign != 0 || entry.offset > bytes_ || entry.count > (bytes_ - entry.offset) / entry.element_bytes) {
+        entry.offset % kIndexAlign != 0 || entry.offset > bytes_ ||
+        entry.count > (bytes_ - entry.offset) / entry.element_bytes) {
       return Damaged(path, at, absl::StrCat("section ", s, " does not fit the file"));
     }
     if (column && entry.count != header_->sections[static_cast<int>(IndexSection::kKind)].count) {
       return Damaged(path, at, "columns of different lengths");
     }
     if (s < static_cast<int>(IndexSection::kKind) &&
-        Crc32c({static_cast<const char*>(map_) + entry.offset, static_cast<size_t>(entry.count) * entry.element_bytes}) != entry.crc) {
+        Crc32c({static_cast<const char*>(map_) + entry.offset,
+                static_cast<size_t>(entry.count) * entry.element_bytes}) != entry.crc) {
       return Damaged(path, entry.offset, absl::StrCat("the checksum of table ", s, " differs"));
     }
   }
@@ -158,8 +194,9 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
   for (size_t i = 0; i < comms_.size(); ++i) {
     const IndexComm& c = comms_[i];
     const uint64_t wanted = static_cast<uint64_t>(std::max(c.size, 0)) * c.columns;
-    if (c.size < 0 || (c.members_known != 0 && c.members_known != static_cast<uint32_t>(c.size)) || c.columns > kIndexMaxColumns ||
-        c.first_member > members_.size() || c.members_known > members_.size() - c.first_member || c.first_cell > cells_.size() ||
+    if (c.size < 0 || (c.members_known != 0 && c.members_known != static_cast<uint32_t>(c.size)) ||
+        c.columns > kIndexMaxColumns || c.first_member > members_.size() ||
+        c.members_known > members_.size() - c.first_member || c.first_cell > cells_.size() ||
         wanted > cells_.size() - c.first_cell || c.first_seq < kNone || c.first_seq > kHighestSeq) {
       return Damaged(path, at(IndexSection::kComms, i), "a communicator's members or cells lie outside of theirs");
     }
@@ -173,7 +210,8 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const IndexRank& r = ranks_[i];
     if (r.first_op > kinds_.size() || r.ops > kinds_.size() - r.first_op || r.first_membership > memberships_.size() ||
-        r.memberships > memberships_.size() - r.first_membership || r.base_ns > INT64_MAX - int64_t{kIndexNoTime} * 2 * kUs) {
+        r.memberships > memberships_.size() - r.first_membership ||
+        r.base_ns > INT64_MAX - int64_t{kIndexNoTime} * 2 * kUs) {
       return Damaged(path, at(IndexSection::kRanks, i), "a rank's operations or communicators lie outside of theirs");
     }
   }
@@ -216,9 +254,11 @@ IndexOp IndexReader::op(size_t rank, uint64_t index) const {
 IndexColumns IndexReader::columns(size_t rank) const {
   if (rank >= ranks_.size()) return {};
   const IndexRank& r = ranks_[rank];
-  auto part = [&](const auto& column) { return column.subspan(static_cast<size_t>(r.first_op), static_cast<size_t>(r.ops)); };
-  return {part(kinds_), part(states_), part(sizes_), part(streams_), part(op_memberships_), part(hosts_),
-          part(seqs_), part(enters_), part(starts_), part(ends_), part(peers_)};
+  auto part = [&](const auto& column) {
+    return column.subspan(static_cast<size_t>(r.first_op), static_cast<size_t>(r.ops));
+  };
+  return {part(kinds_), part(states_), part(sizes_),  part(streams_), part(op_memberships_), part(hosts_),
+          part(seqs_),  part(enters_), part(starts_), part(ends_),    part(peers_)};
 }
 
 void IndexReader::WillNeed(size_t rank) const {
@@ -240,10 +280,13 @@ bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMember
     case OpState::kQueued:
     case OpState::kEnqueued:
     case OpState::kStarted:
-    case OpState::kIncomplete: return true;
+    case OpState::kIncomplete:
+      return true;
     case OpState::kUnknown:
-      return m != nullptr && ring::IsCollective(kind) && seq >= 0 && m->completed >= kNone && seq > m->completed && seq <= m->issued;
-    default: return false;
+      return m != nullptr && ring::IsCollective(kind) && seq >= 0 && m->completed >= kNone && seq > m->completed &&
+             seq <= m->issued;
+    default:
+      return false;
   }
 }
 
@@ -252,7 +295,8 @@ std::vector<IndexOpen> IndexReader::OpenOps(size_t rank) const {
   if (rank >= ranks_.size()) return out;
   const IndexRank& r = ranks_[rank];
   if (!open_.empty()) {
-    auto place = std::lower_bound(open_.begin(), open_.end(), r.first_op, [](const IndexOpen& open, uint64_t op) { return open.op < op; });
+    auto place = std::lower_bound(open_.begin(), open_.end(), r.first_op,
+                                  [](const IndexOpen& open, uint64_t op) { return open.op < op; });
     for (; place != open_.end() && place->op - r.first_op < r.ops; ++place) out.push_back(*place);
     return out;
   }
@@ -261,7 +305,8 @@ std::vector<IndexOpen> IndexReader::OpenOps(size_t rank) const {
     if (state == OpState::kCompleted || state == OpState::kFailed || state == OpState::kCaptured) continue;
     const IndexOp one = op(rank, i);
     const IndexMembership* m = one.membership.has_value() ? &memberships_[*one.membership] : nullptr;
-    if (InFlight(one.kind, one.state, one.seq, m)) out.push_back({i, seqs_[i], enters_[i], op_memberships_[i], kinds_[i], static_cast<uint8_t>(one.state), 0});
+    if (InFlight(one.kind, one.state, one.seq, m))
+      out.push_back({i, seqs_[i], enters_[i], op_memberships_[i], kinds_[i], static_cast<uint8_t>(one.state), 0});
   }
   return out;
 }
@@ -271,7 +316,8 @@ absl::Span<const uint8_t> IndexReader::cells(const IndexComm& comm, int32_t memb
   return cells_.subspan(comm.first_cell + static_cast<uint64_t>(member) * comm.columns, comm.columns);
 }
 
-IndexCell IndexReader::CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const {
+IndexCell IndexReader::CellAt(const IndexComm& comm, int32_t member, int64_t seq,
+                              const IndexMembership* membership) const {
   if (membership == nullptr || member < 0 || member >= comm.size) return IndexCell::kNoData;
   const uint64_t column = static_cast<uint64_t>(seq) - static_cast<uint64_t>(comm.first_seq);
   if (seq >= comm.first_seq && column < comm.columns) {

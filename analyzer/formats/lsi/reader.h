@@ -13,8 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "analyzer/model/bundle.h"
 #include "analyzer/formats/lsi/format.h"
+#include "analyzer/model/bundle.h"
 
 namespace lockstep {
 
@@ -22,17 +22,17 @@ namespace lockstep {
 struct IndexOp {
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
-  std::optional<uint64_t> membership;      // into memberships()
+  std::optional<uint64_t> membership;  // into memberships()
   int64_t seq = kUnknown;
   // Rank's clock; 0 not known. return_ns 0: has not returned.
   int64_t enter_ns = 0, return_ns = 0, started_ns = 0, completed_ns = 0;
-  uint64_t bytes_at_least = 0;             // payload, rounded down to a power of two; 0 not known
-  uint8_t stream = kIndexNoStream;         // place among the rank's streams
-  int32_t peer = -1;                       // member rank of the root, or of the other side; -1 none
+  uint64_t bytes_at_least = 0;      // payload, rounded down to a power of two; 0 not known
+  uint8_t stream = kIndexNoStream;  // place among the rank's streams
+  int32_t peer = -1;                // member rank of the root, or of the other side; -1 none
 };
 
-// One rank's operations as they lie in the file, for scans over all of them. Any value may stand in a damaged file: only
-// IndexReader::op checks.
+// One rank's operations as they lie in the file, for scans over all of them. Any value may stand in a damaged file:
+// only IndexReader::op checks.
 struct IndexColumns {
   absl::Span<const uint8_t> kind, state, size, stream;
   absl::Span<const uint16_t> membership, host;
@@ -45,7 +45,8 @@ bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMember
 // Immutable after opening; any thread.
 class IndexReader {
  public:
-  // Errors name the file and what is wrong: NotFound, FailedPrecondition (another version), DataLoss (damaged: make it again).
+  // Errors name the file and what is wrong: NotFound, FailedPrecondition (another version), DataLoss (damaged: make it
+  // again).
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(const std::string& path);
   ~IndexReader();
   IndexReader(const IndexReader&) = delete;
@@ -61,25 +62,27 @@ class IndexReader {
   }
   std::string_view text(uint32_t index) const;  // empty for an index that is not there
   uint64_t operations() const { return kinds_.size(); }
-  absl::Span<const char> facts() const { return facts_; }   // serialised ViewFacts; empty: none
-  IndexColumns columns(size_t rank) const;                  // of ranks()[rank]
-  // Asks the kernel for the pages of all columns of ranks()[rank] at once and does not wait: where they are not in memory, reading a record
-  // would otherwise wait for the disk once for each of its columns. A few microseconds where they are. Any thread.
+  absl::Span<const char> facts() const { return facts_; }  // serialised ViewFacts; empty: none
+  IndexColumns columns(size_t rank) const;                 // of ranks()[rank]
+  // Asks the kernel for the pages of all columns of ranks()[rank] at once and does not wait: where they are not in
+  // memory, reading a record would otherwise wait for the disk once for each of its columns. A few microseconds where
+  // they are. Any thread.
   void WillNeed(size_t rank) const;
-  // Columns of all operations as they are stored (docs/index-file.md), for scans. Values are not checked: a place among the
-  // rank's memberships may lie outside of them.
+  // Columns of all operations as they are stored (docs/index-file.md), for scans. Values are not checked: a place among
+  // the rank's memberships may lie outside of them.
   absl::Span<const uint8_t> kind_column() const { return kinds_; }
   absl::Span<const uint8_t> state_column() const { return states_; }
   absl::Span<const uint16_t> membership_column() const { return op_memberships_; }
   absl::Span<const uint32_t> seq_column() const { return seqs_; }
   // Operation `index` of all, which belongs to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
-  // A rank's operations in flight, ascending: those handed over and neither completed nor failed, and those of which nothing but the
-  // rank's counters tells it. From the table of them, or where there is none by reading the rank's columns. Values as in columns().
+  // A rank's operations in flight, ascending: those handed over and neither completed nor failed, and those of which
+  // nothing but the rank's counters tells it. From the table of them, or where there is none by reading the rank's
+  // columns. Values as in columns().
   std::vector<IndexOpen> OpenOps(size_t rank) const;
 
-  // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 where the row's
-  // counters must tell. Empty for a member that the communicator does not have.
+  // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 where the
+  // row's counters must tell. Empty for a member that the communicator does not have.
   absl::Span<const uint8_t> cells(const IndexComm& comm, int32_t member) const;
   // What the cell of (member, sequence number) shows, with `membership` the member's own counters or null without data.
   IndexCell CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const;

@@ -10,10 +10,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/atomic_file.h"
+#include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/lsi/format.h"
 #include "analyzer/formats/lsi/reader.h"
-#include "analyzer/formats/lsd/format.h"
+#include "analyzer/util/atomic_file.h"
 #include "analyzer/util/time_units.h"
 
 namespace lockstep {
@@ -26,9 +26,11 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-constexpr int kDeepest = 8;   // as files are looked for
+constexpr int kDeepest = 8;  // as files are looked for
 
-bool Ends(std::string_view name, std::string_view end) { return name.size() >= end.size() && name.substr(name.size() - end.size()) == end; }
+bool Ends(std::string_view name, std::string_view end) {
+  return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
+}
 
 bool Derived(std::string_view name) {
   return name == "index.lsi" || name == "report.html" || name.substr(0, 8) == "verdict." || name.substr(0, 1) == "." ||
@@ -42,7 +44,8 @@ uint64_t OneFile(std::string_view name, const struct stat& st) {
   return Mix(Mix(hash, static_cast<uint64_t>(st.st_mtim.tv_sec)), static_cast<uint64_t>(st.st_mtim.tv_nsec));
 }
 
-// A sum does not depend on the order in which a folder lists its files. Names count from the folder that was given: it may move.
+// A sum does not depend on the order in which a folder lists its files. Names count from the folder that was given: it
+// may move.
 uint64_t OneFolder(const std::string& path, const std::string& inside, int depth) {
   uint64_t sum = 0;
   DIR* dir = opendir(path.c_str());
@@ -51,8 +54,10 @@ uint64_t OneFolder(const std::string& path, const std::string& inside, int depth
   while (const dirent* entry = readdir(dir)) {
     struct stat st = {};
     if (Derived(entry->d_name) || fstatat(dirfd(dir), entry->d_name, &st, 0) != 0) continue;
-    if (!S_ISDIR(st.st_mode)) sum += OneFile(inside + entry->d_name, st);
-    else if (depth < kDeepest) folders.emplace_back(entry->d_name);
+    if (!S_ISDIR(st.st_mode))
+      sum += OneFile(inside + entry->d_name, st);
+    else if (depth < kDeepest)
+      folders.emplace_back(entry->d_name);
   }
   closedir(dir);
   for (const std::string& folder : folders) sum += OneFolder(path + "/" + folder, inside + folder + "/", depth + 1);
@@ -60,7 +65,9 @@ uint64_t OneFolder(const std::string& path, const std::string& inside, int depth
 }
 
 // Differences of hostile times must not overflow.
-int64_t Minus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
+int64_t Minus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
 
 uint32_t TimeAfter(int64_t base, int64_t ns) {
   if (ns == 0 || ns < base) return kIndexNoTime;
@@ -154,7 +161,8 @@ void IndexWriter::Impl::BuildComms(const std::vector<uint64_t>& operations) {
       if (m.comm >= n) continue;
       newest[m.comm] = std::max(newest[m.comm], std::min(m.issued, kHighestSeq));
       first[m.comm] = std::min(first[m.comm], std::clamp<int64_t>(m.first_seq, 0, 1));
-      most[m.comm] = std::max<int64_t>(most[m.comm], static_cast<int64_t>(std::min<uint64_t>(operations[r], kIndexMaxColumns)));
+      most[m.comm] =
+          std::max<int64_t>(most[m.comm], static_cast<int64_t>(std::min<uint64_t>(operations[r], kIndexMaxColumns)));
     }
   }
   uint64_t cell = 0;
@@ -226,13 +234,16 @@ absl::Status IndexWriter::Impl::PlaceColumns() {
 }
 
 // Stretches of zeros are not written: the file system keeps no blocks for them.
-absl::Status IndexWriter::Impl::SparseColumn(IndexSection section, uint64_t first, const std::vector<uint32_t>& values) {
+absl::Status IndexWriter::Impl::SparseColumn(IndexSection section, uint64_t first,
+                                             const std::vector<uint32_t>& values) {
   constexpr uint64_t kPage = 4096 / sizeof(uint32_t);
   for (size_t begin = 0; begin < values.size();) {
     const size_t end = std::min<size_t>(values.size(), begin + kPage - (first + begin) % kPage);
-    if (std::any_of(values.begin() + static_cast<ptrdiff_t>(begin), values.begin() + static_cast<ptrdiff_t>(end), [](uint32_t v) { return v != 0; })) {
+    if (std::any_of(values.begin() + static_cast<ptrdiff_t>(begin), values.begin() + static_cast<ptrdiff_t>(end),
+                    [](uint32_t v) { return v != 0; })) {
       const uint64_t at = Entry(section).offset + (first + begin) * sizeof(uint32_t);
-      if (absl::Status status = file.WriteAt(at, values.data() + begin, (end - begin) * sizeof(uint32_t)); !status.ok()) return status;
+      if (absl::Status status = file.WriteAt(at, values.data() + begin, (end - begin) * sizeof(uint32_t)); !status.ok())
+        return status;
     }
     begin = end;
   }
@@ -265,7 +276,8 @@ absl::Status IndexWriter::Impl::WriteColumns(const IndexRank& rank, const std::v
   }
   const uint64_t first = rank.first_op;
   for (size_t i = 0; i < n && !too_many_open; ++i) {
-    const IndexMembership* m = membership[i] < rank.memberships ? &memberships[rank.first_membership + membership[i]] : nullptr;
+    const IndexMembership* m =
+        membership[i] < rank.memberships ? &memberships[rank.first_membership + membership[i]] : nullptr;
     if (!InFlight(ops[i].kind, ops[i].state, seq[i] == kIndexNoSeq ? -1 : ops[i].seq, m)) continue;
     open.push_back({first + i, seq[i], enter[i], membership[i], kind[i], state[i], 0});
     too_many_open = open.size() > kIndexMaxOpen;
@@ -312,21 +324,25 @@ absl::Status IndexWriter::Impl::Table(IndexSection section, const T* data, size_
   return file.WriteAt(entry.offset, data, count * sizeof(T));
 }
 
-absl::StatusOr<std::unique_ptr<IndexWriter>> IndexWriter::Create(const Bundle& frame, const std::vector<uint64_t>& operations,
+absl::StatusOr<std::unique_ptr<IndexWriter>> IndexWriter::Create(const Bundle& frame,
+                                                                 const std::vector<uint64_t>& operations,
                                                                  uint64_t source, const std::string& path) {
   if (operations.size() != frame.ranks.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("operation counts of ", operations.size(), " ranks given for ", frame.ranks.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("operation counts of ", operations.size(), " ranks given for ", frame.ranks.size()));
   }
   for (const Rank& rank : frame.ranks) {
     for (const Membership& m : rank.memberships) {
-      if (m.comm >= frame.comms.size()) return absl::InvalidArgumentError(absl::StrCat("rank ", rank.rank, " is in no communicator"));
+      if (m.comm >= frame.comms.size())
+        return absl::InvalidArgumentError(absl::StrCat("rank ", rank.rank, " is in no communicator"));
     }
   }
   auto impl = std::make_unique<Impl>(frame, path);
   impl->BuildComms(operations);
   impl->BuildRanks(operations);
-  if (impl->ranks.size() > kIndexMaxRanks || impl->comms.size() > kIndexMaxComms || impl->members.size() > kIndexMaxMembers ||
-      impl->memberships.size() > kIndexMaxMemberships || impl->Entry(IndexSection::kKind).count > kIndexMaxOps ||
+  if (impl->ranks.size() > kIndexMaxRanks || impl->comms.size() > kIndexMaxComms ||
+      impl->members.size() > kIndexMaxMembers || impl->memberships.size() > kIndexMaxMemberships ||
+      impl->Entry(IndexSection::kKind).count > kIndexMaxOps ||
       impl->Entry(IndexSection::kCells).count > kIndexMaxCells || impl->texts.size() > kIndexMaxTextBytes) {
     return absl::OutOfRangeError("more ranks, communicators or operations than an index holds");
   }
@@ -345,7 +361,8 @@ IndexWriter::~IndexWriter() = default;
 
 absl::Status IndexWriter::AddRank(size_t rank_index, const std::vector<Op>& ops) {
   if (rank_index >= impl_->ranks.size() || impl_->added[rank_index] || ops.size() != impl_->ranks[rank_index].ops) {
-    return absl::InvalidArgumentError(absl::StrCat("rank ", rank_index, " of the index was given ", ops.size(), " unexpected operations"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank_index, " of the index was given ", ops.size(), " unexpected operations"));
   }
   impl_->added[rank_index] = true;
   IndexRank& rank = impl_->ranks[rank_index];
@@ -360,7 +377,8 @@ absl::Status IndexWriter::AddRank(size_t rank_index, const std::vector<Op>& ops)
     if (op.membership < low.size() && op.seq >= 0) low[op.membership] = std::min(low[op.membership], op.seq);
   }
   if (first <= last) {
-    const bool long_ago = static_cast<uint64_t>(last) - static_cast<uint64_t>(first) > static_cast<uint64_t>(kLongestNs);
+    const bool long_ago =
+        static_cast<uint64_t>(last) - static_cast<uint64_t>(first) > static_cast<uint64_t>(kLongestNs);
     rank.base_ns = long_ago ? last - kLongestNs : first;
   }
   for (size_t i = 0; i < low.size(); ++i) {
@@ -371,7 +389,8 @@ absl::Status IndexWriter::AddRank(size_t rank_index, const std::vector<Op>& ops)
 }
 
 absl::Status IndexWriter::SetFacts(std::string facts) {
-  if (facts.size() > kIndexMaxFactsBytes) return absl::OutOfRangeError(absl::StrCat("facts of ", facts.size(), " bytes are more than an index holds"));
+  if (facts.size() > kIndexMaxFactsBytes)
+    return absl::OutOfRangeError(absl::StrCat("facts of ", facts.size(), " bytes are more than an index holds"));
   impl_->facts = std::move(facts);
   return absl::OkStatus();
 }
@@ -379,7 +398,8 @@ absl::Status IndexWriter::SetFacts(std::string facts) {
 absl::Status IndexWriter::Commit() {
   Impl& w = *impl_;
   for (size_t i = 0; i < w.added.size(); ++i) {
-    if (!w.added[i] && w.ranks[i].ops > 0) return absl::FailedPreconditionError(absl::StrCat("rank ", i, " of the index was never given"));
+    if (!w.added[i] && w.ranks[i].ops > 0)
+      return absl::FailedPreconditionError(absl::StrCat("rank ", i, " of the index was never given"));
   }
   std::sort(w.open.begin(), w.open.end(), [](const IndexOpen& a, const IndexOpen& b) { return a.op < b.op; });
   w.open.push_back({});

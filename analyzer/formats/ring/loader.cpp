@@ -376,7 +376,8 @@ class RankMaker {
     op->graph = ReplayedAs(static_cast<uint32_t>(replays.size() - 1), from.place);
   }
 
-  // Most times are better than the worst one, of a first operation: nineteen in twenty are late by at most what is said.
+  // Most times are better than the worst one, of a first operation: nineteen in twenty are late by at most what is
+  // said.
   void SayWhatTimesAreWorth() {
     Rank& rank = loose_.rank;
     std::vector<int64_t> late;
@@ -425,7 +426,8 @@ class RankMaker {
     // For a device, and which was not recorded: for one that has something to do.
     bool own = false, others = false;
     for (const ring::StreamSnapshot& stream : streams) {
-      if (stream.marked && stream.completed < stream.issued) (stream.device == draft_.part.device ? own : others) = true;
+      if (stream.marked && stream.completed < stream.issued)
+        (stream.device == draft_.part.device ? own : others) = true;
     }
     return others && !own;
   }
@@ -457,7 +459,8 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
   for (const RingInput& input : rings) {
     const int32_t rank = input.snapshot.process.rank;
     if (!input.snapshot.process.note.empty()) {
-      builder->AddProblem({input.path, -1, CleanUtf8(absl::StrCat("the recorder says: ", input.snapshot.process.note), 256),
+      builder->AddProblem({input.path, -1,
+                           CleanUtf8(absl::StrCat("the recorder says: ", input.snapshot.process.note), 256),
                            rank < 0 || rank >= kMaxRanks ? -1 : rank, /*note=*/true});
     }
     const std::vector<std::string>& problems = input.snapshot.problems;

@@ -10,9 +10,9 @@ constexpr uint32_t kFirstWithKernels = 3;
 
 // All kernels of one operation: an all-to-all has one for each peer and direction, a captured one for each replay.
 struct Run {
-  bool launched_only = true;   // none has started
+  bool launched_only = true;  // none has started
   bool unfinished = false;
-  bool overtaken = false;      // a later operation of the communicator has started: its silence says nothing
+  bool overtaken = false;  // a later operation of the communicator has started: its silence says nothing
   int64_t started_ns = 0, completed_ns = 0;
 };
 
@@ -29,7 +29,8 @@ uint32_t MembershipOf(const absl::flat_hash_map<uint32_t, uint32_t>& positions, 
 
 }  // namespace
 
-void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of, Rank* rank) {
+void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of,
+                   Rank* rank) {
   rank->profiler_version = snapshot.profiler.interface_version;
   // Without kernel events this mode says nothing of the GPU.
   if (rank->gpu_marks == ring::GpuMarks::kProfiler && rank->profiler_version < kFirstWithKernels) {

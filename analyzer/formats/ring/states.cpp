@@ -35,7 +35,8 @@ void Note(Reach* reach, int64_t seq, bool there, bool all_before) {
 }  // namespace
 
 bool StartsAreMarked(const ring::StreamSnapshot& stream, ring::GpuMarks marks) {
-  return marks == ring::GpuMarks::kFull || (marks == ring::GpuMarks::kEvents && (stream.timed_every == 1 || stream.starts_marked));
+  return marks == ring::GpuMarks::kFull ||
+         (marks == ring::GpuMarks::kEvents && (stream.timed_every == 1 || stream.starts_marked));
 }
 
 OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot* stream, ring::GpuMarks marks) {
@@ -54,7 +55,8 @@ OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot
     default:
       return OpState::kUnknown;
   }
-  if (stream == nullptr || !stream->marked || ticket == 0 || marks == ring::GpuMarks::kOff || marks == ring::GpuMarks::kProfiler) {
+  if (stream == nullptr || !stream->marked || ticket == 0 || marks == ring::GpuMarks::kOff ||
+      marks == ring::GpuMarks::kProfiler) {
     return OpState::kUnknown;
   }
   if (stream->completed >= ticket) return OpState::kCompleted;
@@ -74,7 +76,8 @@ void DeriveProgress(Rank* rank) {
     Reach &start = started[op.membership], &end = completed[op.membership];
     const ring::StreamSnapshot* stream = op.stream < rank->streams.size() ? &rank->streams[op.stream] : nullptr;
     if (stream != nullptr && stream->marked && op.ticket > 0) marked[op.membership] = true;
-    const bool told = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.state == OpState::kEnqueued;
+    const bool told =
+        op.state == OpState::kCompleted || op.state == OpState::kStarted || op.state == OpState::kEnqueued;
     if (rank->time_source == TimeSource::kProfiler && told) marked[op.membership] = true;
     const bool ended_before =
         stream != nullptr && op.ticket > 0 && stream->completed + 1 >= static_cast<uint64_t>(op.ticket);

@@ -11,7 +11,8 @@ namespace {
 constexpr int kMaxLinks = 40;
 
 constexpr char kArrow[] =
-    "<svg viewBox=\"0 0 16 26\" aria-hidden=\"true\"><path d=\"M8 25V4M3 9l5-6 5 6\" fill=\"none\" stroke=\"currentColor\" "
+    "<svg viewBox=\"0 0 16 26\" aria-hidden=\"true\"><path d=\"M8 25V4M3 9l5-6 5 6\" fill=\"none\" "
+    "stroke=\"currentColor\" "
     "stroke-width=\"2\"/></svg>";
 
 }  // namespace
@@ -36,14 +37,17 @@ void AppendChain(const Finding& finding, std::string* out) {
   OpenSection("chain", "Who waits for whom", out);
   const std::vector<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
   const std::string common = CommonText(finding);
-  absl::StrAppend(out, "<div class=\"flow\"><div class=\"row\"><div class=\"node culprit\"><b>", Escaped(common), common.empty() ? "" : ": ",
-                  RanksText(culprits), "</b>", Escaped(finding.summary(), 400), "</div></div>\n");
+  absl::StrAppend(out, "<div class=\"flow\"><div class=\"row\"><div class=\"node culprit\"><b>", Escaped(common),
+                  common.empty() ? "" : ": ", RanksText(culprits), "</b>", Escaped(finding.summary(), 400),
+                  "</div></div>\n");
   for (const auto& [level, links] : levels) {
-    absl::StrAppend(out, "<div class=\"arrow\">", kArrow, level == 1 ? "wait for it" : "wait for these", "</div><div class=\"row\">");
+    absl::StrAppend(out, "<div class=\"arrow\">", kArrow, level == 1 ? "wait for it" : "wait for these",
+                    "</div><div class=\"row\">");
     for (const ChainLink* link : links) {
       const std::vector<int32_t> ranks(link->ranks().begin(), link->ranks().end());
       const std::vector<int32_t> targets(link->waits_for().begin(), link->waits_for().end());
-      absl::StrAppend(out, "<div class=\"node victim\"><b>", RanksText(ranks), "</b>in ", Escaped(link->operation(), 120));
+      absl::StrAppend(out, "<div class=\"node victim\"><b>", RanksText(ranks), "</b>in ",
+                      Escaped(link->operation(), 120));
       const std::string comm = CommName(link->communicator());
       if (!comm.empty()) absl::StrAppend(out, " on ", Escaped(comm));
       if (!targets.empty()) absl::StrAppend(out, " <span class=\"soft\">for ", RanksText(targets), "</span>");
@@ -53,9 +57,11 @@ void AppendChain(const Finding& finding, std::string* out) {
   }
   absl::StrAppend(out, "</div>");
   if (finding.chain_size() > kMaxLinks)
-    absl::StrAppend(out, "<p class=\"soft\">and ", finding.chain_size() - kMaxLinks, " more links, in the JSON report</p>");
+    absl::StrAppend(out, "<p class=\"soft\">and ", finding.chain_size() - kMaxLinks,
+                    " more links, in the JSON report</p>");
   if (finding.victim_count() > 0)
-    absl::StrAppend(out, "<p>", finding.victim_count(), finding.victim_count() == 1 ? " rank waits" : " ranks wait", " because of it in all.</p>");
+    absl::StrAppend(out, "<p>", finding.victim_count(), finding.victim_count() == 1 ? " rank waits" : " ranks wait",
+                    " because of it in all.</p>");
   absl::StrAppend(out, "</section>\n");
 }
 

@@ -1,4 +1,5 @@
-// Bandwidth, arrivals, clocks and start-up as bars. What nothing measured is drawn as an empty, dashed bar and said in words.
+// Bandwidth, arrivals, clocks and start-up as bars. What nothing measured is drawn as an empty, dashed bar and said in
+// words.
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -25,12 +26,14 @@ std::string Percent(double share) {
 }
 
 void AppendMeter(std::string_view label, double share, bool low, std::string* out) {
-  absl::StrAppend(out, "<small class=\"soft\">", std::string(label), " ", absl::StrFormat("%.2f", share), "</small><div class=\"meter\"><i",
-                  low ? " class=\"low\"" : "", " style=\"width:", Percent(share), "\"></i></div>");
+  absl::StrAppend(out, "<small class=\"soft\">", std::string(label), " ", absl::StrFormat("%.2f", share),
+                  "</small><div class=\"meter\"><i", low ? " class=\"low\"" : "", " style=\"width:", Percent(share),
+                  "\"></i></div>");
 }
 
 void More(int total, int shown, const char* what, std::string* out) {
-  if (total > shown) absl::StrAppend(out, "<p class=\"soft\">and ", total - shown, " more ", what, ", in the JSON report</p>");
+  if (total > shown)
+    absl::StrAppend(out, "<p class=\"soft\">and ", total - shown, " more ", what, ", in the JSON report</p>");
 }
 
 }  // namespace
@@ -41,21 +44,24 @@ void AppendBandwidths(const Verdict& verdict, std::string* out) {
   int shown = 0;
   for (const Bandwidth& b : verdict.bandwidths()) {
     if (shown++ == kMaxRates) break;
-    absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(b.operation(), 60), "</b> of ", BytesText(b.bytes()), " on ",
-                    Escaped(CommName(b.communicator())), "<small>");
+    absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(b.operation(), 60), "</b> of ",
+                    BytesText(b.bytes()), " on ", Escaped(CommName(b.communicator())), "<small>");
     if (!(b.bus_bytes_per_s() > 0)) {
-      absl::StrAppend(out, b.operations(), " operations</small></div><div><small class=\"soft\">not measured</small><div class=\"meter none\"></div></div></div>\n");
+      absl::StrAppend(out, b.operations(),
+                      " operations</small></div><div><small class=\"soft\">not measured</small><div class=\"meter "
+                      "none\"></div></div></div>\n");
       continue;
     }
-    absl::StrAppend(out, RateText(b.bus_bytes_per_s()), ", median of ", b.operations(), b.clock().empty() ? "" : ", by ", Escaped(b.clock(), 40),
-                    "</small></div><div>");
+    absl::StrAppend(out, RateText(b.bus_bytes_per_s()), ", median of ", b.operations(),
+                    b.clock().empty() ? "" : ", by ", Escaped(b.clock(), 40), "</small></div><div>");
     if (b.peer_bus_bytes_per_s() > 0) {
       const double share = b.bus_bytes_per_s() / b.peer_bus_bytes_per_s();
       AppendMeter("of its peers'", share, share < kLow, out);
     } else {
       absl::StrAppend(out, "<small class=\"soft\">no peers to compare with</small>");
     }
-    if (b.best_bus_bytes_per_s() > 0) AppendMeter("of the best of this size", b.bus_bytes_per_s() / b.best_bus_bytes_per_s(), false, out);
+    if (b.best_bus_bytes_per_s() > 0)
+      AppendMeter("of the best of this size", b.bus_bytes_per_s() / b.best_bus_bytes_per_s(), false, out);
     absl::StrAppend(out, "</div></div>\n");
   }
   More(verdict.bandwidths_size(), kMaxRates, "rows", out);
@@ -68,11 +74,13 @@ void AppendArrivals(const Verdict& verdict, std::string* out) {
   int shown = 0;
   for (const Arrival& arrival : verdict.arrivals()) {
     if (shown++ == kMaxArrivals) break;
-    const double share = arrival.operations() > 0 ? static_cast<double>(arrival.last()) / static_cast<double>(arrival.operations()) : 0;
-    absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>rank ", arrival.rank(), "</b><small>last in ", arrival.last(), " of ",
-                    arrival.operations(), ", ", DurationText(arrival.lateness_ns()), " in all",
-                    arrival.uncertainty_ns() > 0 ? absl::StrCat(" \u00b1 ", DurationText(arrival.uncertainty_ns())) : "",
-                    "</small></div><div class=\"meter\"><i style=\"width:", Percent(share), "\"></i></div></div>\n");
+    const double share =
+        arrival.operations() > 0 ? static_cast<double>(arrival.last()) / static_cast<double>(arrival.operations()) : 0;
+    absl::StrAppend(
+        out, "<div class=\"figure\"><div class=\"what\"><b>rank ", arrival.rank(), "</b><small>last in ",
+        arrival.last(), " of ", arrival.operations(), ", ", DurationText(arrival.lateness_ns()), " in all",
+        arrival.uncertainty_ns() > 0 ? absl::StrCat(" \u00b1 ", DurationText(arrival.uncertainty_ns())) : "",
+        "</small></div><div class=\"meter\"><i style=\"width:", Percent(share), "\"></i></div></div>\n");
   }
   More(verdict.arrivals_size(), kMaxArrivals, "ranks", out);
   absl::StrAppend(out, "</section>\n");
@@ -89,15 +97,20 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
   std::vector<Clock> clocks;
   for (int i = 0; i < verdict.clocks_size(); ++i) clocks.push_back({&verdict.clocks(i), ahead[static_cast<size_t>(i)]});
   // The doubtful first: not aligned, set meanwhile, far off.
-  const auto key = [](const Clock& c) { return std::make_tuple(c.said->uncertainty_ns() >= 0, !c.said->stepped(), -c.size()); };
+  const auto key = [](const Clock& c) {
+    return std::make_tuple(c.said->uncertainty_ns() >= 0, !c.said->stepped(), -c.size());
+  };
   std::stable_sort(clocks.begin(), clocks.end(), [&](const Clock& a, const Clock& b) { return key(a) < key(b); });
   if (clocks.size() > kMaxClocks) clocks.resize(kMaxClocks);
   double widest = 1;
   for (const Clock& c : clocks) {
-    if (c.said->uncertainty_ns() >= 0) widest = std::max(widest, c.size() + static_cast<double>(c.said->uncertainty_ns()));
+    if (c.said->uncertainty_ns() >= 0)
+      widest = std::max(widest, c.size() + static_cast<double>(c.said->uncertainty_ns()));
   }
   OpenSection("clocks", "Clocks of the hosts", out);
-  absl::StrAppend(out, "<p class=\"soft small\">Each host's wall clock against the first one's, from operations that ranks of both completed together. ",
+  absl::StrAppend(out,
+                  "<p class=\"soft small\">Each host's wall clock against the first one's, from operations that ranks "
+                  "of both completed together. ",
                   "Where this report compares times of several hosts it corrects them by this.</p>\n");
   for (const Clock& c : clocks) {
     absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(c.said->host(), 64), "</b><small>");
@@ -105,15 +118,19 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
       absl::StrAppend(out, "nothing to align it by</small></div><div class=\"meter none\"></div></div>\n");
       continue;
     }
-    absl::StrAppend(out, c.ahead == 0 ? "the same" : absl::StrCat(DurationText(std::abs(c.ahead)), c.ahead > 0 ? " ahead" : " behind"), " \u00b1 ",
-                    DurationText(c.said->uncertainty_ns()), c.said->stepped() ? ", was set while the job ran" : "", "</small></div>");
-    const double at = 0.5 + static_cast<double>(c.ahead) / widest / 2, half = static_cast<double>(c.said->uncertainty_ns()) / widest / 2;
-    absl::StrAppend(out, "<div class=\"meter\"><i class=\"second\" style=\"left:", Percent(at - half), ";width:", Percent(2 * half), "\"></i><u style=\"left:",
-                    Percent(at), "\"></u></div></div>\n");
+    absl::StrAppend(
+        out,
+        c.ahead == 0 ? "the same" : absl::StrCat(DurationText(std::abs(c.ahead)), c.ahead > 0 ? " ahead" : " behind"),
+        " \u00b1 ", DurationText(c.said->uncertainty_ns()), c.said->stepped() ? ", was set while the job ran" : "",
+        "</small></div>");
+    const double at = 0.5 + static_cast<double>(c.ahead) / widest / 2,
+                 half = static_cast<double>(c.said->uncertainty_ns()) / widest / 2;
+    absl::StrAppend(out, "<div class=\"meter\"><i class=\"second\" style=\"left:", Percent(at - half),
+                    ";width:", Percent(2 * half), "\"></i><u style=\"left:", Percent(at), "\"></u></div></div>\n");
   }
   const std::string end = DurationText(static_cast<int64_t>(std::min(widest, 9e18)));
-  absl::StrAppend(out, "<div class=\"figure\"><div></div><div class=\"scale\"><span>", end, " behind</span><span>0</span><span>", end,
-                  " ahead</span></div></div>\n");
+  absl::StrAppend(out, "<div class=\"figure\"><div></div><div class=\"scale\"><span>", end,
+                  " behind</span><span>0</span><span>", end, " ahead</span></div></div>\n");
   More(verdict.clocks_size(), static_cast<int>(clocks.size()), "hosts", out);
   absl::StrAppend(out, "</section>\n");
 }
@@ -131,18 +148,22 @@ void AppendStartPhases(const StartUp& start, std::string* out) {
       continue;
     }
     absl::StrAppend(out, "median rank ", DurationText(phase.median_ns()));
-    if (phase.longest_rank() >= 0) absl::StrAppend(out, ", longest ", DurationText(phase.longest_ns()), " (rank ", phase.longest_rank(), ")");
-    if (phase.last_rank() >= 0) absl::StrAppend(out, "; last: rank ", phase.last_rank(), " by ", DurationText(phase.last_by_ns()));
+    if (phase.longest_rank() >= 0)
+      absl::StrAppend(out, ", longest ", DurationText(phase.longest_ns()), " (rank ", phase.longest_rank(), ")");
+    if (phase.last_rank() >= 0)
+      absl::StrAppend(out, "; last: rank ", phase.last_rank(), " by ", DurationText(phase.last_by_ns()));
     const auto scale = static_cast<double>(widest);
     absl::StrAppend(out, "</small></div><div class=\"meter\"><i class=\"second\" style=\"left:0%;width:",
-                    Percent(static_cast<double>(phase.median_ns()) / scale), "\"></i><u style=\"left:",
-                    Percent(static_cast<double>(phase.longest_ns()) / scale), "\"></u></div></div>\n");
+                    Percent(static_cast<double>(phase.median_ns()) / scale),
+                    "\"></i><u style=\"left:", Percent(static_cast<double>(phase.longest_ns()) / scale),
+                    "\"></u></div></div>\n");
   }
   int told = 0;
   for (const StartUpRank& rank : start.ranks()) {
     if (rank.last() == 0 || told == kMaxStartRanks) break;
-    absl::StrAppend(out, told == 0 ? "<p>Others waited for: " : "; ", "rank ", rank.rank(), rank.host().empty() ? "" : absl::StrCat(" (", Escaped(rank.host(), 64), ")"),
-                    ", last to ", rank.last(), " of ", rank.creations(), " by ", DurationText(rank.last_by_ns()));
+    absl::StrAppend(out, told == 0 ? "<p>Others waited for: " : "; ", "rank ", rank.rank(),
+                    rank.host().empty() ? "" : absl::StrCat(" (", Escaped(rank.host(), 64), ")"), ", last to ",
+                    rank.last(), " of ", rank.creations(), " by ", DurationText(rank.last_by_ns()));
     ++told;
   }
   if (told > 0) absl::StrAppend(out, ".</p>\n");
@@ -163,21 +184,28 @@ void AppendStartUp(const Verdict& verdict, std::string* out) {
     order.push_back(&c);
     end = std::max({end, c.end_ns(), c.begin_ns() + c.longest_ns()});
   }
-  std::stable_sort(order.begin(), order.end(), [](const Creation* a, const Creation* b) { return a->begin_ns() < b->begin_ns(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Creation* a, const Creation* b) { return a->begin_ns() < b->begin_ns(); });
   for (const Creation* c : order) {
     const double scale = static_cast<double>(end);
     const int64_t stop = c->end_ns() > 0 ? c->end_ns() : end;
-    const double left = static_cast<double>(c->begin_ns()) / scale, width = static_cast<double>(stop - c->begin_ns()) / scale;
-    absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(CommName(c->communicator())), "</b> ", Escaped(c->call(), 40), "<small>",
-                    c->end_ns() > 0 ? DurationText(c->end_ns() - c->begin_ns()) : std::string("not complete"), ", median member ", DurationText(c->median_ns()));
-    if (c->last_rank() >= 0 && c->last_by_ns() > 0) absl::StrAppend(out, "; last: rank ", c->last_rank(), " by ", DurationText(c->last_by_ns()));
-    if (c->communicator().size() > c->members_entered()) absl::StrAppend(out, "; ", c->members_entered(), " of ", c->communicator().size(), " entered");
+    const double left = static_cast<double>(c->begin_ns()) / scale,
+                 width = static_cast<double>(stop - c->begin_ns()) / scale;
+    absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(CommName(c->communicator())), "</b> ",
+                    Escaped(c->call(), 40), "<small>",
+                    c->end_ns() > 0 ? DurationText(c->end_ns() - c->begin_ns()) : std::string("not complete"),
+                    ", median member ", DurationText(c->median_ns()));
+    if (c->last_rank() >= 0 && c->last_by_ns() > 0)
+      absl::StrAppend(out, "; last: rank ", c->last_rank(), " by ", DurationText(c->last_by_ns()));
+    if (c->communicator().size() > c->members_entered())
+      absl::StrAppend(out, "; ", c->members_entered(), " of ", c->communicator().size(), " entered");
     if (c->serial()) absl::StrAppend(out, "; only after another had ended");
-    absl::StrAppend(out, "</small></div><div class=\"meter\"><i class=\"", c->end_ns() > 0 ? "second" : "low", "\" style=\"left:", Percent(left), ";width:",
-                    Percent(width), "\"></i></div></div>\n");
+    absl::StrAppend(out, "</small></div><div class=\"meter\"><i class=\"", c->end_ns() > 0 ? "second" : "low",
+                    "\" style=\"left:", Percent(left), ";width:", Percent(width), "\"></i></div></div>\n");
   }
   if (!order.empty())
-    absl::StrAppend(out, "<div class=\"figure\"><div></div><div class=\"scale\"><span>0</span><span>", DurationText(end), "</span></div></div>\n");
+    absl::StrAppend(out, "<div class=\"figure\"><div></div><div class=\"scale\"><span>0</span><span>",
+                    DurationText(end), "</span></div></div>\n");
   More(std::max(start.creations_total(), start.creations_size()), static_cast<int>(order.size()), "creations", out);
   absl::StrAppend(out, "</section>\n");
 }

@@ -2,10 +2,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/report.h"
 #include "analyzer/report/before.h"
 #include "analyzer/report/content.h"
 #include "analyzer/report/html/parts.h"
+#include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
 
 namespace lockstep {
@@ -48,7 +48,8 @@ void AppendEvidence(const Finding& finding, std::string* out) {
   int shown = 0;
   for (const Evidence& item : finding.evidence()) {
     if (shown++ == kMaxEvidence) {
-      absl::StrAppend(out, "<li class=\"soft\">and ", finding.evidence_size() - kMaxEvidence, " more, in the JSON report</li>");
+      absl::StrAppend(out, "<li class=\"soft\">and ", finding.evidence_size() - kMaxEvidence,
+                      " more, in the JSON report</li>");
       break;
     }
     const std::vector<int32_t> ranks(item.ranks().begin(), item.ranks().end());
@@ -77,7 +78,8 @@ void AppendOthers(const ReportContent& content, std::string* out) {
   OpenSection("others", "Also found", out);
   for (size_t i = 0; i < content.others.size(); ++i) {
     if (i == kMaxOthers) {
-      absl::StrAppend(out, "<p class=\"soft\">and ", content.others.size() - kMaxOthers, " more findings, in the JSON report</p>");
+      absl::StrAppend(out, "<p class=\"soft\">and ", content.others.size() - kMaxOthers,
+                      " more findings, in the JSON report</p>");
       break;
     }
     absl::StrAppend(out, "<details><summary>", Escaped(content.others[i].title), "</summary>");
@@ -119,24 +121,33 @@ void OpenSection(std::string_view id, std::string_view title, std::string* out) 
   absl::StrAppend(out, "<section id=\"", std::string(id), "\"><h2>", Escaped(title), "</h2>\n");
 }
 
-std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged) { return ReportHtml(verdict, bundle, merged, Before()); }
+std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged) {
+  return ReportHtml(verdict, bundle, merged, Before());
+}
 
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged, const Before& before) {
   ReportContent content = BuildReport(verdict, bundle);
   AddBeforeRow(before, &content);
   const bool healthy = verdict.verdict() == VERDICT_HEALTHY;
-  const bool mild = verdict.verdict() == VERDICT_LATE || verdict.verdict() == VERDICT_SLOW || verdict.verdict() == VERDICT_INCOMPLETE_DATA;
+  const bool mild = verdict.verdict() == VERDICT_LATE || verdict.verdict() == VERDICT_SLOW ||
+                    verdict.verdict() == VERDICT_INCOMPLETE_DATA;
   // Nothing may be loaded or run, whatever the dumps' texts hold.
-  std::string out = absl::StrCat(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n",
-      "<link rel=\"icon\" href=\"data:,\">\n<title>", Escaped(content.verdict), verdict.job().empty() ? "" : ": ",
-      Escaped(verdict.job(), 200), "</title>\n<style>", HtmlStyle(), "</style>\n</head>\n<body>\n");
-  absl::StrAppend(&out, "<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" ",
-                  "width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"2\" ",
-                  "height=\"4\" style=\"fill:var(--warnfill)\"/></pattern></defs></svg>\n<main>\n");
-  absl::StrAppend(&out, "<header class=\"", healthy ? "ok" : "culprit", "\" id=\"culprit\"><h1><span class=\"chip", healthy ? " ok" : mild ? " warn" : "",
+  std::string out = absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
+                                 "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+                                 "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+                                 "'unsafe-inline'; img-src data:\">\n",
+                                 "<link rel=\"icon\" href=\"data:,\">\n<title>", Escaped(content.verdict),
+                                 verdict.job().empty() ? "" : ": ", Escaped(verdict.job(), 200), "</title>\n<style>",
+                                 HtmlStyle(), "</style>\n</head>\n<body>\n");
+  absl::StrAppend(
+      &out,
+      "<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" ",
+      "width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"2\" ",
+      "height=\"4\" style=\"fill:var(--warnfill)\"/></pattern></defs></svg>\n<main>\n");
+  absl::StrAppend(&out, "<header class=\"", healthy ? "ok" : "culprit", "\" id=\"culprit\"><h1><span class=\"chip",
+                  healthy ? " ok"
+                  : mild  ? " warn"
+                          : "",
                   "\">", Escaped(content.verdict), "</span>", Escaped(content.headline), "</h1>\n");
   AppendRows(content.first, {"evidence", "chain", "do", "NOT", "maybe", "blind"}, &out);
   absl::StrAppend(&out, "</header>\n");
@@ -160,7 +171,9 @@ std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const Merge
   AppendRows(content.data, {"start-up", "last", "rates", "clocks"}, &out);
   absl::StrAppend(&out, "</section>\n");
   AppendStates(bundle, roles, &out);
-  absl::StrAppend(&out, "<footer>Made by lockstep analyze. This page loads nothing and runs nothing.</footer>\n</main>\n</body>\n</html>\n");
+  absl::StrAppend(&out,
+                  "<footer>Made by lockstep analyze. This page loads nothing and runs "
+                  "nothing.</footer>\n</main>\n</body>\n</html>\n");
   return out;
 }
 

@@ -1,5 +1,6 @@
-// The sections of the HTML report. Each appends a whole <section>, or nothing when the data has nothing for it. Every text that came
-// from a file goes through Escaped; every list has an end, so that a page of 24,576 ranks stays below two megabytes.
+// The sections of the HTML report. Each appends a whole <section>, or nothing when the data has nothing for it. Every
+// text that came from a file goes through Escaped; every list has an end, so that a page of 24,576 ranks stays below
+// two megabytes.
 #ifndef LOCKSTEP_ANALYZER_REPORT_HTML_PARTS_H_
 #define LOCKSTEP_ANALYZER_REPORT_HTML_PARTS_H_
 
@@ -34,13 +35,16 @@ void AppendChain(const Finding& finding, std::string* out);
 // Every rank as a cell of a map; of large jobs, equal neighbours as one.
 void AppendRankMap(const std::vector<RankRole>& roles, std::string* out);
 // What each rank reached, per communicator: ranks against sequence numbers.
-void AppendSequences(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out);
+void AppendSequences(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
+                     std::string* out);
 // The last calls of a culprit and of one that waits for it, over all communicators in program order.
-void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out);
+void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
+                     std::string* out);
 // Ranks by what they were seen doing.
 void AppendStates(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out);
 // Native and Python stacks, outermost frame first, merged where they agree.
-void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, const MergedStacks* merged, std::string* out);
+void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, const MergedStacks* merged,
+                  std::string* out);
 void AppendBandwidths(const Verdict& verdict, std::string* out);
 void AppendArrivals(const Verdict& verdict, std::string* out);
 void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxRoles = size_t{1} << 20;
 constexpr size_t kMaxRuns = 6000;
-constexpr size_t kMaxSingle = 1024;  // up to here each rank has a cell of its own
+constexpr size_t kMaxSingle = 1024;    // up to here each rank has a cell of its own
 constexpr size_t kMaxRings = 1 << 16;  // bytes of markup
 constexpr size_t kMaxStates = 60;
 
@@ -45,7 +45,11 @@ std::vector<RankRole> RolesOf(const Verdict& verdict, const Bundle& bundle) {
 
 void AppendRankMap(const std::vector<RankRole>& roles, std::string* out) {
   if (roles.size() < 2) return;
-  const size_t columns = roles.size() <= 64 ? 16 : roles.size() <= 512 ? 32 : roles.size() <= 2048 ? 64 : roles.size() <= 65536 ? 256 : 1024;
+  const size_t columns = roles.size() <= 64      ? 16
+                         : roles.size() <= 512   ? 32
+                         : roles.size() <= 2048  ? 64
+                         : roles.size() <= 65536 ? 256
+                                                 : 1024;
   const size_t rows = (roles.size() + columns - 1) / columns;
   size_t counts[4] = {};
   for (RankRole role : roles) ++counts[static_cast<size_t>(role)];
@@ -53,15 +57,17 @@ void AppendRankMap(const std::vector<RankRole>& roles, std::string* out) {
   absl::StrAppend(out, "<div class=\"key\">");
   for (size_t role : {2, 1, 0, 3}) {
     if (counts[role] == 0) continue;
-    absl::StrAppend(out, "<span><svg class=\"map keymap\" viewBox=\"0 0 24 15\" aria-hidden=\"true\"><rect class=\"", kClass[role],
-                    "\" x=\"1\" y=\"1\" width=\"22\" height=\"13\"/></svg>", kWord[role], ": ", counts[role], "</span>");
+    absl::StrAppend(out, "<span><svg class=\"map keymap\" viewBox=\"0 0 24 15\" aria-hidden=\"true\"><rect class=\"",
+                    kClass[role], "\" x=\"1\" y=\"1\" width=\"22\" height=\"13\"/></svg>", kWord[role], ": ",
+                    counts[role], "</span>");
   }
   // The hatching keeps its width on the screen, however many ranks are in a row.
   const size_t hatch = std::max<size_t>(4, columns / 8);
-  absl::StrAppend(out, "</div>\n<svg class=\"map\" role=\"img\" aria-label=\"map of ranks, ", columns, " in a row\" style=\"max-width:",
-                  std::min<size_t>(columns * 26, 1000), "px\" viewBox=\"0 0 ", columns * 10, " ", rows * 10, "\">\n<defs><pattern id=\"hatchmap\" width=\"",
-                  hatch, "\" height=\"", hatch, "\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"", hatch / 2, "\" height=\"",
-                  hatch, "\" style=\"fill:var(--warnfill)\"/></pattern></defs>\n");
+  absl::StrAppend(out, "</div>\n<svg class=\"map\" role=\"img\" aria-label=\"map of ranks, ", columns,
+                  " in a row\" style=\"max-width:", std::min<size_t>(columns * 26, 1000), "px\" viewBox=\"0 0 ",
+                  columns * 10, " ", rows * 10, "\">\n<defs><pattern id=\"hatchmap\" width=\"", hatch, "\" height=\"",
+                  hatch, "\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"", hatch / 2,
+                  "\" height=\"", hatch, "\" style=\"fill:var(--warnfill)\"/></pattern></defs>\n");
   const bool each = roles.size() <= kMaxSingle;
   size_t runs = 0, i = 0;
   std::string rings;
@@ -71,18 +77,23 @@ void AppendRankMap(const std::vector<RankRole>& roles, std::string* out) {
     while (!each && end < row_end && roles[end] == roles[i]) ++end;
     // Whole rows alike are one.
     if (!each && i % columns == 0 && end == i + columns) {
-      while (end + columns <= roles.size() && std::all_of(roles.begin() + static_cast<std::ptrdiff_t>(end), roles.begin() + static_cast<std::ptrdiff_t>(end + columns), [&](RankRole role) { return role == roles[i]; })) {
+      while (end + columns <= roles.size() && std::all_of(roles.begin() + static_cast<std::ptrdiff_t>(end),
+                                                          roles.begin() + static_cast<std::ptrdiff_t>(end + columns),
+                                                          [&](RankRole role) { return role == roles[i]; })) {
         end += columns;
         ++tall;
       }
     }
-    const size_t width = (tall > 1 ? columns : end - i) * 10, x = i % columns * 10, y = i / columns * 10, gap = each ? 1 : 0;
-    absl::StrAppend(out, "<rect class=\"", kClass[static_cast<size_t>(roles[i])], "\" x=\"", x + gap, "\" y=\"", y + gap, "\" width=\"", width - 2 * gap,
-                    "\" height=\"", tall * 10 - 2 * gap, "\"><title>", end == i + 1 ? "rank " : "ranks ", i,
-                    end == i + 1 ? "" : absl::StrCat("-", end - 1), ": ", kWord[static_cast<size_t>(roles[i])], "</title></rect>\n");
+    const size_t width = (tall > 1 ? columns : end - i) * 10, x = i % columns * 10, y = i / columns * 10,
+                 gap = each ? 1 : 0;
+    absl::StrAppend(out, "<rect class=\"", kClass[static_cast<size_t>(roles[i])], "\" x=\"", x + gap, "\" y=\"",
+                    y + gap, "\" width=\"", width - 2 * gap, "\" height=\"", tall * 10 - 2 * gap, "\"><title>",
+                    end == i + 1 ? "rank " : "ranks ", i, end == i + 1 ? "" : absl::StrCat("-", end - 1), ": ",
+                    kWord[static_cast<size_t>(roles[i])], "</title></rect>\n");
     // A cell of a pixel or two would be overlooked.
     if (!each && roles[i] == RankRole::kCulprit && tall == 1 && rings.size() < kMaxRings)
-      absl::StrAppend(&rings, "<circle class=\"ring\" cx=\"", x + width / 2, "\" cy=\"", y + 5, "\" r=\"", columns / 4 + width / 2, "\"/>\n");
+      absl::StrAppend(&rings, "<circle class=\"ring\" cx=\"", x + width / 2, "\" cy=\"", y + 5, "\" r=\"",
+                      columns / 4 + width / 2, "\"/>\n");
     ++runs;
     i = end;
   }
@@ -102,7 +113,10 @@ void AppendStates(const Bundle& bundle, const std::vector<RankRole>& roles, std:
     if (rank.rank < 0 || static_cast<size_t>(rank.rank) >= roles.size()) continue;
     const RankRole role = roles[rank.rank];
     std::string state = RankStateText(rank, /*with_time=*/false);
-    Band& band = bands[{role == RankRole::kCulprit ? 0 : role == RankRole::kVictim ? 1 : 2, state.empty() ? "nothing was sampled" : state}];
+    Band& band = bands[{role == RankRole::kCulprit  ? 0
+                        : role == RankRole::kVictim ? 1
+                                                    : 2,
+                        state.empty() ? "nothing was sampled" : state}];
     band.ranks.push_back(rank.rank);
     if (!rank.host.empty() && band.hosts.size() < 1000) ++band.hosts[rank.host];
   }
@@ -115,15 +129,19 @@ void AppendStates(const Bundle& bundle, const std::vector<RankRole>& roles, std:
       absl::StrAppend(out, "<li class=\"soft\">and ", bands.size() - kMaxStates, " more states</li>");
       break;
     }
-    absl::StrAppend(out, "<li><b>", RanksText(band.ranks, 80), "</b>", key.first == 0 ? " (named)" : key.first == 1 ? " (waits)" : "", ": ",
-                    Escaped(key.second, 300));
+    absl::StrAppend(out, "<li><b>", RanksText(band.ranks, 80), "</b>",
+                    key.first == 0   ? " (named)"
+                    : key.first == 1 ? " (waits)"
+                                     : "",
+                    ": ", Escaped(key.second, 300));
     if (!band.hosts.empty()) {
       std::string hosts;
       size_t count = 0;
       for (const auto& [host, n] : band.hosts) {
         if (count++ < 3) absl::StrAppend(&hosts, hosts.empty() ? "" : ", ", Escaped(host, 64));
       }
-      absl::StrAppend(out, " <span class=\"soft small\">on ", hosts, band.hosts.size() > 3 ? absl::StrCat(" and ", band.hosts.size() - 3, " more hosts") : "",
+      absl::StrAppend(out, " <span class=\"soft small\">on ", hosts,
+                      band.hosts.size() > 3 ? absl::StrCat(" and ", band.hosts.size() - 3, " more hosts") : "",
                       "</span>");
     }
     absl::StrAppend(out, "</li>");

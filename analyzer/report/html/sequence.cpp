@@ -1,4 +1,5 @@
-// What each rank reached: ranks (those alike as one band) against the sequence numbers around which the job stands still.
+// What each rank reached: ranks (those alike as one band) against the sequence numbers around which the job stands
+// still.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -15,12 +16,25 @@ namespace {
 
 constexpr size_t kMaxPanels = 4;
 constexpr int64_t kMaxColumns = 36;
-constexpr int64_t kBefore = 6;       // columns before the first difference
+constexpr int64_t kBefore = 6;  // columns before the first difference
 constexpr size_t kMaxBands = 48;
 constexpr size_t kMaxCalls = 12;
 
 // In the order in which one rank's several records of a number are summed up: the largest stands.
-enum class Cell : uint8_t { kNothing, kDone, kCaptured, kGone, kIssued, kQueued, kInside, kFlight, kFailed, kNever, kNoData, kDiffers };
+enum class Cell : uint8_t {
+  kNothing,
+  kDone,
+  kCaptured,
+  kGone,
+  kIssued,
+  kQueued,
+  kInside,
+  kFlight,
+  kFailed,
+  kNever,
+  kNoData,
+  kDiffers
+};
 
 struct CellStyle {
   const char* style;
@@ -65,21 +79,23 @@ Cell CellOf(OpState state) {
   return Cell::kNothing;
 }
 
-const char* StateWord(OpState state) { return kCells[static_cast<size_t>(CellOf(state))].text; }
+const char* StateWord(OpState state) {
+  return kCells[static_cast<size_t>(CellOf(state))].text;
+}
 
 struct Row {
-  int32_t rank = -1;                 // global, -1 unknown
-  int32_t rank_index = -1;           // into Bundle::ranks
+  int32_t rank = -1;        // global, -1 unknown
+  int32_t rank_index = -1;  // into Bundle::ranks
   const Membership* membership = nullptr;
-  int64_t seen = kNone;              // largest number among the records
+  int64_t seen = kNone;  // largest number among the records
   std::vector<Cell> cells;
 };
 
 struct Panel {
   uint32_t comm = kNoIndex;
-  int64_t first = 0, last = -1;      // numbers shown
-  int64_t marked = -1;               // the number at issue
-  std::vector<Row> rows;             // by member
+  int64_t first = 0, last = -1;                 // numbers shown
+  int64_t marked = -1;                          // the number at issue
+  std::vector<Row> rows;                        // by member
   absl::flat_hash_map<int32_t, size_t> row_of;  // rank index
 };
 
@@ -136,7 +152,8 @@ void FillRows(const Bundle& bundle, std::vector<Panel>* panels) {
     }
     if (!any) continue;
     for (const Op& op : rank.ops) {
-      if (op.membership >= here.size() || here[op.membership].first == nullptr || !ring::IsCollective(op.kind)) continue;
+      if (op.membership >= here.size() || here[op.membership].first == nullptr || !ring::IsCollective(op.kind))
+        continue;
       Row& row = here[op.membership].first->rows[here[op.membership].second];
       row.seen = std::max(row.seen, op.seq);
     }
@@ -181,7 +198,8 @@ void FillCells(const Verdict& verdict, const Bundle& bundle, Panel* panel) {
     const Membership& membership = *row.membership;
     const auto index = static_cast<uint32_t>(row.membership - rank.memberships.data());
     for (const Op& op : rank.ops) {
-      if (op.membership != index || !ring::IsCollective(op.kind) || op.seq < panel->first || op.seq > panel->last) continue;
+      if (op.membership != index || !ring::IsCollective(op.kind) || op.seq < panel->first || op.seq > panel->last)
+        continue;
       Cell& cell = row.cells[static_cast<size_t>(op.seq - panel->first)];
       Cell here = CellOf(op.state);
       if (membership.completed >= op.seq && here != Cell::kFailed) here = Cell::kDone;
@@ -205,7 +223,8 @@ void FillCells(const Verdict& verdict, const Bundle& bundle, Panel* panel) {
     if (finding.sequence() < panel->first || finding.sequence() > panel->last) continue;
     const std::set<int32_t> named(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
     for (Row& row : panel->rows) {
-      if (row.rank_index >= 0 && named.contains(row.rank)) row.cells[static_cast<size_t>(finding.sequence() - panel->first)] = Cell::kDiffers;
+      if (row.rank_index >= 0 && named.contains(row.rank))
+        row.cells[static_cast<size_t>(finding.sequence() - panel->first)] = Cell::kDiffers;
     }
   }
 }
@@ -221,7 +240,9 @@ std::string ReachedText(const std::vector<const Row*>& rows) {
       done_low = std::min(done_low, done), done_high = std::max(done_high, done);
     }
   }
-  const auto range = [](int64_t low, int64_t high) { return low == high ? absl::StrCat("#", low) : absl::StrCat("#", low, "-", high); };
+  const auto range = [](int64_t low, int64_t high) {
+    return low == high ? absl::StrCat("#", low) : absl::StrCat("#", low, "-", high);
+  };
   std::string text = absl::StrCat("issued up to ", range(issued_low, issued_high));
   if (done_high >= 0 && done_low <= done_high) absl::StrAppend(&text, ", completed up to ", range(done_low, done_high));
   return text;
@@ -232,24 +253,27 @@ void AppendBand(const Panel& panel, const std::vector<const Row*>& rows, bool na
   size_t unknown = 0;
   for (const Row* row : rows) row->rank >= 0 ? ranks.push_back(row->rank) : void(++unknown);
   std::string who = ranks.empty() ? "" : RanksText(ranks, 40);
-  if (unknown > 0) absl::StrAppend(&who, who.empty() ? "" : ", ", unknown, unknown == 1 ? " member" : " members", " of unknown rank");
+  if (unknown > 0)
+    absl::StrAppend(&who, who.empty() ? "" : ", ", unknown, unknown == 1 ? " member" : " members", " of unknown rank");
   absl::StrAppend(out, "<div class=\"seq", named ? " named" : "", "\"><div class=\"who\">", named ? "\u25b6 " : "", who,
-                  rows.size() > 2 ? absl::StrCat(" (", rows.size(), ")") : "", "<small>", ReachedText(rows), "</small></div>",
-                  "<div class=\"bar\" style=\"grid-template-columns:repeat(", panel.last - panel.first + 1, ",minmax(0,1fr))\">");
+                  rows.size() > 2 ? absl::StrCat(" (", rows.size(), ")") : "", "<small>", ReachedText(rows),
+                  "</small></div>", "<div class=\"bar\" style=\"grid-template-columns:repeat(",
+                  panel.last - panel.first + 1, ",minmax(0,1fr))\">");
   const std::vector<Cell>& cells = rows[0]->cells;
   for (size_t i = 0; i < cells.size();) {
     size_t end = i;
     while (end + 1 < cells.size() && cells[end + 1] == cells[i]) ++end;
     const CellStyle& style = kCells[static_cast<size_t>(cells[i])];
     const int64_t from = panel.first + static_cast<int64_t>(i), to = panel.first + static_cast<int64_t>(end);
-    absl::StrAppend(out, "<i class=\"s s-", style.style, "\" style=\"grid-column:", i + 1, "/", end + 2, "\" title=\"#", from,
-                    from == to ? "" : absl::StrCat("-", to), ": ", style.text, "\">", style.glyph, "</i>");
+    absl::StrAppend(out, "<i class=\"s s-", style.style, "\" style=\"grid-column:", i + 1, "/", end + 2, "\" title=\"#",
+                    from, from == to ? "" : absl::StrCat("-", to), ": ", style.text, "\">", style.glyph, "</i>");
     i = end + 1;
   }
   absl::StrAppend(out, "</div></div>\n");
 }
 
-void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const Panel& panel, bool open, std::string* out) {
+void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const Panel& panel, bool open,
+                 std::string* out) {
   const Communicator& comm = bundle.comms[panel.comm];
   const auto named = [&](const Row& row) {
     return row.rank >= 0 && static_cast<size_t>(row.rank) < roles.size() && roles[row.rank] == RankRole::kCulprit;
@@ -264,35 +288,44 @@ void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const
   std::vector<std::pair<bool, const std::vector<const Row*>*>> order;
   for (const auto& [key, rows] : bands) order.emplace_back(!key.first, &rows);
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first : a.second->size() != b.second->size() ? a.second->size() > b.second->size()
-                                                                                : a.second->front()->rank < b.second->front()->rank;
+    return a.first != b.first                     ? a.first
+           : a.second->size() != b.second->size() ? a.second->size() > b.second->size()
+                                                  : a.second->front()->rank < b.second->front()->rank;
   });
-  absl::StrAppend(out, "<details", open ? " open" : "", "><summary><b>", Escaped(comm.name.empty() ? comm.id : comm.name, 100), "</b> <span class=\"soft\">",
-                  comm.size, " members", panel.marked >= 0 ? absl::StrCat(", at issue #", panel.marked) : "", "</span></summary>\n<div class=\"key\">");
+  absl::StrAppend(out, "<details", open ? " open" : "", "><summary><b>",
+                  Escaped(comm.name.empty() ? comm.id : comm.name, 100), "</b> <span class=\"soft\">", comm.size,
+                  " members", panel.marked >= 0 ? absl::StrCat(", at issue #", panel.marked) : "",
+                  "</span></summary>\n<div class=\"key\">");
   std::set<std::string> told;
   for (Cell cell : used) {
     const CellStyle& style = kCells[static_cast<size_t>(cell)];
     absl::StrAppend(out, "<span><i class=\"s s-", style.style, "\">", style.glyph, "</i>", style.text, "</span>");
   }
-  absl::StrAppend(out, "</div>\n<div class=\"seq axisrow\"><div class=\"who soft\">rank \\ sequence number</div><div class=\"bar axis\" style=\"",
+  absl::StrAppend(out,
+                  "</div>\n<div class=\"seq axisrow\"><div class=\"who soft\">rank \\ sequence number</div><div "
+                  "class=\"bar axis\" style=\"",
                   "grid-template-columns:repeat(", panel.last - panel.first + 1, ",minmax(0,1fr))\">");
   // The number at issue has its label, the ends have theirs where there is room beside it on a phone.
   const int64_t columns = panel.last - panel.first + 1, at = panel.marked - panel.first;
   const bool marked = panel.marked >= panel.first && panel.marked <= panel.last;
-  const double room = 0.03 * static_cast<double>(absl::StrCat("#", panel.last).size() + 1) * static_cast<double>(columns);
+  const double room =
+      0.03 * static_cast<double>(absl::StrCat("#", panel.last).size() + 1) * static_cast<double>(columns);
   const bool right = marked && static_cast<double>(columns - at) < room;
   const auto label = [&](int64_t from, int64_t to, int64_t number, const char* style) {
-    absl::StrAppend(out, "<span class=\"", style, "\" style=\"grid-row:1;grid-column:", from, "/", to, "\"><bdi dir=\"ltr\">#", number, "</bdi></span>");
+    absl::StrAppend(out, "<span class=\"", style, "\" style=\"grid-row:1;grid-column:", from, "/", to,
+                    "\"><bdi dir=\"ltr\">#", number, "</bdi></span>");
   };
   if (!marked || static_cast<double>(right ? at + 1 - room : at) >= room) label(1, 2, panel.first, "");
   if (marked) label(right ? 1 : at + 1, right ? at + 2 : at + 2, panel.marked, right ? "at right" : "at");
-  if (columns > 1 && (!marked || static_cast<double>(columns - 1 - at) >= 2 * room)) label(1, columns + 1, panel.last, "right");
+  if (columns > 1 && (!marked || static_cast<double>(columns - 1 - at) >= 2 * room))
+    label(1, columns + 1, panel.last, "right");
   absl::StrAppend(out, "</div></div>\n");
   for (size_t i = 0; i < order.size(); ++i) {
     if (i == kMaxBands) {
       size_t ranks = 0;
       for (size_t j = i; j < order.size(); ++j) ranks += order[j].second->size();
-      absl::StrAppend(out, "<p class=\"soft\">", ranks, " more ranks in ", order.size() - i, " bands are not drawn.</p>");
+      absl::StrAppend(out, "<p class=\"soft\">", ranks, " more ranks in ", order.size() - i,
+                      " bands are not drawn.</p>");
       break;
     }
     AppendBand(panel, *order[i].second, order[i].first, out);
@@ -302,7 +335,8 @@ void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const
 
 }  // namespace
 
-void AppendSequences(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out) {
+void AppendSequences(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
+                     std::string* out) {
   std::vector<Panel> panels;
   for (uint32_t comm : Choose(verdict, bundle)) panels.emplace_back().comm = comm;
   FillRows(bundle, &panels);
@@ -320,7 +354,8 @@ void AppendSequences(const Verdict& verdict, const Bundle& bundle, const std::ve
   absl::StrAppend(out, body, "</section>\n");
 }
 
-void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out) {
+void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
+                     std::string* out) {
   if (verdict.findings().empty()) return;
   std::vector<const Rank*> shown;
   for (int32_t rank : verdict.findings(0).culprit_ranks()) {
@@ -349,20 +384,26 @@ void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::ve
     const size_t count = std::min(order.size(), kMaxCalls);
     std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(), later);
     const bool named = roles[rank->rank] == RankRole::kCulprit;
-    absl::StrAppend(&body, "<details", named ? " open" : "", "><summary>rank ", rank->rank, named ? " (named)" : " (waits)", ", newest first</summary><ul class=\"plain small\">");
+    absl::StrAppend(&body, "<details", named ? " open" : "", "><summary>rank ", rank->rank,
+                    named ? " (named)" : " (waits)", ", newest first</summary><ul class=\"plain small\">");
     for (size_t i = 0; i < count; ++i) {
       const Op& op = rank->ops[order[i]];
-      std::string text = Escaped(op.name < bundle.strings.size() ? bundle.strings[op.name] : ring::CallName(op.kind), 80);
-      if (ring::IsPointToPoint(op.kind) && op.root_or_peer >= 0) absl::StrAppend(&text, op.kind == ring::CallKind::kSend ? " to" : " from", " member ", op.root_or_peer);
-      if (op.seq > 0 || (op.seq == 0 && (ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind)))) absl::StrAppend(&text, " #", op.seq);
+      std::string text =
+          Escaped(op.name < bundle.strings.size() ? bundle.strings[op.name] : ring::CallName(op.kind), 80);
+      if (ring::IsPointToPoint(op.kind) && op.root_or_peer >= 0)
+        absl::StrAppend(&text, op.kind == ring::CallKind::kSend ? " to" : " from", " member ", op.root_or_peer);
+      if (op.seq > 0 || (op.seq == 0 && (ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind))))
+        absl::StrAppend(&text, " #", op.seq);
       if (op.membership < rank->memberships.size()) {
         const Communicator& comm = bundle.comms[rank->memberships[op.membership].comm];
         absl::StrAppend(&text, " on ", Escaped(comm.name.empty() ? comm.id : comm.name, 64));
       }
       absl::StrAppend(&body, "<li>", text, " <span class=\"soft\">", StateWord(op.state));
-      if (rank->captured_ns > op.enter_ns && op.enter_ns > 0) absl::StrAppend(&body, ", entered ", DurationText(rank->captured_ns - op.enter_ns), " before the end");
+      if (rank->captured_ns > op.enter_ns && op.enter_ns > 0)
+        absl::StrAppend(&body, ", entered ", DurationText(rank->captured_ns - op.enter_ns), " before the end");
       absl::StrAppend(&body, "</span>");
-      if (op.call_site < bundle.strings.size()) absl::StrAppend(&body, " <code>", Escaped(bundle.strings[op.call_site], 160), "</code>");
+      if (op.call_site < bundle.strings.size())
+        absl::StrAppend(&body, " <code>", Escaped(bundle.strings[op.call_site], 160), "</code>");
       absl::StrAppend(&body, "</li>");
     }
     absl::StrAppend(&body, "</ul></details>\n");

@@ -20,9 +20,9 @@ constexpr size_t kMaxNodes = 400;
 // Ranks that share a frame and all frames outside of it.
 struct Node {
   std::string frame;
-  std::vector<int32_t> ranks;        // that come through here, ascending
-  std::vector<int32_t> ends;         // whose innermost frame it is
-  size_t named = 0;                  // how many of them are culprits
+  std::vector<int32_t> ranks;  // that come through here, ascending
+  std::vector<int32_t> ends;   // whose innermost frame it is
+  size_t named = 0;            // how many of them are culprits
   std::vector<std::unique_ptr<Node>> children;
   absl::flat_hash_map<std::string, Node*> index;
 
@@ -48,13 +48,15 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
     node = node->children[0].get();
     absl::StrAppend(&text, " \u203a ", Escaped(node->frame, 160));
   }
-  const std::string line = absl::StrCat("<span class=\"mono\">", text, "</span> <span class=\"set\">", RanksText(top.ranks, 60),
-                                        top.ranks.size() > 2 ? absl::StrCat(" (", top.ranks.size(), ")") : "", "</span>");
+  const std::string line =
+      absl::StrCat("<span class=\"mono\">", text, "</span> <span class=\"set\">", RanksText(top.ranks, 60),
+                   top.ranks.size() > 2 ? absl::StrCat(" (", top.ranks.size(), ")") : "", "</span>");
   if (node->children.empty()) {
     absl::StrAppend(out, "<div class=\"leaf", all ? " named" : "", "\">", line, "</div>\n");
     return;
   }
-  absl::StrAppend(out, "<details class=\"tree", all ? " named" : "", "\"", top.named > 0 || depth < 2 ? " open" : "", "><summary>", line, "</summary>\n");
+  absl::StrAppend(out, "<details class=\"tree", all ? " named" : "", "\"", top.named > 0 || depth < 2 ? " open" : "",
+                  "><summary>", line, "</summary>\n");
   // The rare first: a stack that one rank alone has is the one to look at.
   std::vector<const Node*> order;
   for (const auto& child : node->children) order.push_back(child.get());
@@ -62,7 +64,9 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
     if ((a->named > 0) != (b->named > 0)) return a->named > 0;
     return a->ranks.size() != b->ranks.size() ? a->ranks.size() < b->ranks.size() : a->frame < b->frame;
   });
-  if (!node->ends.empty()) absl::StrAppend(out, "<div class=\"leaf\"><span class=\"soft\">innermost here</span> <span class=\"set\">", RanksText(node->ends, 60), "</span></div>\n");
+  if (!node->ends.empty())
+    absl::StrAppend(out, "<div class=\"leaf\"><span class=\"soft\">innermost here</span> <span class=\"set\">",
+                    RanksText(node->ends, 60), "</span></div>\n");
   for (const Node* child : order) AppendNode(*child, left, depth + 1, out);
   if (*left == 0) absl::StrAppend(out, "<p class=\"soft\">more branches are not shown</p>");
   absl::StrAppend(out, "</details>\n");
@@ -70,14 +74,15 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
 
 using Stacks = std::vector<std::vector<std::string>>;
 
-// A rank may have several stacks; it counts once wherever they go the same way. `each` calls its argument with the stacks of
-// each rank, ascending.
+// A rank may have several stacks; it counts once wherever they go the same way. `each` calls its argument with the
+// stacks of each rank, ascending.
 using EachRank = std::function<void(const std::function<void(int32_t, const Stacks&)>&)>;
 
 void AppendTree(const std::string& title, const std::vector<RankRole>& roles, const EachRank& each, std::string* out) {
   Node root;
   each([&](int32_t rank, const Stacks& stacks) {
-    const bool named = rank >= 0 && static_cast<size_t>(rank) < roles.size() && roles[static_cast<size_t>(rank)] == RankRole::kCulprit;
+    const bool named =
+        rank >= 0 && static_cast<size_t>(rank) < roles.size() && roles[static_cast<size_t>(rank)] == RankRole::kCulprit;
     const auto add = [rank](std::vector<int32_t>* ranks) {
       const bool fresh = ranks->empty() || ranks->back() != rank;
       if (fresh) ranks->push_back(rank);
@@ -99,7 +104,8 @@ void AppendTree(const std::string& title, const std::vector<RankRole>& roles, co
   absl::StrAppend(out, "<h3>", title, "</h3>\n");
   std::vector<const Node*> order;
   for (const auto& child : root.children) order.push_back(child.get());
-  std::stable_sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->named > 0 && b->named == 0; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Node* a, const Node* b) { return a->named > 0 && b->named == 0; });
   size_t left = kMaxNodes;
   for (const Node* child : order) AppendNode(*child, &left, 0, out);
 }
@@ -107,18 +113,23 @@ void AppendTree(const std::string& title, const std::vector<RankRole>& roles, co
 Stacks ThreadStacks(const Rank& rank) {
   Stacks stacks;
   if (rank.process.evidence == nullptr) return stacks;
-  for (const ThreadStack& thread : rank.process.evidence->threads()) stacks.push_back(StackTexts(thread, *rank.process.evidence));
+  for (const ThreadStack& thread : rank.process.evidence->threads())
+    stacks.push_back(StackTexts(thread, *rank.process.evidence));
   return stacks;
 }
 
 }  // namespace
 
-void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, const MergedStacks* merged, std::string* out) {
+void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, const MergedStacks* merged,
+                  std::string* out) {
   std::string body;
   const auto tree = [&](const char* title, const std::function<Stacks(const Rank&)>& stacks_of) {
-    AppendTree(title, roles, [&](const std::function<void(int32_t, const Stacks&)>& take) {
-      for (const Rank& rank : bundle.ranks) take(rank.rank, stacks_of(rank));
-    }, &body);
+    AppendTree(
+        title, roles,
+        [&](const std::function<void(int32_t, const Stacks&)>& take) {
+          for (const Rank& rank : bundle.ranks) take(rank.rank, stacks_of(rank));
+        },
+        &body);
   };
   tree("Python", [](const Rank& rank) { return Stacks{rank.process.python_stack}; });
   tree("Native", [](const Rank& rank) { return Stacks{rank.process.stack}; });
@@ -128,15 +139,18 @@ void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, cons
     for (const MergedStack& stack : merged->stacks) {
       for (const int32_t rank : stack.ranks) of[rank].push_back(&stack);
     }
-    AppendTree(absl::StrCat("All threads of ", merged->ranks.size(), " ranks, merged on their way"), roles,
-               [&](const std::function<void(int32_t, const Stacks&)>& take) {
-                 for (const auto& [rank, list] : of) {
-                   Stacks stacks;
-                   for (const MergedStack* stack : list) stacks.push_back(stack->frames);
-                   take(rank, stacks);
-                 }
-               }, &body);
-    for (const std::string& line : merged->refused) absl::StrAppend(&body, "<p class=\"soft\">", Escaped(line, 400), "</p>");
+    AppendTree(
+        absl::StrCat("All threads of ", merged->ranks.size(), " ranks, merged on their way"), roles,
+        [&](const std::function<void(int32_t, const Stacks&)>& take) {
+          for (const auto& [rank, list] : of) {
+            Stacks stacks;
+            for (const MergedStack* stack : list) stacks.push_back(stack->frames);
+            take(rank, stacks);
+          }
+        },
+        &body);
+    for (const std::string& line : merged->refused)
+      absl::StrAppend(&body, "<p class=\"soft\">", Escaped(line, 400), "</p>");
   }
   MergedLines refused;
   size_t count = 0;
@@ -145,7 +159,8 @@ void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, cons
     refused.Add(Printable(rank.process.stack_refused, 300), rank.rank);
     ++count;
   }
-  for (const std::string& line : refused.Lines(std::max<size_t>(count, 2), 8)) absl::StrAppend(&body, "<p class=\"soft\">no stack of ", Escaped(line), "</p>");
+  for (const std::string& line : refused.Lines(std::max<size_t>(count, 2), 8))
+    absl::StrAppend(&body, "<p class=\"soft\">no stack of ", Escaped(line), "</p>");
   if (body.empty()) return;
   OpenSection("stacks", "Stacks, outermost frame first", out);
   absl::StrAppend(out, body, "</section>\n");

@@ -16,8 +16,8 @@ std::string Shortened(const std::string& text) {
 
 }  // namespace
 
-void MetricSet::Add(Kind kind, const std::string& name, const std::string& help, const std::string& label, const std::string& value_of,
-                    double value) {
+void MetricSet::Add(Kind kind, const std::string& name, const std::string& help, const std::string& label,
+                    const std::string& value_of, double value) {
   auto metric = std::find_if(metrics_.begin(), metrics_.end(), [&name](const Metric& m) { return m.name == name; });
   if (metric == metrics_.end()) {
     metrics_.push_back({name, help, kind, {}});

@@ -49,7 +49,9 @@ class Page final : public prometheus::Collectable {
 
 class Server final : public MetricsServer {
  public:
-  Server(const std::string& address) : page_(std::make_shared<Page>()), exposer_(address, 1) { exposer_.RegisterCollectable(page_); }
+  Server(const std::string& address) : page_(std::make_shared<Page>()), exposer_(address, 1) {
+    exposer_.RegisterCollectable(page_);
+  }
   void Publish(MetricSet metrics) override { page_->Set(std::move(metrics)); }
   int port() const override {
     const std::vector<int> ports = exposer_.GetListeningPorts();
@@ -65,7 +67,8 @@ bool IsLoopback(const std::string& host) {
   in_addr four{};
   in6_addr six{};
   if (inet_pton(AF_INET, host.c_str(), &four) == 1) return ntohl(four.s_addr) >> 24 == 127;
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']' && inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &six) == 1) {
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']' &&
+      inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &six) == 1) {
     return IN6_IS_ADDR_LOOPBACK(&six);
   }
   return false;
@@ -83,13 +86,14 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
   }
   if (host.empty()) host = "127.0.0.1";
   if (!IsLoopback(host)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("metrics are served on loopback only (they have no password), not on '", host, "': use 127.0.0.1:", port));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "metrics are served on loopback only (they have no password), not on '", host, "': use 127.0.0.1:", port));
   }
   try {
     return std::make_unique<Server>(absl::StrCat(host, ":", port));
   } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("cannot serve metrics on ", host, ":", port, ": ", error.what(), " (in use?)"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot serve metrics on ", host, ":", port, ": ", error.what(), " (in use?)"));
   }
 }
 

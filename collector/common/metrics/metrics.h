@@ -1,5 +1,5 @@
-// Prometheus metrics of agent, relay and collector, on loopback. Bounded: a metric has at most kMostSeries series, and the
-// only label a program may use for something that grows is the job's; more of them are summed up under job="other".
+// Prometheus metrics of agent, relay and collector, on loopback. Bounded: a metric has at most kMostSeries series, and
+// the only label a program may use for something that grows is the job's; more of them are summed up under job="other".
 #ifndef LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_
 #define LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_
 
@@ -29,26 +29,33 @@ class MetricSet {
   };
 
   // `name` without "lockstep_"; counters get "_total". Values of equal name and label are added up.
-  void Gauge(const std::string& name, const std::string& help, double value) { Add(Kind::kGauge, name, help, "", "", value); }
-  void Counter(const std::string& name, const std::string& help, double value) { Add(Kind::kCounter, name, help, "", "", value); }
-  void GaugeOf(const std::string& name, const std::string& help, const std::string& label, const std::string& value_of, double value) {
+  void Gauge(const std::string& name, const std::string& help, double value) {
+    Add(Kind::kGauge, name, help, "", "", value);
+  }
+  void Counter(const std::string& name, const std::string& help, double value) {
+    Add(Kind::kCounter, name, help, "", "", value);
+  }
+  void GaugeOf(const std::string& name, const std::string& help, const std::string& label, const std::string& value_of,
+               double value) {
     Add(Kind::kGauge, name, help, label, value_of, value);
   }
-  void CounterOf(const std::string& name, const std::string& help, const std::string& label, const std::string& value_of, double value) {
+  void CounterOf(const std::string& name, const std::string& help, const std::string& label,
+                 const std::string& value_of, double value) {
     Add(Kind::kCounter, name, help, label, value_of, value);
   }
   const std::vector<Metric>& metrics() const { return metrics_; }
 
  private:
-  void Add(Kind kind, const std::string& name, const std::string& help, const std::string& label, const std::string& value_of, double value);
+  void Add(Kind kind, const std::string& name, const std::string& help, const std::string& label,
+           const std::string& value_of, double value);
   std::vector<Metric> metrics_;
 };
 
 // GET /metrics gives what was published last. Threads of its own; Publish() never waits for a reader.
 class MetricsServer {
  public:
-  // "ADDRESS:PORT", ":PORT" or "PORT" (127.0.0.1 then; port 0: any free one). Addresses off loopback are refused: there is
-  // no password; let the node's own exporter or a proxy carry it out.
+  // "ADDRESS:PORT", ":PORT" or "PORT" (127.0.0.1 then; port 0: any free one). Addresses off loopback are refused: there
+  // is no password; let the node's own exporter or a proxy carry it out.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
   virtual ~MetricsServer() = default;
   virtual void Publish(MetricSet metrics) = 0;

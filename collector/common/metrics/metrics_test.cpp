@@ -23,7 +23,8 @@ std::string Get(int port) {
   EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
   std::string answer(65536, '\0');
   size_t at = 0;
-  for (ssize_t got = 0; at < answer.size() && (got = read(fd, answer.data() + at, answer.size() - at)) > 0;) at += static_cast<size_t>(got);
+  for (ssize_t got = 0; at < answer.size() && (got = read(fd, answer.data() + at, answer.size() - at)) > 0;)
+    at += static_cast<size_t>(got);
   close(fd);
   answer.resize(at);
   return answer;
@@ -54,7 +55,8 @@ TEST(MetricsTest, ThousandsOfJobsAreSixtyFourSeries) {
 }
 
 TEST(MetricsTest, OffLoopbackNothingIsServed) {
-  for (const char* address : {"0.0.0.0:9400", "192.0.2.1:9400", "localhost:9400", "[::]:9400", "127.0.0.1:70000", "", "x"}) {
+  for (const char* address :
+       {"0.0.0.0:9400", "192.0.2.1:9400", "localhost:9400", "[::]:9400", "127.0.0.1:70000", "", "x"}) {
     EXPECT_FALSE(MetricsServer::Start(address).ok()) << address;
   }
   absl::StatusOr<std::unique_ptr<MetricsServer>> first = MetricsServer::Start("127.0.0.1:0");

@@ -13,8 +13,8 @@
 #include "absl/strings/numbers.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/settings/merge.h"
-#include "collector/evidence/evidence.h"
 #include "collector/evidence/child_pipe.h"
+#include "collector/evidence/evidence.h"
 #include "collector/evidence/stacks/gpu_state.h"
 #include "collector/evidence/stacks/stack_child.h"
 
@@ -26,8 +26,10 @@ constexpr char kUsage[] =
     "moves,\n"
     "its memory, its GPUs, hardware errors of this host. Each thread is stopped for a moment (under 50 ms, usually "
     "under 1).\n"
-    "--ring: the process's ring file; where ptrace is refused, its recorder is asked (if it runs with LOCKSTEP_HELPER=on).\n"
-    "--redact: no, paths (folders become hashes) or stacks (also names of files, functions and threads that are not public)\n"
+    "--ring: the process's ring file; where ptrace is refused, its recorder is asked (if it runs with "
+    "LOCKSTEP_HELPER=on).\n"
+    "--redact: no, paths (folders become hashes) or stacks (also names of files, functions and threads that are not "
+    "public)\n"
     "(LOCKSTEP_REDACT; default no).\n";
 
 // Nobody may wait for a child of ours for good, whatever became of its parent.
@@ -42,9 +44,13 @@ void LimitTime(int milliseconds) {
 
 int main(int count, char** given) {
   // What the agent starts is not for files to change.
-  const bool inner = std::any_of(given, given + count, [](const char* word) { return strcmp(word, "--stacks-of") == 0 || strcmp(word, "--gpus-of") == 0; });
-  absl::StatusOr<lockstep::settings::Merged> merged = lockstep::settings::Merge("evidence", {inner ? given + count : given + 1, given + count});
-  if (!merged.ok()) return fprintf(stderr, "lockstep evidence: %s\n", std::string(merged.status().message()).c_str()), 2;
+  const bool inner = std::any_of(given, given + count, [](const char* word) {
+    return strcmp(word, "--stacks-of") == 0 || strcmp(word, "--gpus-of") == 0;
+  });
+  absl::StatusOr<lockstep::settings::Merged> merged =
+      lockstep::settings::Merge("evidence", {inner ? given + count : given + 1, given + count});
+  if (!merged.ok())
+    return fprintf(stderr, "lockstep evidence: %s\n", std::string(merged.status().message()).c_str()), 2;
   if (inner) merged->words = {given + 1, given + count};
   lockstep::settings::Tell(*merged);
   lockstep::settings::Arguments arguments(given[0], merged->words);
@@ -79,7 +85,8 @@ int main(int count, char** given) {
       std::string key;
       const absl::StatusOr<lockstep::Redactor> redactor =
           level.ok() ? lockstep::MakeRedactor(*level, "", &key) : absl::StatusOr<lockstep::Redactor>(level.status());
-      if (!redactor.ok()) return fprintf(stderr, "lockstep evidence: %s\n", std::string(redactor.status().message()).c_str()), 2;
+      if (!redactor.ok())
+        return fprintf(stderr, "lockstep evidence: %s\n", std::string(redactor.status().message()).c_str()), 2;
       lockstep::SetHostRedaction(*redactor);
       ++i;
     } else if (word == "--nvml") {

@@ -41,11 +41,14 @@ std::unique_ptr<ProcessHelper> ProcessHelper::Open(int ring, int64_t limit_ns, s
   ring::Header header;
   struct stat info {};
   if (ring < 0 || fstat(ring, &info) != 0 || !S_ISREG(info.st_mode) || !ReadAt(ring, 0, &header)) return nullptr;
-  if (!ring::LooksLikeRing(header.magic, sizeof header.magic) || header.endian_mark != ring::kEndianMark) return nullptr;
+  if (!ring::LooksLikeRing(header.magic, sizeof header.magic) || header.endian_mark != ring::kEndianMark)
+    return nullptr;
   uint64_t place = 0;
   for (uint32_t i = 0; i < std::min(header.section_count, ring::kMaxSections); ++i) {
     const ring::Section& section = header.sections[i];
-    if (section.kind != ring::SectionKind::kHelper || section.stride < sizeof(HelperArea) || section.offset % ring::kPage != 0) continue;
+    if (section.kind != ring::SectionKind::kHelper || section.stride < sizeof(HelperArea) ||
+        section.offset % ring::kPage != 0)
+      continue;
     if (section.offset >= ring::kPage && section.offset <= ring::kMaxFileBytes &&
         section.offset + sizeof(HelperArea) <= static_cast<uint64_t>(info.st_size)) {
       place = section.offset;
@@ -123,7 +126,8 @@ int64_t ProcessHelper::Ask(HelperQuestion question, uint64_t address, uint64_t l
   if (!ReadAt(fd_, place_ + offsetof(HelperArea, result), &result)) return -EIO;
   if (result <= 0) return result;
   result = std::min<int64_t>(result, static_cast<int64_t>(length));
-  const ssize_t got = pread(fd_, out, static_cast<size_t>(result), static_cast<off_t>(place_ + offsetof(HelperArea, data)));
+  const ssize_t got =
+      pread(fd_, out, static_cast<size_t>(result), static_cast<off_t>(place_ + offsetof(HelperArea, data)));
   return got == result ? result : -EIO;
 }
 

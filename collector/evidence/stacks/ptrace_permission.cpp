@@ -70,7 +70,8 @@ PtraceFacts ReadPtraceFacts(pid_t pid, int error) {
   if (stat("/proc/self/ns/user", &here) == 0 && stat(space.c_str(), &there) == 0)
     facts.other_user_namespace = here.st_ino != there.st_ino;
   // The link may be refused as well; how ids are mapped may not, and who shares a namespace sees the same.
-  const std::string own_map = ReadSmallFile("/proc/self/uid_map"), other_map = ReadSmallFile(absl::StrCat("/proc/", pid, "/uid_map"));
+  const std::string own_map = ReadSmallFile("/proc/self/uid_map"),
+                    other_map = ReadSmallFile(absl::StrCat("/proc/", pid, "/uid_map"));
   if (!own_map.empty() && !other_map.empty() && own_map != other_map) facts.other_user_namespace = true;
   if (stat(absl::StrCat("/proc/", pid, "/stat").c_str(), &folder) == 0) facts.undumpable = folder.st_uid != facts.uid;
   int scope = 0;

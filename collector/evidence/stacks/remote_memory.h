@@ -23,8 +23,8 @@ class RemoteMemory {
   }
 };
 
-// By process_vm_readv: takes no lock of the process and does not stop it. Needs the rights of ptrace; where they are refused the recorder's
-// helper in the process is asked, if there is one.
+// By process_vm_readv: takes no lock of the process and does not stop it. Needs the rights of ptrace; where they are
+// refused the recorder's helper in the process is asked, if there is one.
 class ProcessMemory : public RemoteMemory {
  public:
   // `helper` may be null, and must outlive it.

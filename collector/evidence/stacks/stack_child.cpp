@@ -40,7 +40,8 @@ constexpr size_t kMostNativeFrames = 256;
 constexpr size_t kMostPythonFrames = 256;
 constexpr int64_t kSendEvery = 150'000'000;
 
-// What the owner of the process may read, and no more: its files may be made to mislead their reader. Says why that cannot be had; empty: it was.
+// What the owner of the process may read, and no more: its files may be made to mislead their reader. Says why that
+// cannot be had; empty: it was.
 std::string DropRights(pid_t pid) {
   const struct {
     int what;
@@ -64,12 +65,15 @@ std::string DropRights(pid_t pid) {
   if (!known && geteuid() == 0) {
     why = "whose the process is could not be read";
   } else if (geteuid() == 0 && uid != 0) {
-    if (setgroups(0, nullptr) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0 || geteuid() != uid)
-      why = absl::StrCat("root may not become user ", uid, " here (", strerror(errno), "; grant CAP_SETUID and CAP_SETGID)");
+    if (setgroups(0, nullptr) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0 ||
+        geteuid() != uid)
+      why = absl::StrCat("root may not become user ", uid, " here (", strerror(errno),
+                         "; grant CAP_SETUID and CAP_SETGID)");
   }
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2] = {};
-  if (syscall(SYS_capset, &header, none) != 0 && why.empty()) why = absl::StrCat("capabilities could not be given up (", strerror(errno), ")");
+  if (syscall(SYS_capset, &header, none) != 0 && why.empty())
+    why = absl::StrCat("capabilities could not be given up (", strerror(errno), ")");
   return why;
 }
 
@@ -179,7 +183,8 @@ class StackChild {
     if (!Describe(python ? &*python : nullptr)) return 1;
     if (const std::string why = options_.drop_rights ? DropRights(pid_) : ""; !why.empty()) {
       // A file that misleads the unwinder must never meet the rights of root.
-      evidence_.set_stacks_refused(absl::StrCat(evidence_.stacks_refused(), evidence_.stacks_refused().empty() ? "" : "; ",
+      evidence_.set_stacks_refused(absl::StrCat(evidence_.stacks_refused(),
+                                                evidence_.stacks_refused().empty() ? "" : "; ",
                                                 "native stacks were not unwound: ", why));
       return Send() ? 0 : 1;
     }
@@ -188,14 +193,19 @@ class StackChild {
   }
 
  private:
-  std::unique_ptr<ProcessHelper> OpenHelper() { return ProcessHelper::Open(options_.ring, options_.limit_ns / 4, &no_helper_); }
+  std::unique_ptr<ProcessHelper> OpenHelper() {
+    return ProcessHelper::Open(options_.ring, options_.limit_ns / 4, &no_helper_);
+  }
 
   std::string Refusal() const {
     const std::string reason = ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error));
     if (capture_.error == ESRCH) return reason;
-    if (helper_ != nullptr) return absl::StrCat(reason, ". What is told comes from the recorder's helper in the process");
+    if (helper_ != nullptr)
+      return absl::StrCat(reason, ". What is told comes from the recorder's helper in the process");
     if (!no_helper_.empty()) return absl::StrCat(reason, "; ", no_helper_);
-    return options_.ring < 0 ? reason : absl::StrCat(reason, "; or start the job with LOCKSTEP_HELPER=on, and its recorder tells");
+    return options_.ring < 0
+               ? reason
+               : absl::StrCat(reason, "; or start the job with LOCKSTEP_HELPER=on, and its recorder tells");
   }
 
   bool Send() { return WriteEvidence(out_, evidence_); }

@@ -23,7 +23,8 @@ std::string ChildKey(uint32_t number, uint32_t life) {
 
 }  // namespace
 
-// Which of the jobs that are called alike the child speaks of. Whoever seemed to be of another one is asked to tell all again.
+// Which of the jobs that are called alike the child speaks of. Whoever seemed to be of another one is asked to tell all
+// again.
 void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   ChildJob& said = child->jobs[key];
   std::vector<uint64_t> comms;
@@ -32,14 +33,16 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   }
   const std::string base = BaseOf(beat.job());
   std::vector<Namesakes::Move> moves;
-  const int life = namesakes_[base].Say(ChildKey(child->number, beat.job().life()), said.alive, said.ended, comms, &moves);
+  const int life =
+      namesakes_[base].Say(ChildKey(child->number, beat.job().life()), said.alive, said.ended, comms, &moves);
   const auto put = [&](Child* one, ChildJob* entry, int number) {
     JobIdentity identity = beat.job();
     identity.set_life(static_cast<uint32_t>(number));
     const std::string ours = number == Namesakes::kUndecided ? "" : identity.SerializeAsString();
     if (entry->job == ours) return;
     const bool moved = !entry->job.empty();
-    if (const auto before = jobs_.find(entry->job); before != jobs_.end()) before->second->progress.Forget(one->number, now_);
+    if (const auto before = jobs_.find(entry->job); before != jobs_.end())
+      before->second->progress.Forget(one->number, now_);
     entry->job = ours;
     if (ours.empty()) return;
     if (jobs_.count(ours) == 0) {
@@ -58,7 +61,9 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
     for (auto& [peer, other] : children_) {
       for (auto& [other_key, entry] : other.jobs) {
         JobIdentity identity;
-        if (&entry == &said || !identity.ParseFromString(other_key) || ChildKey(other.number, identity.life()) != move.sender) continue;
+        if (&entry == &said || !identity.ParseFromString(other_key) ||
+            ChildKey(other.number, identity.life()) != move.sender)
+          continue;
         if (BaseOf(identity) == base) put(&other, &entry, move.to);
       }
     }
@@ -69,7 +74,8 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
 bool Relay::Named(const wire::Received& received, const JobIdentity& said, JobIdentity* ours) {
   *ours = said;
   const Child* child = ChildOf(received.peer);
-  const auto entry = child == nullptr ? std::map<std::string, ChildJob>::const_iterator() : child->jobs.find(said.SerializeAsString());
+  const auto entry =
+      child == nullptr ? std::map<std::string, ChildJob>::const_iterator() : child->jobs.find(said.SerializeAsString());
   if (child != nullptr && entry != child->jobs.end() && !entry->second.job.empty()) {
     ours->ParseFromString(entry->second.job);
     return true;
@@ -119,17 +125,20 @@ void Relay::Unsort(const Child& child, const std::string& said) {
 
 bool Relay::Spoken(const std::string& job) const {
   return std::any_of(children_.begin(), children_.end(), [&](const auto& child) {
-    return std::any_of(child.second.jobs.begin(), child.second.jobs.end(), [&](const auto& said) { return said.second.job == job; });
+    return std::any_of(child.second.jobs.begin(), child.second.jobs.end(),
+                       [&](const auto& said) { return said.second.job == job; });
   });
 }
 
 void Relay::TellOver(const JobIdentity& job) {
-  std::erase_if(late_, [&](const auto& late) { return late.second.report.job().SerializeAsString() == job.SerializeAsString(); });
+  std::erase_if(
+      late_, [&](const auto& late) { return late.second.report.job().SerializeAsString() == job.SerializeAsString(); });
   if (!welcomed_) return;
   Heartbeat beat;
   *beat.mutable_job() = job;
   beat.set_over(true);
-  if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHeartbeat, beat); frame.ok()) (void)upstream_->Send(*frame);
+  if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHeartbeat, beat); frame.ok())
+    (void)upstream_->Send(*frame);
 }
 
 // Of a job that no child speaks of any more a new collector need not hear.
@@ -154,7 +163,8 @@ void Relay::Quiet(const Child& child) {
   for (const auto& [said, entry] : child.jobs) {
     JobIdentity identity;
     if (!identity.ParseFromString(said)) continue;
-    if (const auto sorted = namesakes_.find(BaseOf(identity)); sorted != namesakes_.end()) sorted->second.Silent(ChildKey(child.number, identity.life()));
+    if (const auto sorted = namesakes_.find(BaseOf(identity)); sorted != namesakes_.end())
+      sorted->second.Silent(ChildKey(child.number, identity.life()));
   }
 }
 

@@ -17,12 +17,13 @@ constexpr int64_t kLateExpires = 60 * kSecond;
 constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped and another's go on
 constexpr size_t kMostLate = 65536;
 constexpr int kMostSilentNamed = 64;
-constexpr size_t kMostStacks = 64;    // requests of which stacks are under way
+constexpr size_t kMostStacks = 64;  // requests of which stacks are under way
 constexpr int kMostRefused = 64;
 constexpr int kBeatsPerHeartbeat = 4096;
 constexpr int kReadAtOnce = 1024;
 constexpr size_t kReusedBytes = 16384;  // of a heartbeat: the memory of a larger one is not kept
-// A heartbeat that was shed somewhere leaves numbers behind that never come again where nothing moves: all are told anew.
+// A heartbeat that was shed somewhere leaves numbers behind that never come again where nothing moves: all are told
+// anew.
 constexpr int64_t kEverythingEvery = 30 * kSecond;
 constexpr int64_t kRetryFull = 5'000'000;  // the upstream's queue is full
 constexpr size_t kMostName = 256;
@@ -36,7 +37,8 @@ int64_t Now(clockid_t clock) {
 }
 
 std::string LateKey(const LateReport& report) {
-  return absl::StrCat(report.job().SerializeAsString(), "/", report.communicator(), "/", report.sequence(), "/", report.over());
+  return absl::StrCat(report.job().SerializeAsString(), "/", report.communicator(), "/", report.sequence(), "/",
+                      report.over());
 }
 
 }  // namespace
@@ -66,7 +68,8 @@ int Relay::Step(int64_t mono_ns, int64_t real_ns) {
     hello.set_instance(options_.instance);
     hello.set_protocol(wire::kProtocol);
     hello.set_min_protocol(1);
-    if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHello, hello); frame.ok()) (void)upstream_->Send(*frame);
+    if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHello, hello); frame.ok())
+      (void)upstream_->Send(*frame);
   }
   while (std::optional<wire::Message> message = upstream_->Receive()) FromUpstream(*std::move(message));
   bool more = false;
@@ -155,8 +158,10 @@ void Relay::WelcomeChild(uint64_t peer) {
   welcome.set_instance(upstream_instance_ * 0x9e3779b97f4a7c15 + options_.instance);
   welcome.set_protocol(wire::kProtocol);
   welcome.set_real_ns(Now(CLOCK_REALTIME));
-  for (const std::string& endpoint : options_.fallback.empty() ? options_.upstream.endpoints : options_.fallback) welcome.add_fallback(endpoint);
-  if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kWelcome, welcome); frame.ok()) (void)server_->Send(peer, *frame);
+  for (const std::string& endpoint : options_.fallback.empty() ? options_.upstream.endpoints : options_.fallback)
+    welcome.add_fallback(endpoint);
+  if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kWelcome, welcome); frame.ok())
+    (void)server_->Send(peer, *frame);
 }
 
 Relay::Child* Relay::ChildOf(uint64_t peer) {
@@ -211,8 +216,8 @@ void Relay::OnHello(const wire::Received& received) {
       return;
     }
     Child fresh;
-    // The same process over another connection goes on where it was; one that was started anew on the same host takes its
-    // predecessor's place.
+    // The same process over another connection goes on where it was; one that was started anew on the same host takes
+    // its predecessor's place.
     for (auto old = children_.begin(); old != children_.end();) {
       const bool same = hello.instance() != 0 && old->second.instance == hello.instance();
       const bool predecessor = old->second.host == hello.host() && (old->second.gone || !server_->Knows(old->first));
@@ -250,7 +255,8 @@ void Relay::OnHeartbeat(const wire::Received& received) {
   const std::string key = beat.job().SerializeAsString();
   child->beat_ns = now_;
   if (beat.over()) return Leave(child, key);
-  const bool too_many = child->jobs.count(key) == 0 && received.role != wire::Role::kRelay && child->jobs.size() >= kMostJobsOfHost;
+  const bool too_many =
+      child->jobs.count(key) == 0 && received.role != wire::Role::kRelay && child->jobs.size() >= kMostJobsOfHost;
   if (too_many || key.size() > 4 * kMostName) {
     counters_.malformed++;
     return;
@@ -356,7 +362,8 @@ void Relay::SendLate(Late* late) {
 
 void Relay::OnStacks(const wire::Received& received) {
   StackReport report;
-  if (!wire::DecodeBody(received.message, &report).ok() || (stacks_.size() >= kMostStacks && stacks_.count(report.request()) == 0)) {
+  if (!wire::DecodeBody(received.message, &report).ok() ||
+      (stacks_.size() >= kMostStacks && stacks_.count(report.request()) == 0)) {
     counters_.malformed++;
     return;
   }
@@ -375,7 +382,8 @@ void Relay::OnStacks(const wire::Received& received) {
 void Relay::SendStacks(Stacks* stacks) {
   *stacks->report.mutable_tree() = stacks->tree.ToMessage();
   stacks->ranks.To(stacks->report.mutable_ranks());
-  if (absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kStacks, stacks->report); frame.ok()) SendUp(*std::move(frame));
+  if (absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kStacks, stacks->report); frame.ok())
+    SendUp(*std::move(frame));
   stacks->report.Clear();
   stacks->tree.Clear();
   stacks->ranks = Ranks();
@@ -419,7 +427,8 @@ void Relay::Flush() {
 bool Relay::Concerned(const Child& child, const ChildJob& known, const std::string& job, const Ranks& ranks) const {
   if (child.gone || known.job != job) return false;
   if (ranks.empty()) return true;
-  return known.alive.Intersects(ranks) || known.ended.Intersects(ranks) || known.stopped.Intersects(ranks) || known.in_d.Intersects(ranks);
+  return known.alive.Intersects(ranks) || known.ended.Intersects(ranks) || known.stopped.Intersects(ranks) ||
+         known.in_d.Intersects(ranks);
 }
 
 // As each child tells jobs of one name apart.
@@ -443,7 +452,8 @@ void Relay::Distribute(const wire::Message& message) {
       }
       CollectRequest own = request;
       own.mutable_job()->ParseFromString(said);
-      if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kCollect, own); frame.ok()) (void)server_->Send(peer, *frame);
+      if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kCollect, own); frame.ok())
+        (void)server_->Send(peer, *frame);
     }
   }
 }
@@ -511,7 +521,8 @@ void Relay::SendHeartbeats(int64_t real_ns) {
         beat.clear_recorders();
         beat.clear_blind();
       }
-      for (; next < moved.size() && beat.moved_size() < kBeatsPerHeartbeat; next++) BeatToProto(moved[next], beat.add_moved());
+      for (; next < moved.size() && beat.moved_size() < kBeatsPerHeartbeat; next++)
+        BeatToProto(moved[next], beat.add_moved());
       absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHeartbeat, beat);
       if (frame.ok() && upstream_->Send(*frame).ok()) {
         counters_.heartbeats_out++;
@@ -541,7 +552,8 @@ void Relay::Housekeep() {
         // Another way may have been found to whom it spoke for: its numbers are nobody's now.
         child.gone = child.silent = true;
         for (const auto& [key, said] : child.jobs) {
-          if (const auto job = jobs_.find(said.job); job != jobs_.end()) job->second->progress.Forget(child.number, now_);
+          if (const auto job = jobs_.find(said.job); job != jobs_.end())
+            job->second->progress.Forget(child.number, now_);
         }
       }
     }
@@ -572,7 +584,8 @@ void Relay::Drop(uint64_t peer) {
   const auto child = children_.find(peer);
   if (child == children_.end()) return;
   for (const auto& [key, said] : child->second.jobs) {
-    if (const auto job = jobs_.find(said.job); job != jobs_.end()) job->second->progress.Forget(child->second.number, now_);
+    if (const auto job = jobs_.find(said.job); job != jobs_.end())
+      job->second->progress.Forget(child->second.number, now_);
     Unsort(child->second, key);
   }
   children_.erase(child);

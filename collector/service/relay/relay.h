@@ -1,8 +1,8 @@
-// A relay stands between agents (or other relays) and the collector, so that neither the collector's connections nor its
-// messages grow with the hosts. Digests, evidence, chunks and ends of processes pass through it as they are, with the token
-// of the connection they came by added to their route; answers find their way back by it, so the relay keeps nothing of
-// them. Heartbeats and late reports of its children it merges. It keeps no file: whatever it held when it dies is told
-// again, because the children's next Welcome names another instance.
+// A relay stands between agents (or other relays) and the collector, so that neither the collector's connections nor
+// its messages grow with the hosts. Digests, evidence, chunks and ends of processes pass through it as they are, with
+// the token of the connection they came by added to their route; answers find their way back by it, so the relay keeps
+// nothing of them. Heartbeats and late reports of its children it merges. It keeps no file: whatever it held when it
+// dies is told again, because the children's next Welcome names another instance.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_RELAY_RELAY_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_RELAY_RELAY_H_
 
@@ -16,11 +16,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "collector/evidence/stack_tree.h"
 #include "collector/common/namesakes.h"
-#include "collector/detect/progress.h"
 #include "collector/common/rank_set.h"
 #include "collector/common/recorder_facts.h"
+#include "collector/detect/progress.h"
+#include "collector/evidence/stack_tree.h"
 #include "collector/wire/client.h"
 #include "collector/wire/server.h"
 #include "proto/wire.pb.h"
@@ -28,17 +28,17 @@
 namespace lockstep {
 
 struct RelayOptions {
-  wire::ServerOptions server;            // where the children connect
-  wire::ClientOptions upstream;          // the collector, or the next relay
-  std::vector<std::string> fallback;     // told to the children; empty: the upstream endpoints
+  wire::ServerOptions server;         // where the children connect
+  wire::ClientOptions upstream;       // the collector, or the next relay
+  std::vector<std::string> fallback;  // told to the children; empty: the upstream endpoints
   std::string host, boot_id, version;
-  uint64_t instance = 0;                 // random, of this process
+  uint64_t instance = 0;  // random, of this process
   int64_t heartbeat_ns = 1'000'000'000;
-  int64_t late_ns = 250'000'000;         // late reports of one wait that follow the first are sent together
+  int64_t late_ns = 250'000'000;  // late reports of one wait that follow the first are sent together
   int64_t silent_after_ns = 5'000'000'000;
   int64_t forget_after_ns = 600'000'000'000;  // a child that was not heard for so long is no hole any more
-  // What waits for the upstream while that takes nothing. Chunks beyond are dropped (they come again); beyond the other, the
-  // children are not read, and the network holds them back.
+  // What waits for the upstream while that takes nothing. Chunks beyond are dropped (they come again); beyond the
+  // other, the children are not read, and the network holds them back.
   size_t most_chunk_bytes = size_t{64} << 20;
   size_t most_urgent_bytes = size_t{128} << 20;
   size_t most_children = 16384, most_jobs = 1024;
@@ -58,8 +58,8 @@ class Relay {
   static absl::StatusOr<std::unique_ptr<Relay>> Start(const RelayOptions& options);
   ~Relay();
 
-  // Does what there is to do now. Call when one of the descriptors is readable, and at NextNs() at the latest. Returns how many
-  // messages of children it took.
+  // Does what there is to do now. Call when one of the descriptors is readable, and at NextNs() at the latest. Returns
+  // how many messages of children it took.
   int Step(int64_t mono_ns, int64_t real_ns);
   int server_fd() const { return server_->fd(); }
   int upstream_fd() const { return upstream_->fd(); }
@@ -151,10 +151,10 @@ class Relay {
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<wire::Client> upstream_;
   RelayCounters counters_;
-  Heartbeat beat_;  // the one that is being read: its memory is used again
-  std::map<uint64_t, Child> children_;  // by connection
-  std::map<std::string, std::unique_ptr<Job>> jobs_;   // by serialized identity
-  std::map<std::string, Namesakes> namesakes_;         // by serialized identity without its life; senders by ChildKey()
+  Heartbeat beat_;                                    // the one that is being read: its memory is used again
+  std::map<uint64_t, Child> children_;                // by connection
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
+  std::map<std::string, Namesakes> namesakes_;        // by serialized identity without its life; senders by ChildKey()
   struct Early {
     wire::Received received;
     int64_t at_ns = 0;
@@ -162,7 +162,7 @@ class Relay {
   static constexpr int64_t kEarlyExpires = 10'000'000'000;
   std::deque<Early> early_;  // overtook the heartbeat that tells whose job is meant
   std::map<std::string, Late> late_;
-  std::map<uint64_t, Stacks> stacks_;  // by request
+  std::map<uint64_t, Stacks> stacks_;          // by request
   std::deque<wire::Message> urgent_, chunks_;  // wait for the upstream
   size_t urgent_bytes_ = 0, chunk_bytes_ = 0;
   uint32_t numbers_ = 0;

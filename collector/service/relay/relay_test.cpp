@@ -60,7 +60,8 @@ struct Agent {
   std::vector<Message> received;
   std::vector<uint64_t> welcomes;  // instances named
 
-  Agent(const std::string& name, uint64_t number, const std::vector<std::string>& endpoints) : host(name), instance(number) {
+  Agent(const std::string& name, uint64_t number, const std::vector<std::string>& endpoints)
+      : host(name), instance(number) {
     wire::ClientOptions options;
     options.endpoints = endpoints;
     options.silent_after_ns = 2'000'000'000;
@@ -70,7 +71,8 @@ struct Agent {
     if (client->Tick(MonoNs())) (void)client->Send(HelloOf(host, instance));
     while (std::optional<Message> message = client->Receive()) {
       Welcome welcome;
-      if (message->header.type == Type::kWelcome && wire::DecodeBody(*message, &welcome).ok()) welcomes.push_back(welcome.instance());
+      if (message->header.type == Type::kWelcome && wire::DecodeBody(*message, &welcome).ok())
+        welcomes.push_back(welcome.instance());
       received.push_back(*std::move(message));
     }
   }
@@ -113,7 +115,8 @@ class RelayTest : public ::testing::Test {
         (void)root_->server->Send(one.peer, frame);
       }
       Heartbeat beat;
-      if (one.message.header.type == Type::kHeartbeat && wire::DecodeBody(one.message, &beat).ok()) beats_.push_back(beat);
+      if (one.message.header.type == Type::kHeartbeat && wire::DecodeBody(one.message, &beat).ok())
+        beats_.push_back(beat);
       root_->received.push_back(one);
     };
   }
@@ -371,7 +374,8 @@ TEST_F(RelayTest, JobsOfOneNameStayApart) {
     }
     return nullptr;
   };
-  ASSERT_TRUE(Wait([&] { return last(0) != nullptr && last(1) != nullptr && last(0)->hosts() == 2 && last(1)->hosts() == 2; }));
+  ASSERT_TRUE(
+      Wait([&] { return last(0) != nullptr && last(1) != nullptr && last(0)->hosts() == 2 && last(1)->hosts() == 2; }));
   for (const Heartbeat& beat : beats_) {
     for (const CommunicatorBeat& moved : beat.moved()) EXPECT_EQ(moved.id(), beat.job().life() == 0 ? 0xa1u : 0xb1u);
   }
@@ -511,7 +515,8 @@ TEST_F(RelayTest, StacksOfManyHostsAreOneTree) {
 TEST_F(RelayTest, WhatRecordersAreAndCostIsUnited) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
-  const auto beat = [](const std::string& host, const Ranks& ranks, const std::string& version, uint32_t call_ns, uint32_t permille) {
+  const auto beat = [](const std::string& host, const Ranks& ranks, const std::string& version, uint32_t call_ns,
+                       uint32_t permille) {
     Heartbeat heartbeat;
     EXPECT_TRUE(wire::DecodeBody(BeatOf(host, ranks, 41), &heartbeat).ok());
     RecorderFacts* facts = heartbeat.add_recorders();
@@ -595,7 +600,8 @@ TEST_F(RelayTest, ADeadRelayIsRoutedAround) {
   // The Welcome names the relay's upstream.
   Agent* a = Add("node0", 1);
   relay_.reset();
-  ASSERT_TRUE(Wait([&] { return a->client->connected() && a->client->endpoint() == root_->endpoint(); })) << a->client->last_error();
+  ASSERT_TRUE(Wait([&] { return a->client->connected() && a->client->endpoint() == root_->endpoint(); }))
+      << a->client->last_error();
   ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 1)).ok());
   EXPECT_TRUE(Wait([&] { return !beats_.empty() && beats_.back().host() == "node0"; }));
 }

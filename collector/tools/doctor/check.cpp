@@ -12,7 +12,9 @@ namespace {
 
 constexpr size_t kColumns = 100, kIndent = 22;
 
-const char* Word(Health health) { return health == Health::kGood ? "ok" : health == Health::kNote ? "note" : "bad"; }
+const char* Word(Health health) {
+  return health == Health::kGood ? "ok" : health == Health::kNote ? "note" : "bad";
+}
 
 // Breaks at spaces; words that are longer than a line stay whole, since they are paths to be copied.
 void Wrap(const std::string& text, std::string* out) {
@@ -40,7 +42,8 @@ std::string ChecksText(const std::vector<Check>& checks) {
   for (const Check& check : checks) {
     bad += check.health == Health::kBad;
     notes += check.health == Health::kNote;
-    std::string head = absl::StrCat(Word(check.health), std::string(6 - std::string(Word(check.health)).size(), ' '), check.name);
+    std::string head =
+        absl::StrCat(Word(check.health), std::string(6 - std::string(Word(check.health)).size(), ' '), check.name);
     head.resize(std::max(head.size() + 1, kIndent), ' ');
     out += head;
     Wrap(Printable(check.text), &out);
@@ -51,7 +54,8 @@ std::string ChecksText(const std::vector<Check>& checks) {
   if (bad > 0) {
     absl::StrAppend(&out, "\n", bad, bad == 1 ? " thing does" : " things do", " not work\n");
   } else {
-    absl::StrAppend(&out, "\nall that is needed works", notes == 0 ? "" : absl::StrCat("; ", notes, notes == 1 ? " note" : " notes"), "\n");
+    absl::StrAppend(&out, "\nall that is needed works",
+                    notes == 0 ? "" : absl::StrCat("; ", notes, notes == 1 ? " note" : " notes"), "\n");
   }
   return out;
 }
@@ -59,7 +63,10 @@ std::string ChecksText(const std::vector<Check>& checks) {
 std::string ChecksJson(const std::vector<Check>& checks) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Check& check : checks) {
-    list.push_back({{"name", check.name}, {"health", Word(check.health)}, {"text", Printable(check.text)}, {"advice", Printable(check.advice)}});
+    list.push_back({{"name", check.name},
+                    {"health", Word(check.health)},
+                    {"text", Printable(check.text)},
+                    {"advice", Printable(check.advice)}});
   }
   const nlohmann::ordered_json all = {{"healthy", Healthy(checks)}, {"checks", std::move(list)}};
   return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

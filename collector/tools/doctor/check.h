@@ -14,13 +14,15 @@ enum class Health {
 };
 
 struct Check {
-  std::string name;    // "shared memory": short, the same in every version
+  std::string name;  // "shared memory": short, the same in every version
   Health health = Health::kGood;
   std::string text;    // what was found
   std::string advice;  // what to do; empty where nothing is to be done
 };
 
-inline Check Good(std::string name, std::string text) { return {std::move(name), Health::kGood, std::move(text), ""}; }
+inline Check Good(std::string name, std::string text) {
+  return {std::move(name), Health::kGood, std::move(text), ""};
+}
 inline Check Note(std::string name, std::string text, std::string advice = "") {
   return {std::move(name), Health::kNote, std::move(text), std::move(advice)};
 }

@@ -12,25 +12,32 @@ std::vector<Check> ConfigurationChecks(const absl::Status& problem) {
   const absl::StatusOr<std::vector<settings::File>> files = settings::ReadFiles();
   if (!problem.ok() || !files.ok()) {
     const absl::Status& status = problem.ok() ? files.status() : problem;
-    return {Bad(name, std::string(status.message()), "every command that reads it ends with this; lockstep config --check tells when it is mended")};
+    return {Bad(name, std::string(status.message()),
+                "every command that reads it ends with this; lockstep config --check tells when it is mended")};
   }
   std::vector<Check> checks;
   std::string found;
   for (const settings::File& file : *files) {
-    if (file.found) absl::StrAppend(&found, found.empty() ? "" : ", then ", file.path, " (", file.entries.size(), file.entries.size() == 1 ? " setting" : " settings", ")");
+    if (file.found)
+      absl::StrAppend(&found, found.empty() ? "" : ", then ", file.path, " (", file.entries.size(),
+                      file.entries.size() == 1 ? " setting" : " settings", ")");
     for (const settings::Told& told : file.told) checks.push_back(Note(name, told.text, "mend the file"));
   }
   if (const absl::StatusOr<settings::Merged> recorder = settings::Merge("recorder", {}); recorder.ok()) {
     for (const settings::Value& value : recorder->values) {
       bool on = true;
-      const bool off = (value.row->key == "record" && settings::ReadFlag(value.text, &on) && !on) || (value.row->key == "hook" && value.text == "off");
+      const bool off = (value.row->key == "record" && settings::ReadFlag(value.text, &on) && !on) ||
+                       (value.row->key == "hook" && value.text == "off");
       if (off && value.from != value.row->variable) {
-        checks.push_back(Bad(name, absl::StrCat(value.row->key, " = ", value.text, " (", value.from, "): nothing is recorded"),
-                             absl::StrCat("remove that line, or set ", value.row->variable)));
+        checks.push_back(
+            Bad(name, absl::StrCat(value.row->key, " = ", value.text, " (", value.from, "): nothing is recorded"),
+                absl::StrCat("remove that line, or set ", value.row->variable)));
       }
     }
   }
-  if (found.empty()) found = absl::StrCat("no file (", files->front().path, " is not there, LOCKSTEP_CONFIG is not set): defaults, environment, options");
+  if (found.empty())
+    found = absl::StrCat("no file (", files->front().path,
+                         " is not there, LOCKSTEP_CONFIG is not set): defaults, environment, options");
   checks.insert(checks.begin(), Good(name, found));
   return checks;
 }

@@ -37,7 +37,9 @@ bool HasPtraceCapability() {
   const size_t at = status.find("CapEff:");
   uint64_t bits = 0;
   return at != std::string::npos &&
-         absl::SimpleHexAtoi(absl::StripAsciiWhitespace(absl::string_view(status).substr(at + 7, status.find('\n', at) - at - 7)), &bits) &&
+         absl::SimpleHexAtoi(
+             absl::StripAsciiWhitespace(absl::string_view(status).substr(at + 7, status.find('\n', at) - at - 7)),
+             &bits) &&
          (bits & kSysPtrace) != 0;
 }
 
@@ -56,13 +58,18 @@ Check CudaCheck() {
   std::string text = gpus == 0 ? "no GPU is visible" : absl::StrCat(gpus, gpus == 1 ? " GPU" : " GPUs");
   if (!driver.empty()) absl::StrAppend(&text, "; ", driver);
   // The libraries are only looked for: opening them would start a context or a daemon's client.
-  const bool nvml = access("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 || access("/usr/lib64/libnvidia-ml.so.1", R_OK) == 0 ||
-                    access("/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 || access("/usr/lib/libnvidia-ml.so.1", R_OK) == 0;
+  const bool nvml = access("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 ||
+                    access("/usr/lib64/libnvidia-ml.so.1", R_OK) == 0 ||
+                    access("/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 ||
+                    access("/usr/lib/libnvidia-ml.so.1", R_OK) == 0;
   if (gpus == 0) {
-    if (access("/dev/kfd", F_OK) == 0) return Good("GPUs", "an AMD GPU (/dev/kfd); RCCL is recorded, HIP graphs are not seen");
+    if (access("/dev/kfd", F_OK) == 0)
+      return Good("GPUs", "an AMD GPU (/dev/kfd); RCCL is recorded, HIP graphs are not seen");
     return Note("GPUs", text, "calls are recorded all the same; in a container give it the GPUs to see their state");
   }
-  if (!nvml) return Note("GPUs", text + "; no libnvidia-ml.so.1", "GPU state and Xid need it: in a container add the utility capability (NVIDIA_DRIVER_CAPABILITIES)");
+  if (!nvml)
+    return Note("GPUs", text + "; no libnvidia-ml.so.1",
+                "GPU state and Xid need it: in a container add the utility capability (NVIDIA_DRIVER_CAPABILITIES)");
   return Good("GPUs", text);
 }
 
@@ -70,7 +77,9 @@ Check PtraceCheck() {
   const std::string name = "stacks";
   const int scope = [] {
     int value = -1;
-    return absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/yama/ptrace_scope", 16)), &value) ? value : -1;
+    return absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/yama/ptrace_scope", 16)), &value)
+               ? value
+               : -1;
   }();
   // A child is what Yama always lets us look into, so its refusal is the filter's or the capability's.
   const pid_t child = fork();
@@ -80,10 +89,15 @@ Check PtraceCheck() {
   if (child < 0) return Note(name, absl::StrCat("not tried: ", strerror(errno)));
   Check check = Good(name, "native and Python stacks of suspects can be read");
   if (ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) {
-    check = Note(name, ExplainPtraceRefusal(ReadPtraceFacts(child, errno)), "without it verdicts have no stacks; everything else works");
+    check = Note(name, ExplainPtraceRefusal(ReadPtraceFacts(child, errno)),
+                 "without it verdicts have no stacks; everything else works");
   } else if (!HasPtraceCapability() && scope >= 1) {
-    check = Note(name, absl::StrCat("kernel.yama.ptrace_scope is ", scope, ": stacks can be read of our own children (lockstep run), not by an agent beside the job"),
-                 scope == 3 ? "scope 3 can only be left by a reboot" : "give the agent CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0");
+    check =
+        Note(name,
+             absl::StrCat("kernel.yama.ptrace_scope is ", scope,
+                          ": stacks can be read of our own children (lockstep run), not by an agent beside the job"),
+             scope == 3 ? "scope 3 can only be left by a reboot"
+                        : "give the agent CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0");
   } else if (!HasPtraceCapability()) {
     check.text += " of this user's processes";
   }
@@ -94,7 +108,8 @@ Check PtraceCheck() {
 
 Check NamespaceCheck() {
   // The first process of the host's own pid namespace has this inode (PROC_PID_INIT_INO, include/linux/proc_ns.h).
-  struct stat pids {}, users {};
+  struct stat pids {
+  }, users{};
   const bool other_pids = stat("/proc/self/ns/pid", &pids) == 0 && pids.st_ino != 0xEFFFFFFCu;
   const bool other_users = stat("/proc/self/ns/user", &users) == 0 && users.st_ino != 0xEFFFFFFDu;
   std::vector<std::string> inside;
@@ -118,7 +133,8 @@ Check CgroupCheck() {
   if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile(path + "/memory.current", 64)), &used))
     return Good(name, BytesText(limit) + "; rings count against it");
   const std::string text = absl::StrCat(BytesText(used), " of ", BytesText(limit), " in use; rings count against it");
-  if (limit - used < (int64_t{64} << 20)) return Note(name, text, "8 ranks take 32 MiB of rings: LOCKSTEP_RING_KIB=512 makes them small");
+  if (limit - used < (int64_t{64} << 20))
+    return Note(name, text, "8 ranks take 32 MiB of rings: LOCKSTEP_RING_KIB=512 makes them small");
   return Good(name, text);
 }
 
@@ -131,7 +147,8 @@ Check KernelLogCheck() {
   const int why = fd >= 0 ? errno : error;
   if (fd >= 0) close(fd);
   if (readable) return Good("kernel log", "can be read: Xid, memory and link errors are told");
-  return Note("kernel log", absl::StrCat("/dev/kmsg: ", strerror(why)), "for Xid and machine checks run the agent as root, or with CAP_SYSLOG");
+  return Note("kernel log", absl::StrCat("/dev/kmsg: ", strerror(why)),
+              "for Xid and machine checks run the agent as root, or with CAP_SYSLOG");
 }
 
 }  // namespace lockstep::doctor

@@ -5,13 +5,13 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/settings/merge.h"
+#include "collector/common/say.h"
 #include "collector/tools/doctor/check.h"
+#include "collector/tools/doctor/configuration_check.h"
 #include "collector/tools/doctor/host_checks.h"
 #include "collector/tools/doctor/network_checks.h"
 #include "collector/tools/doctor/recorder_checks.h"
-#include "collector/common/say.h"
-#include "analyzer/settings/merge.h"
-#include "collector/tools/doctor/configuration_check.h"
 #include "collector/wire/tool_client.h"
 
 namespace lockstep {
@@ -39,7 +39,8 @@ absl::StatusOr<DoctorOptions> Parse(const std::vector<std::string>& words) {
     } else if (word == "--json") {
       options.json = true;
     } else if (name == "--nccl" || name == "--ranks") {
-      if (equals == std::string::npos && i + 1 == words.size()) return absl::InvalidArgumentError(absl::StrCat(word, " needs a value"));
+      if (equals == std::string::npos && i + 1 == words.size())
+        return absl::InvalidArgumentError(absl::StrCat(word, " needs a value"));
       const std::string value = equals == std::string::npos ? words[++i] : word.substr(equals + 1);
       if (value.empty()) return absl::InvalidArgumentError(absl::StrCat(name, " needs a value"));
       if (name == "--nccl") {
@@ -55,18 +56,21 @@ absl::StatusOr<DoctorOptions> Parse(const std::vector<std::string>& words) {
 }
 
 void Help() {
-  printf("Usage: lockstep doctor [OPTIONS]\n\n"
-         "Checks this host: is there room for rings, are NCCL calls recorded (by a small program that makes some, and by the\n"
-         "NCCL found here, with every GPU hidden), can stacks be read, are keys valid, does the collector answer. Run it where\n"
-         "the job runs: in its container, with its environment.\n\n"
-         "%s"
-         "  --nccl PATH           the libnccl.so.2 that the job loads (otherwise those found where programs look)\n"
-         "  --ranks N             ranks on this host (default 8)\n"
-         "  --json                as JSON\n"
-         "  -h, --help            this text\n"
-         "  -V, --version         the version\n\n"
-         "Exit status: 0 all that is needed works, 1 something does not, 2 wrong arguments.\n",
-         kToolOptionsHelp);
+  printf(
+      "Usage: lockstep doctor [OPTIONS]\n\n"
+      "Checks this host: is there room for rings, are NCCL calls recorded (by a small program that makes some, and by "
+      "the\n"
+      "NCCL found here, with every GPU hidden), can stacks be read, are keys valid, does the collector answer. Run it "
+      "where\n"
+      "the job runs: in its container, with its environment.\n\n"
+      "%s"
+      "  --nccl PATH           the libnccl.so.2 that the job loads (otherwise those found where programs look)\n"
+      "  --ranks N             ranks on this host (default 8)\n"
+      "  --json                as JSON\n"
+      "  -h, --help            this text\n"
+      "  -V, --version         the version\n\n"
+      "Exit status: 0 all that is needed works, 1 something does not, 2 wrong arguments.\n",
+      kToolOptionsHelp);
 }
 
 // A file that cannot be read is one of the things to tell, and no reason not to look at the others.
@@ -84,7 +88,8 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<ToolOptions> tool = TakeToolOptions(&words);
   const absl::StatusOr<DoctorOptions> options = tool.ok() ? Parse(words) : tool.status();
   if (!options.ok()) {
-    Say(absl::StrCat(merged->Explain(std::string(options.status().message())), " (lockstep doctor --help shows the options)"));
+    Say(absl::StrCat(merged->Explain(std::string(options.status().message())),
+                     " (lockstep doctor --help shows the options)"));
     return kUsage;
   }
   if (options->help) return Help(), 0;
@@ -98,7 +103,8 @@ int Main(int argc, char** argv) {
   std::vector<doctor::Check> hooks = doctor::HookChecks(environment, probe);
   const bool recorded = doctor::Healthy(hooks);
   for (doctor::Check& check : hooks) checks.push_back(std::move(check));
-  for (doctor::Check& check : doctor::NcclChecks(environment, probe, options->nccl, recorded)) checks.push_back(std::move(check));
+  for (doctor::Check& check : doctor::NcclChecks(environment, probe, options->nccl, recorded))
+    checks.push_back(std::move(check));
   checks.push_back(doctor::CudaCheck());
   checks.push_back(doctor::PtraceCheck());
   checks.push_back(doctor::NamespaceCheck());
@@ -117,4 +123,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep
 
-int main(int argc, char** argv) { return lockstep::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return lockstep::Main(argc, argv);
+}

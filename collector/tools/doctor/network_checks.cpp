@@ -30,7 +30,8 @@ Check KeysCheck(const ToolOptions& options) {
   std::error_code error;
   for (const std::string& folder : folders) {
     int looked = 0;
-    for (std::filesystem::directory_iterator it(folder, error), end; it != end && ++looked < 1000; it.increment(error)) {
+    for (std::filesystem::directory_iterator it(folder, error), end; it != end && ++looked < 1000;
+         it.increment(error)) {
       if (it->path().extension() == ".key") files.push_back(it->path().string());
     }
     error.clear();
@@ -42,7 +43,9 @@ Check KeysCheck(const ToolOptions& options) {
     // Keys of other users are theirs to check.
     if (file != options.key && access(file.c_str(), R_OK) != 0) continue;
     const absl::StatusOr<wire::KeyPair> keys = wire::ReadSecretKey(file);
-    if (!keys.ok()) return Bad("keys", std::string(keys.status().message()), "make it again with lockstep keygen, or mend its mode (0600) and owner");
+    if (!keys.ok())
+      return Bad("keys", std::string(keys.status().message()),
+                 "make it again with lockstep keygen, or mend its mode (0600) and owner");
     good.push_back(absl::StrCat(file, " (", wire::RoleName(keys->role), ")"));
   }
   if (good.empty()) {
@@ -56,7 +59,8 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   const std::string name = "collector";
   const absl::StatusOr<CollectorAddress> address = FindCollector(options);
   if (absl::IsNotFound(address.status())) {
-    return Note(name, "none is known here", "lockstep run on one host needs none; else give --collector ENDPOINT or set LOCKSTEP_COLLECTOR");
+    return Note(name, "none is known here",
+                "lockstep run on one host needs none; else give --collector ENDPOINT or set LOCKSTEP_COLLECTOR");
   }
   if (absl::IsPermissionDenied(address.status())) return Note(name, std::string(address.status().message()));
   if (!address.ok()) return Bad(name, std::string(address.status().message()), "see docs/collector.md, Security");
@@ -65,10 +69,12 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   connection.security = address->security;
   const std::string at = absl::StrCat(address->endpoint, " (from ", address->found, ")");
   const absl::StatusOr<std::unique_ptr<wire::Client>> client = wire::Client::Connect(connection);
-  if (!client.ok()) return Bad(name, absl::StrCat(at, ": ", std::string(client.status().message())), "see docs/collector.md, Security");
+  if (!client.ok())
+    return Bad(name, absl::StrCat(at, ": ", std::string(client.status().message())), "see docs/collector.md, Security");
   Hello hello;
   // What the key says it may be; without keys whoever asks is let in as a reader.
-  const absl::StatusOr<wire::KeyPair> own = address->security.own_key.empty() ? absl::NotFoundError("") : wire::ReadSecretKey(address->security.own_key);
+  const absl::StatusOr<wire::KeyPair> own =
+      address->security.own_key.empty() ? absl::NotFoundError("") : wire::ReadSecretKey(address->security.own_key);
   hello.set_role(own.ok() && own->role == wire::Role::kOperator ? Hello::OPERATOR : Hello::READER);
   hello.set_version(LOCKSTEP_VERSION);
   uint64_t instance = 0;
@@ -79,14 +85,18 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   const int64_t end = MonotonicNs() + timeout_ns;
   while (MonotonicNs() < end) {
     if ((*client)->Tick(MonotonicNs())) {
-      if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok()) (*client)->Send(*message).IgnoreError();
+      if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok())
+        (*client)->Send(*message).IgnoreError();
     }
     while (const std::optional<wire::Message> message = (*client)->Receive()) {
       Welcome welcome;
       if (message->header.type != wire::Type::kWelcome || !wire::DecodeBody(*message, &welcome).ok()) continue;
-      if (!welcome.refused().empty()) return Bad(name, absl::StrCat(at, " refuses: ", Printable(welcome.refused(), 200)), "see docs/collector.md, Security");
+      if (!welcome.refused().empty())
+        return Bad(name, absl::StrCat(at, " refuses: ", Printable(welcome.refused(), 200)),
+                   "see docs/collector.md, Security");
       const std::string version = Printable(welcome.version(), 40);
-      return Good(name, absl::StrCat(at, " answers, version ", version, version == LOCKSTEP_VERSION ? "" : " (this is " LOCKSTEP_VERSION ")"));
+      return Good(name, absl::StrCat(at, " answers, version ", version,
+                                     version == LOCKSTEP_VERSION ? "" : " (this is " LOCKSTEP_VERSION ")"));
     }
     pollfd wait = {(*client)->fd(), POLLIN, 0};
     poll(&wait, 1, 100);

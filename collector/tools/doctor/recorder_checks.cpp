@@ -65,7 +65,7 @@ const std::set<std::string>& KnownVariables() {
 }
 
 struct Ran {
-  std::string error;   // could not be run, or ended badly
+  std::string error;     // could not be run, or ended badly
   bool too_new = false;  // the loader refused it: this host's glibc is older than the probe's, not than the recorder's
   std::map<std::string, std::string> said;
 };
@@ -122,16 +122,20 @@ Ran RunProbe(const std::vector<std::string>& words, const Environment& environme
   if (complaints >= 0) {
     char said[4096];
     const ssize_t size = pread(complaints, said, sizeof said, 0);
-    ran.too_new = WIFEXITED(status) && WEXITSTATUS(status) != 0 && absl::StrContains(absl::string_view(said, size > 0 ? static_cast<size_t>(size) : 0), "version `GLIBC_");
+    ran.too_new =
+        WIFEXITED(status) && WEXITSTATUS(status) != 0 &&
+        absl::StrContains(absl::string_view(said, size > 0 ? static_cast<size_t>(size) : 0), "version `GLIBC_");
     close(complaints);
   }
   if (ran.error.empty() && WIFSIGNALED(status)) ran.error = absl::StrCat("it was killed by signal ", WTERMSIG(status));
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     const size_t space = line.find(' ');
-    if (space != absl::string_view::npos) ran.said[std::string(line.substr(0, space))] = Printable(std::string(line.substr(space + 1)), 200);
+    if (space != absl::string_view::npos)
+      ran.said[std::string(line.substr(0, space))] = Printable(std::string(line.substr(space + 1)), 200);
   }
   if (ran.error.empty() && ran.said.count("error") > 0) ran.error = ran.said["error"];
-  if (ran.error.empty() && WEXITSTATUS(status) != 0) ran.error = absl::StrCat("it ended with status ", WEXITSTATUS(status));
+  if (ran.error.empty() && WEXITSTATUS(status) != 0)
+    ran.error = absl::StrCat("it ended with status ", WEXITSTATUS(status));
   return ran;
 }
 
@@ -142,7 +146,8 @@ class Folder {
     std::string parent = RingFolder(environment);
     if (access(parent.c_str(), W_OK) != 0) parent = Existing(std::filesystem::path(parent).parent_path().string());
     path_ = absl::StrCat(parent, "/doctor-XXXXXX");
-    if (mkdtemp(path_.data()) == nullptr) error_ = absl::StrCat("cannot make a folder in ", parent, ": ", strerror(errno)), path_.clear();
+    if (mkdtemp(path_.data()) == nullptr)
+      error_ = absl::StrCat("cannot make a folder in ", parent, ": ", strerror(errno)), path_.clear();
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
@@ -156,8 +161,8 @@ class Folder {
   // The only ring below it, if there is one.
   bool Ring(ring::Snapshot* snapshot, std::string* error) const {
     std::error_code ignored;
-    for (auto it = std::filesystem::recursive_directory_iterator(path_, ignored); it != std::filesystem::recursive_directory_iterator();
-         it.increment(ignored)) {
+    for (auto it = std::filesystem::recursive_directory_iterator(path_, ignored);
+         it != std::filesystem::recursive_directory_iterator(); it.increment(ignored)) {
       if (it->path().extension() == ".ring") return ring::ReadRingFile(it->path().string(), {}, snapshot, error);
     }
     *error = "";
@@ -233,13 +238,17 @@ std::vector<Check> SwitchChecks(const Environment& environment) {
   std::vector<Check> checks;
   const std::string on = absl::AsciiStrToLower(GetVariable(environment, "LOCKSTEP"));
   for (const char* off : {"0", "off", "no", "false"}) {
-    if (on == off) checks.push_back(Bad("switches", absl::StrCat("LOCKSTEP=", on, " is set: nothing is recorded"), "unset LOCKSTEP"));
+    if (on == off)
+      checks.push_back(
+          Bad("switches", absl::StrCat("LOCKSTEP=", on, " is set: nothing is recorded"), "unset LOCKSTEP"));
   }
   if (absl::EqualsIgnoreCase(GetVariable(environment, "LOCKSTEP_HOOK"), "off"))
     checks.push_back(Bad("switches", "LOCKSTEP_HOOK=off is set: calls are forwarded only", "unset LOCKSTEP_HOOK"));
-  for (const std::string& file : {std::string("/etc/lockstep/off"), std::string("/run/lockstep/off"), RingFolder(environment) + "/off"}) {
+  for (const std::string& file :
+       {std::string("/etc/lockstep/off"), std::string("/run/lockstep/off"), RingFolder(environment) + "/off"}) {
     if (access(file.c_str(), F_OK) == 0)
-      checks.push_back(Bad("switches", absl::StrCat(file, " is there: no process of this host records"), absl::StrCat("remove ", file)));
+      checks.push_back(Bad("switches", absl::StrCat(file, " is there: no process of this host records"),
+                           absl::StrCat("remove ", file)));
   }
   if (access("/etc/lockstep/deny", F_OK) == 0)
     checks.push_back(Note("switches", "/etc/lockstep/deny names programs or NCCL versions that are left alone"));
@@ -248,10 +257,14 @@ std::vector<Check> SwitchChecks(const Environment& environment) {
   std::vector<std::string> unknown;
   for (const std::string& variable : environment) {
     const std::string name = variable.substr(0, variable.find('='));
-    if (absl::StartsWith(name, "LOCKSTEP_") && KnownVariables().count(name) == 0) unknown.push_back(Printable(name, 60));
+    if (absl::StartsWith(name, "LOCKSTEP_") && KnownVariables().count(name) == 0)
+      unknown.push_back(Printable(name, 60));
   }
-  for (const std::string& wrong : settings::WrongRecorderVariables()) checks.push_back(Note("switches", Printable(wrong), "mend or unset it"));
-  if (!unknown.empty()) checks.push_back(Note("switches", absl::StrCat("nothing reads ", absl::StrJoin(unknown, ", ")), "check the spelling"));
+  for (const std::string& wrong : settings::WrongRecorderVariables())
+    checks.push_back(Note("switches", Printable(wrong), "mend or unset it"));
+  if (!unknown.empty())
+    checks.push_back(
+        Note("switches", absl::StrCat("nothing reads ", absl::StrJoin(unknown, ", ")), "check the spelling"));
   if (checks.empty()) checks.push_back(Good("switches", "recording is on"));
   return checks;
 }
@@ -260,22 +273,29 @@ Check SharedMemoryCheck(const Environment& environment, int ranks) {
   const std::string name = "shared memory", folder = RingFolder(environment);
   struct stat info {};
   if (lstat(folder.c_str(), &info) == 0) {
-    if (!S_ISDIR(info.st_mode)) return Bad(name, absl::StrCat(folder, " is no folder"), "set LOCKSTEP_DIR to a folder, or remove it");
+    if (!S_ISDIR(info.st_mode))
+      return Bad(name, absl::StrCat(folder, " is no folder"), "set LOCKSTEP_DIR to a folder, or remove it");
     if (info.st_uid != geteuid() && access(folder.c_str(), W_OK) != 0)
-      return Bad(name, absl::StrCat(folder, " belongs to user ", info.st_uid), "set LOCKSTEP_DIR to a folder of your own");
+      return Bad(name, absl::StrCat(folder, " belongs to user ", info.st_uid),
+                 "set LOCKSTEP_DIR to a folder of your own");
   }
   const std::string there = Existing(folder);
   struct statfs system {};
-  if (statfs(there.c_str(), &system) != 0) return Bad(name, absl::StrCat(there, ": ", strerror(errno)), "mount a tmpfs there or set LOCKSTEP_DIR");
-  if (access(there.c_str(), W_OK) != 0) return Bad(name, absl::StrCat(there, " cannot be written to"), "set LOCKSTEP_DIR to a folder of your own");
+  if (statfs(there.c_str(), &system) != 0)
+    return Bad(name, absl::StrCat(there, ": ", strerror(errno)), "mount a tmpfs there or set LOCKSTEP_DIR");
+  if (access(there.c_str(), W_OK) != 0)
+    return Bad(name, absl::StrCat(there, " cannot be written to"), "set LOCKSTEP_DIR to a folder of your own");
   const auto room = static_cast<int64_t>(system.f_bavail) * static_cast<int64_t>(system.f_bsize);
   const bool memory = system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC;
   const int reckoned = ranks > 0 ? ranks : kUsualRanks;
   const auto smallest = static_cast<int64_t>(ring::kMinFileBytes);
   const std::string found = absl::StrCat(folder, ": ", BytesText(room), " free", memory ? "" : ", not in memory");
   if (room / 16 < smallest) {
-    return Bad(name, absl::StrCat(found, ": no ring fits (a ring takes at most a sixteenth of what is free, and at least ", BytesText(smallest), ")"),
-               "give the container more shared memory (docker --shm-size, an emptyDir of medium Memory on /dev/shm), or set LOCKSTEP_DIR");
+    return Bad(name,
+               absl::StrCat(found, ": no ring fits (a ring takes at most a sixteenth of what is free, and at least ",
+                            BytesText(smallest), ")"),
+               "give the container more shared memory (docker --shm-size, an emptyDir of medium Memory on /dev/shm), "
+               "or set LOCKSTEP_DIR");
   }
   // What is left when the last rank's ring is made.
   const auto usual = static_cast<int64_t>(ring::kDefaultFileBytes);
@@ -283,13 +303,17 @@ Check SharedMemoryCheck(const Environment& environment, int ranks) {
     return Note(name, absl::StrCat(found, ": ", reckoned, " ranks get rings smaller than ", BytesText(usual)),
                 "more shared memory keeps more history");
   }
-  if (!memory) return Note(name, found, "a ring on a disk makes training wait for write-back: set LOCKSTEP_DIR to a folder on a tmpfs");
+  if (!memory)
+    return Note(name, found,
+                "a ring on a disk makes training wait for write-back: set LOCKSTEP_DIR to a folder on a tmpfs");
   return Good(name, found);
 }
 
 std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces& probe) {
   const absl::StatusOr<std::string> library = FindLibrary(environment);
-  if (!library.ok()) return {Bad("recorder", std::string(library.status().message()), "install the recorder's package, or set LOCKSTEP_LIBRARY")};
+  if (!library.ok())
+    return {Bad("recorder", std::string(library.status().message()),
+                "install the recorder's package, or set LOCKSTEP_LIBRARY")};
   std::vector<Check> checks;
   if (access(probe.program.c_str(), X_OK) != 0 || access(probe.library.c_str(), R_OK) != 0) {
     checks.push_back(Note("recorder", *library + "; not tried", absl::StrCat(probe.program, " is not installed")));
@@ -298,15 +322,19 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
   const struct {
     const char* name;
     std::vector<std::string> words;
-  } ways[] = {{"linked calls", {probe.program, "linked"}}, {"opened by hand", {probe.program, "opened", probe.library}}};
+  } ways[] = {{"linked calls", {probe.program, "linked"}},
+              {"opened by hand", {probe.program, "opened", probe.library}}};
   bool said_library = false;
   for (const auto& way : ways) {
     const Folder folder(environment);
-    if (folder.path().empty()) return {Bad("recorder", folder.error(), "set LOCKSTEP_DIR to a folder that can be written to")};
+    if (folder.path().empty())
+      return {Bad("recorder", folder.error(), "set LOCKSTEP_DIR to a folder that can be written to")};
     Ran ran = RunProbe(way.words, ProbeEnvironment(environment, *library, folder.path()));
     if (ran.too_new) {
-      return {Note("recorder", *library + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs",
-                   "the recorder itself needs 2.17; try it where jobs run: LD_PRELOAD=" + *library + " and lockstep top")};
+      return {
+          Note("recorder",
+               *library + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs",
+               "the recorder itself needs 2.17; try it where jobs run: LD_PRELOAD=" + *library + " and lockstep top")};
     }
     if (!ran.error.empty()) {
       checks.push_back(Bad(way.name, absl::StrCat("the probe failed with ", *library, " preloaded: ", ran.error),
@@ -317,55 +345,66 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
     std::string error;
     if (!folder.Ring(&snapshot, &error)) {
       if (error.empty() && SymbolsOnly(environment) && way.words.size() > 2) {
-        checks.push_back(Note(way.name, "not recorded, because LOCKSTEP_HOOK=symbols is set", "LOCKSTEP_HOOK=dlsym, the default, records them"));
+        checks.push_back(Note(way.name, "not recorded, because LOCKSTEP_HOOK=symbols is set",
+                              "LOCKSTEP_HOOK=dlsym, the default, records them"));
       } else {
         const bool no_room = error.empty() && SharedMemoryCheck(environment, 0).health == Health::kBad;
-        checks.push_back(Bad(way.name,
-                             no_room         ? "0 ranks recorded: no ring fits"
-                             : error.empty() ? "0 ranks recorded: the probe left no ring"
-                                             : absl::StrCat("the probe's ring cannot be read: ", error),
-                             no_room         ? "see 'shared memory'"
-                             : error.empty() ? "see 'switches'; LD_PRELOAD must reach the process (not through sudo or a setuid program)"
-                             : absl::StrContains(error, strerror(EMFILE)) ? "raise the limit of open files (ulimit -n)"
-                                                                          : "see 'shared memory'"));
+        checks.push_back(Bad(
+            way.name,
+            no_room         ? "0 ranks recorded: no ring fits"
+            : error.empty() ? "0 ranks recorded: the probe left no ring"
+                            : absl::StrCat("the probe's ring cannot be read: ", error),
+            no_room         ? "see 'shared memory'"
+            : error.empty() ? "see 'switches'; LD_PRELOAD must reach the process (not through sudo or a setuid program)"
+            : absl::StrContains(error, strerror(EMFILE)) ? "raise the limit of open files (ulimit -n)"
+                                                         : "see 'shared memory'"));
       }
       continue;
     }
     if (!snapshot.process.stop_reason.empty()) {
-      checks.push_back(Bad(way.name, absl::StrCat("the recorder stopped: ", Printable(snapshot.process.stop_reason)), "see docs/recorder.md, Kill switches"));
+      checks.push_back(Bad(way.name, absl::StrCat("the recorder stopped: ", Printable(snapshot.process.stop_reason)),
+                           "see docs/recorder.md, Kill switches"));
       continue;
     }
-    const auto recorded = std::count_if(snapshot.ops.begin(), snapshot.ops.end(),
-                                        [](const ring::OpSnapshot& op) { return op.kind == ring::CallKind::kAllReduce; });
+    const auto recorded = std::count_if(snapshot.ops.begin(), snapshot.ops.end(), [](const ring::OpSnapshot& op) {
+      return op.kind == ring::CallKind::kAllReduce;
+    });
     if (snapshot.comms.size() != 1 || recorded != kProbeCalls) {
-      checks.push_back(Bad(way.name, absl::StrCat("of ", kProbeCalls, " calls ", recorded, " are in the ring, of 1 communicator ", snapshot.comms.size()),
+      checks.push_back(Bad(way.name,
+                           absl::StrCat("of ", kProbeCalls, " calls ", recorded, " are in the ring, of 1 communicator ",
+                                        snapshot.comms.size()),
                            "please report this with the output of lockstep doctor --json"));
       continue;
     }
-    checks.push_back(Good(way.name, absl::StrCat("recorded and read back", said_library ? "" : absl::StrCat(", by ", *library))));
+    checks.push_back(
+        Good(way.name, absl::StrCat("recorded and read back", said_library ? "" : absl::StrCat(", by ", *library))));
     said_library = true;
   }
   return checks;
 }
 
 std::vector<std::string> FindNccl(const Environment& environment) {
-  std::vector<std::string> folders = absl::StrSplit(GetVariable(environment, "LD_LIBRARY_PATH"), absl::ByAnyChar(":;"), absl::SkipEmpty());
-  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib",
-                             "/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/nccl/lib"})
+  std::vector<std::string> folders =
+      absl::StrSplit(GetVariable(environment, "LD_LIBRARY_PATH"), absl::ByAnyChar(":;"), absl::SkipEmpty());
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib",
+                             "/usr/local/lib", "/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/nccl/lib"})
     folders.push_back(folder);
   // Wheels bring their own.
   std::vector<std::string> prefixes;
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     if (const std::string value = GetVariable(environment, name); !value.empty()) prefixes.push_back(value + "/lib");
   }
-  if (const std::string home = GetVariable(environment, "HOME"); !home.empty()) prefixes.push_back(home + "/.local/lib");
+  if (const std::string home = GetVariable(environment, "HOME"); !home.empty())
+    prefixes.push_back(home + "/.local/lib");
   prefixes.insert(prefixes.end(), {"/usr/local/lib", "/usr/lib", "/opt/conda/lib"});
   std::error_code error;
   for (const std::string& prefix : prefixes) {
     int looked = 0;
-    for (std::filesystem::directory_iterator it(prefix, error), end; it != end && ++looked < 4096; it.increment(error)) {
+    for (std::filesystem::directory_iterator it(prefix, error), end; it != end && ++looked < 4096;
+         it.increment(error)) {
       if (!absl::StartsWith(it->path().filename().string(), "python3")) continue;
-      for (const char* packages : {"/site-packages", "/dist-packages"}) folders.push_back(it->path().string() + packages + "/nvidia/nccl/lib");
+      for (const char* packages : {"/site-packages", "/dist-packages"})
+        folders.push_back(it->path().string() + packages + "/nvidia/nccl/lib");
     }
     error.clear();
   }
@@ -380,10 +419,12 @@ std::vector<std::string> FindNccl(const Environment& environment) {
   return found;
 }
 
-std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces& probe, const std::string& named, bool recorded) {
+std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces& probe, const std::string& named,
+                              bool recorded) {
   std::vector<std::string> paths = named.empty() ? FindNccl(environment) : std::vector<std::string>{named};
   if (paths.empty()) {
-    return {Note("NCCL", "no libnccl.so.2 where programs look; it may be linked into the program, or lie in a container",
+    return {Note("NCCL",
+                 "no libnccl.so.2 where programs look; it may be linked into the program, or lie in a container",
                  "run lockstep doctor where the job runs, or name it with --nccl PATH")};
   }
   const absl::StatusOr<std::string> library = FindLibrary(environment);
@@ -398,7 +439,8 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     if (folder.path().empty()) return {Note("NCCL", paths[i] + "; not tried: " + folder.error())};
     Ran ran = RunProbe({probe.program, "opened", paths[i]}, ProbeEnvironment(environment, *library, folder.path()));
     if (ran.too_new) {
-      checks.push_back(Note("NCCL", paths[i] + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs"));
+      checks.push_back(Note(
+          "NCCL", paths[i] + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs"));
       continue;
     }
     const std::string what = absl::StrCat(NcclVersion(ran.said["version"]), " at ", paths[i]);
@@ -406,7 +448,8 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     const bool own_name = absl::StartsWith(paths[i].substr(paths[i].rfind('/') + 1), "libnccl.so");
     if (!ran.error.empty() && !own_name && HoldsNccl(paths[i])) {
       checks.push_back(Bad("NCCL", absl::StrCat("is linked into ", paths[i], ", where hooks do not see its calls"),
-                           "NCCL's profiler interface does, from 2.23 on: lockstep run --profiler, or NCCL_PROFILER_PLUGIN=/usr/lib/liblockstep.so"));
+                           "NCCL's profiler interface does, from 2.23 on: lockstep run --profiler, or "
+                           "NCCL_PROFILER_PLUGIN=/usr/lib/liblockstep.so"));
       continue;
     }
     if (!ran.error.empty()) {
@@ -419,11 +462,13 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     std::string error;
     if (!folder.Ring(&snapshot, &error)) {
       if (error.empty() && SymbolsOnly(environment)) {
-        checks.push_back(Note("NCCL", what + ": not tried, because LOCKSTEP_HOOK=symbols is set", "it is opened by hand here"));
+        checks.push_back(
+            Note("NCCL", what + ": not tried, because LOCKSTEP_HOOK=symbols is set", "it is opened by hand here"));
         continue;
       }
       if (!recorded) {
-        checks.push_back(Note("NCCL", what + ": not known whether its calls are recorded", "first mend what is bad above"));
+        checks.push_back(
+            Note("NCCL", what + ": not known whether its calls are recorded", "first mend what is bad above"));
         continue;
       }
       checks.push_back(Bad("NCCL", absl::StrCat(what, ": calls are not recorded", error.empty() ? "" : ": " + error),
@@ -432,9 +477,11 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     }
     // With every GPU hidden the communicator cannot be made: that the record says so is the proof.
     const bool failed = ran.said["init"] != "0";
-    checks.push_back(Good("NCCL", absl::StrCat(what, ": calls are recorded", failed ? " (tried with every GPU hidden)" : "")));
+    checks.push_back(
+        Good("NCCL", absl::StrCat(what, ": calls are recorded", failed ? " (tried with every GPU hidden)" : "")));
   }
-  if (paths.size() > kMost) checks.push_back(Note("NCCL", absl::StrCat(paths.size() - kMost, " more were found and not tried")));
+  if (paths.size() > kMost)
+    checks.push_back(Note("NCCL", absl::StrCat(paths.size() - kMost, " more were found and not tried")));
   return checks;
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "collector/tools/doctor/check.h"
 #include "collector/host/environment.h"
+#include "collector/tools/doctor/check.h"
 
 namespace lockstep::doctor {
 
@@ -23,9 +23,10 @@ std::vector<Check> SwitchChecks(const Environment& environment);
 Check SharedMemoryCheck(const Environment& environment, int ranks);
 // Preloads the recorder into the probe, linked and opened by hand, and reads the rings that it leaves.
 std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces& probe);
-// The NCCL that `named` is, or the first found where programs look; with every GPU hidden, so that none is touched. `recorded`:
-// HookChecks found nothing bad; otherwise what fails here need not be this library's fault, and is a note.
-std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces& probe, const std::string& named, bool recorded);
+// The NCCL that `named` is, or the first found where programs look; with every GPU hidden, so that none is touched.
+// `recorded`: HookChecks found nothing bad; otherwise what fails here need not be this library's fault, and is a note.
+std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces& probe, const std::string& named,
+                              bool recorded);
 
 // Libraries called libnccl.so* in the places where programs find them, each once, in the order in which they look.
 std::vector<std::string> FindNccl(const Environment& environment);

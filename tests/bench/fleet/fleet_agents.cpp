@@ -1,8 +1,7 @@
-// Many agents in one process: the agents' own session and transport over synthetic ranks. fleet.py starts some of these and
-// gives them commands on standard input:
-//   run RESTART T0_NS FAULT_RANK FAULT_STEP   the job begins anew at T0 (CLOCK_MONOTONIC); FAULT_STEP -1: without a fault
-//   stats                                     answered by one line of JSON
-//   quit
+// Many agents in one process: the agents' own session and transport over synthetic ranks. fleet.py starts some of these
+// and gives them commands on standard input:
+//   run RESTART T0_NS FAULT_RANK FAULT_STEP   the job begins anew at T0 (CLOCK_MONOTONIC); FAULT_STEP -1: without a
+//   fault stats                                     answered by one line of JSON quit
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -61,7 +60,8 @@ struct SimulatedAgent {
 
 class Fleet {
  public:
-  explicit Fleet(Options options) : options_(std::move(options)), job_(options_.ranks, options_.stages, options_.step_ns) {}
+  explicit Fleet(Options options)
+      : options_(std::move(options)), job_(options_.ranks, options_.stages, options_.step_ns) {}
 
   int Run() {
     rlimit files{};
@@ -81,8 +81,8 @@ class Fleet {
     size_t made = 0;
     std::vector<epoll_event> events(1024);
     while (!quit_) {
-      // Not all at once: a fleet's agents do not start in the same millisecond either, and handshakes that wait for each other
-      // would run into their limits and begin anew.
+      // Not all at once: a fleet's agents do not start in the same millisecond either, and handshakes that wait for
+      // each other would run into their limits and begin anew.
       while (welcomed_ < made && agents_[welcomed_].session->welcome()) welcomed_++;
       for (int i = 0; i < 16 && made < std::min(agents_.size(), welcomed_ + kConnecting); i++) {
         if (!Make(made)) return 1;
@@ -90,7 +90,8 @@ class Fleet {
       }
       const int64_t now = Now(CLOCK_MONOTONIC);
       const int64_t wait = due_.empty() ? 0 : std::clamp<int64_t>(due_.top().first - now, 0, kSecond / 10);
-      const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), static_cast<int>((wait + 999'999) / 1'000'000));
+      const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
+                                   static_cast<int>((wait + 999'999) / 1'000'000));
       for (int i = 0; i < ready; i++) {
         if (events[static_cast<size_t>(i)].data.u64 == UINT64_MAX) {
           Commands();
@@ -135,8 +136,9 @@ class Fleet {
     session.heartbeat_ns = options_.heartbeat_ns;
     session.look_ns = 2 * options_.heartbeat_ns;  // each heartbeat looks, and so does a limit that passes
     wire::Client* const link = agent.client.get();
-    agent.session = std::make_unique<AgentSession>(session, agent.source.get(), &agent.store,
-                                                   [link](const wire::Message& message) { return link->Send(message); });
+    agent.session =
+        std::make_unique<AgentSession>(session, agent.source.get(), &agent.store,
+                                       [link](const wire::Message& message) { return link->Send(message); });
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = index;
@@ -157,8 +159,10 @@ class Fleet {
     if (agent.client->Tick(now)) agent.session->Connected(now);
     while (std::optional<wire::Message> message = agent.client->Receive()) agent.session->Receive(*message, now);
     if (due || now >= agent.session->next()) agent.session->Tick(now, Now(CLOCK_REALTIME));
-    // Agents that are due at about the same time are stepped together: a process with a thousand of them would wake for each.
-    const int64_t next = (std::clamp<int64_t>(agent.session->next(), now, now + options_.heartbeat_ns) / kGrid + 1) * kGrid;
+    // Agents that are due at about the same time are stepped together: a process with a thousand of them would wake for
+    // each.
+    const int64_t next =
+        (std::clamp<int64_t>(agent.session->next(), now, now + options_.heartbeat_ns) / kGrid + 1) * kGrid;
     if (due || next < agent.due_ns) Schedule(index, next);
   }
 
@@ -209,12 +213,14 @@ class Fleet {
       sum.dropped += one.dropped;
       sum.heartbeats_dropped += one.heartbeats_dropped;
     }
-    printf("{\"agents\": %zu, \"connected\": %" PRIu64 ", \"welcome\": %" PRIu64 ", \"held\": %" PRIu64 ", \"late\": %" PRIu64
-           ", \"heartbeats\": %" PRIu64 ", \"heartbeat_bytes\": %" PRIu64 ", \"heartbeats_dropped\": %" PRIu64 ", \"digests\": %" PRIu64
-           ", \"digest_bytes\": %" PRIu64 ", \"chunks_acked\": %" PRIu64 ", \"chunk_bytes\": %" PRIu64 ", \"chunks_again\": %" PRIu64
+    printf("{\"agents\": %zu, \"connected\": %" PRIu64 ", \"welcome\": %" PRIu64 ", \"held\": %" PRIu64
+           ", \"late\": %" PRIu64 ", \"heartbeats\": %" PRIu64 ", \"heartbeat_bytes\": %" PRIu64
+           ", \"heartbeats_dropped\": %" PRIu64 ", \"digests\": %" PRIu64 ", \"digest_bytes\": %" PRIu64
+           ", \"chunks_acked\": %" PRIu64 ", \"chunk_bytes\": %" PRIu64 ", \"chunks_again\": %" PRIu64
            ", \"chunks_refused\": %" PRIu64 ", \"dropped\": %" PRIu64 "}\n",
-           agents_.size(), connected, welcome, held, late, sum.heartbeats, sum.heartbeat_bytes, sum.heartbeats_dropped, sum.digests,
-           sum.digest_bytes, sum.chunks_acked, sum.chunk_bytes, sum.chunks_sent_again, refused, sum.dropped);
+           agents_.size(), connected, welcome, held, late, sum.heartbeats, sum.heartbeat_bytes, sum.heartbeats_dropped,
+           sum.digests, sum.digest_bytes, sum.chunks_acked, sum.chunk_bytes, sum.chunks_sent_again, refused,
+           sum.dropped);
   }
 
   const Options options_;
@@ -233,24 +239,40 @@ int Main(int argc, char** argv) {
   Options options;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i], value = argv[i + 1];
-    if (name == "--ranks") options.ranks = atoi(value.c_str());
-    else if (name == "--stages") options.stages = atoi(value.c_str());
-    else if (name == "--first-host") options.first_host = atoi(value.c_str());
-    else if (name == "--hosts") options.hosts = atoi(value.c_str());
-    else if (name == "--records") options.host.records = static_cast<size_t>(atoi(value.c_str()));
-    else if (name == "--step-ms") options.step_ns = atoll(value.c_str()) * 1'000'000;
-    else if (name == "--heartbeat-ms") options.heartbeat_ns = atoll(value.c_str()) * 1'000'000;
-    else if (name == "--endpoints") options.endpoints = absl::StrSplit(value, ',');
-    else if (name == "--key") options.key = value;
-    else if (name == "--server-key") options.server_key = value;
-    else if (name == "--scratch") options.host.scratch = value;
-    else argc = 0;
+    if (name == "--ranks")
+      options.ranks = atoi(value.c_str());
+    else if (name == "--stages")
+      options.stages = atoi(value.c_str());
+    else if (name == "--first-host")
+      options.first_host = atoi(value.c_str());
+    else if (name == "--hosts")
+      options.hosts = atoi(value.c_str());
+    else if (name == "--records")
+      options.host.records = static_cast<size_t>(atoi(value.c_str()));
+    else if (name == "--step-ms")
+      options.step_ns = atoll(value.c_str()) * 1'000'000;
+    else if (name == "--heartbeat-ms")
+      options.heartbeat_ns = atoll(value.c_str()) * 1'000'000;
+    else if (name == "--endpoints")
+      options.endpoints = absl::StrSplit(value, ',');
+    else if (name == "--key")
+      options.key = value;
+    else if (name == "--server-key")
+      options.server_key = value;
+    else if (name == "--scratch")
+      options.host.scratch = value;
+    else
+      argc = 0;
   }
-  if (argc % 2 == 0 || options.endpoints.empty() || options.hosts < 1 || options.stages < 1 || options.step_ns < 1'000'000 ||
-      options.heartbeat_ns < 100'000'000 ||
-      options.ranks % (kRanksPerHost * options.stages) != 0 || (options.first_host + options.hosts) * kRanksPerHost > options.ranks) {
-    fputs("Usage: fleet_agents --ranks N --stages N --first-host N --hosts N --endpoints A,B --key FILE --server-key FILE\n"
-          "                    [--records N] [--step-ms N] [--heartbeat-ms N] [--scratch FOLDER]\nSee fleet.py.\n", stderr);
+  if (argc % 2 == 0 || options.endpoints.empty() || options.hosts < 1 || options.stages < 1 ||
+      options.step_ns < 1'000'000 || options.heartbeat_ns < 100'000'000 ||
+      options.ranks % (kRanksPerHost * options.stages) != 0 ||
+      (options.first_host + options.hosts) * kRanksPerHost > options.ranks) {
+    fputs(
+        "Usage: fleet_agents --ranks N --stages N --first-host N --hosts N --endpoints A,B --key FILE --server-key "
+        "FILE\n"
+        "                    [--records N] [--step-ms N] [--heartbeat-ms N] [--scratch FOLDER]\nSee fleet.py.\n",
+        stderr);
     return 2;
   }
   return Fleet(std::move(options)).Run();
@@ -259,4 +281,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep::fleet
 
-int main(int argc, char** argv) { return lockstep::fleet::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return lockstep::fleet::Main(argc, argv);
+}

@@ -1,8 +1,9 @@
-// What a collector does with the digests of a hang, step by step, at any number of ranks, on one core and with nobody else: so
-// that it shows which step grows faster than the ranks do. The digests are a real agent's messages (fleet_agents sends the same
-// over the network), of a job in which one rank stopped, in an order of chance; once all of them, once without those of
-// every eighth host or so, whose agents do not answer.
-//   fleet_root [--runs N] [--silent N] RANKS...      prints a table: the median of N runs of each size; one host in N is silent (8)
+// What a collector does with the digests of a hang, step by step, at any number of ranks, on one core and with nobody
+// else: so that it shows which step grows faster than the ranks do. The digests are a real agent's messages
+// (fleet_agents sends the same over the network), of a job in which one rank stopped, in an order of chance; once all
+// of them, once without those of every eighth host or so, whose agents do not answer.
+//   fleet_root [--runs N] [--silent N] RANKS...      prints a table: the median of N runs of each size; one host in N
+//   is silent (8)
 #include <sys/resource.h>
 #include <time.h>
 
@@ -16,12 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "collector/common/rank_set.h"
+#include "collector/detect/lateness.h"
+#include "collector/detect/progress.h"
 #include "collector/service/digest_round.h"
 #include "collector/service/flying.h"
 #include "collector/service/known_members.h"
-#include "collector/detect/lateness.h"
-#include "collector/detect/progress.h"
-#include "collector/common/rank_set.h"
 #include "collector/wire/frame.h"
 #include "tests/bench/fleet/synthetic_host.h"
 #include "tests/bench/fleet/synthetic_job.h"
@@ -38,15 +39,16 @@ int64_t Now(clockid_t clock) {
 }
 
 enum Step { kUnpack, kUnite, kMembers, kAdd, kAnalyse, kFlying, kChoose, kSample, kSteps };
-constexpr const char* kNames[] = {"unpack", "whose they are", "who is missing where", "add", "analyse", "what is in flight",
-                                  "whom to ask for evidence", "judge a sample"};
+constexpr const char* kNames[] = {"unpack",  "whose they are",    "who is missing where",     "add",
+                                  "analyse", "what is in flight", "whom to ask for evidence", "judge a sample"};
 
 struct Run {
   double ms[kSteps] = {};
   bool named = false;
 };
 
-Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& progress, const Ranks& silent, int ranks, int fault_rank) {
+Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& progress, const Ranks& silent, int ranks,
+            int fault_rank) {
   Run run;
   DigestRound round;
   Ranks got;
@@ -88,14 +90,16 @@ Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& pro
   timed(kFlying, [&] { (void)FlyingOf(round.bundle()); });
   timed(kChoose, [&] { (void)round.StackRanks(256, round.EvidenceRanks(64)); });
   const auto at = std::find_if(envelopes.begin(), envelopes.end(), [&](const auto& envelope) {
-    return std::any_of(envelope->ranks().begin(), envelope->ranks().end(), [&](const std::string& packed) { return RankOfDigest(packed) == fault_rank; });
+    return std::any_of(envelope->ranks().begin(), envelope->ranks().end(),
+                       [&](const std::string& packed) { return RankOfDigest(packed) == fault_rank; });
   });
   timed(kSample, [&] {
     round.Sample(**at, asked + kSecond, asked + kSecond);
     round.LookForRoot();
   });
   const Verdict& verdict = round.verdict();
-  run.named = verdict.findings_size() > 0 && verdict.findings(0).culprit_ranks_size() == 1 && verdict.findings(0).culprit_ranks(0) == fault_rank;
+  run.named = verdict.findings_size() > 0 && verdict.findings(0).culprit_ranks_size() == 1 &&
+              verdict.findings(0).culprit_ranks(0) == fault_rank;
   return run;
 }
 
@@ -188,7 +192,8 @@ int Main(int argc, char** argv) {
   printf("\n");
   bool named = true;
   for (const int one_in : {0, silent}) {
-    for (const int ranks : sizes) named &= Size(ranks, runs, one_in) || one_in > 0;  // who is silent may be named beside it
+    for (const int ranks : sizes)
+      named &= Size(ranks, runs, one_in) || one_in > 0;  // who is silent may be named beside it
   }
   return named ? 0 : 1;
 }
@@ -196,4 +201,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep::fleet
 
-int main(int argc, char** argv) { return lockstep::fleet::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return lockstep::fleet::Main(argc, argv);
+}

@@ -13,8 +13,8 @@
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/ring/loader.h"
 #include "collector/agent/host_source.h"
-#include "collector/incident/incident.h"
 #include "collector/common/rank_set.h"
+#include "collector/incident/incident.h"
 #include "collector/wire/frame.h"
 
 namespace lockstep::fleet {
@@ -118,7 +118,8 @@ void SyntheticHost::Gather(const CollectRequest& request) {
     }
     evidence_.push_back(std::move(evidence));
   }
-  const bool stacks_alone = request.phase() == CollectRequest::EVIDENCE && request.ranks().first().empty() && !request.merged().first().empty();
+  const bool stacks_alone = request.phase() == CollectRequest::EVIDENCE && request.ranks().first().empty() &&
+                            !request.merged().first().empty();
   if (stacks_alone || !done_.insert({request.request(), request.phase()}).second) return;
   PutFile(request);
 }

@@ -1,5 +1,5 @@
-// One simulated host as the agent's session sees it (collector/agent/source.h): eight ranks of a SyntheticJob, and its chunks.
-// Digests, evidence and files are made by the code that a real agent uses, from rings that the job makes up.
+// One simulated host as the agent's session sees it (collector/agent/source.h): eight ranks of a SyntheticJob, and its
+// chunks. Digests, evidence and files are made by the code that a real agent uses, from rings that the job makes up.
 #ifndef LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_HOST_H_
 #define LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_HOST_H_
 
@@ -64,7 +64,7 @@ class MemoryStore : public ChunkStore {
 };
 
 struct SyntheticHostOptions {
-  size_t records = 256;            // of each rank's ring
+  size_t records = 256;              // of each rank's ring
   std::string scratch = "/dev/shm";  // a folder: files are made there
 };
 
@@ -103,8 +103,9 @@ class SyntheticHost : public AgentSource {
   std::vector<RankSight> sights_;
   std::deque<HostEvidence> evidence_;
   std::set<std::pair<uint64_t, int>> done_;
-  // What its rings show of a job that stands, as a Digest of all its ranks: thousands of hosts have each its own processor, those of
-  // the bench have two, so this is made before it is asked for. A host makes it in about a millisecond.
+  // What its rings show of a job that stands, as a Digest of all its ranks: thousands of hosts have each its own
+  // processor, those of the bench have two, so this is made before it is asked for. A host makes it in about a
+  // millisecond.
   std::string standing_;
   int looks_ = 0;  // of this run
   std::mt19937 random_{std::random_device{}()};

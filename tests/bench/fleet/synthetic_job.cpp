@@ -60,7 +60,8 @@ SyntheticJob::Program SyntheticJob::StepOf(int stage, int stages) {
   }
   for (int i = 0; i < warm; i++) backward();
   for (int i = 0; i < kBuckets; i++) calls.push_back({kDp, CallKind::kReduceScatter, 41'943'040, 0});
-  if (stages > 1 && (stage == 0 || stage + 1 == stages)) calls.push_back({kEmbedding, CallKind::kAllReduce, 67'108'864, 0});
+  if (stages > 1 && (stage == 0 || stage + 1 == stages))
+    calls.push_back({kEmbedding, CallKind::kAllReduce, 67'108'864, 0});
   calls.push_back({kWorld, CallKind::kAllReduce, 1, 0});
   for (int i = 0; i < kBuckets; i++) calls.push_back({kDp, CallKind::kAllGather, 41'943'040, ring::kNoReduction});
   std::vector<uint64_t> counts(kLanes);
@@ -90,14 +91,16 @@ void SyntheticJob::Play() {
   elsewhere_.assign(static_cast<size_t>(stages_), 0);
   for (int stage = 0; stage < stages_; stage++) {
     const std::vector<Call>& calls = programs_[static_cast<size_t>(stage)].calls;
-    while (calls[static_cast<size_t>(elsewhere_[static_cast<size_t>(stage)])].lane != kDp) elsewhere_[static_cast<size_t>(stage)]++;
+    while (calls[static_cast<size_t>(elsewhere_[static_cast<size_t>(stage)])].lane != kDp)
+      elsewhere_[static_cast<size_t>(stage)]++;
   }
   const int culprit = Stage(fault_rank_);
   const std::vector<Call>& own = programs_[static_cast<size_t>(culprit)].calls;
   size_t stop = own.size() * 6 / 10;
   while (own[stop].lane != kTp) stop--;
   const auto done = [&](int stage, int lane) {
-    return programs_[static_cast<size_t>(stage)].before[static_cast<size_t>(here_[static_cast<size_t>(stage)])][static_cast<size_t>(lane)];
+    return programs_[static_cast<size_t>(stage)]
+        .before[static_cast<size_t>(here_[static_cast<size_t>(stage)])][static_cast<size_t>(lane)];
   };
   for (bool moved = true; moved;) {
     moved = false;
@@ -115,7 +118,9 @@ void SyntheticJob::Play() {
   }
 }
 
-std::string SyntheticJob::HostOf(int host) const { return absl::StrFormat("node%05d", host); }
+std::string SyntheticJob::HostOf(int host) const {
+  return absl::StrFormat("node%05d", host);
+}
 
 uint64_t SyntheticJob::Count(int stage, int64_t position, int lane) const {
   const Program& program = programs_[static_cast<size_t>(stage)];
@@ -136,11 +141,20 @@ SyntheticJob::Group SyntheticJob::GroupOf(int rank, int which) const {
   const int tensor = rank % kRanksPerHost, stage = Stage(rank), replica = Replica(rank);
   Group group;
   switch (which) {
-    case 0: group = {0, absl::StrCat("tp_", rank / kRanksPerHost), tensor, kRanksPerHost}; break;
-    case 1: group = {0, absl::StrCat("dp_", stage * kRanksPerHost + tensor), replica, replicas_}; break;
-    case 2: group = {0, absl::StrCat("pp_", replica * kRanksPerHost + tensor), stage, stages_}; break;
-    case 3: group = {0, "world", rank, ranks_}; break;
-    default: group = {0, absl::StrCat("embd_", replica * kRanksPerHost + tensor), stage == 0 ? 0 : 1, 2};
+    case 0:
+      group = {0, absl::StrCat("tp_", rank / kRanksPerHost), tensor, kRanksPerHost};
+      break;
+    case 1:
+      group = {0, absl::StrCat("dp_", stage * kRanksPerHost + tensor), replica, replicas_};
+      break;
+    case 2:
+      group = {0, absl::StrCat("pp_", replica * kRanksPerHost + tensor), stage, stages_};
+      break;
+    case 3:
+      group = {0, "world", rank, ranks_};
+      break;
+    default:
+      group = {0, absl::StrCat("embd_", replica * kRanksPerHost + tensor), stage == 0 ? 0 : 1, 2};
   }
   uint64_t id = restart_count_;
   for (const char c : group.name) id = Mix(id * 131 + static_cast<unsigned char>(c));
@@ -239,7 +253,8 @@ ring::OpSnapshot SyntheticJob::OpAt(int rank, int64_t position, int64_t gpu) con
 int64_t SyntheticJob::GpuAt(int rank, int64_t now) const {
   const auto length = static_cast<int64_t>(programs_[static_cast<size_t>(Stage(rank))].calls.size());
   if (Stalled(now)) {
-    return fault_step_ * length + (Replica(rank) == Replica(fault_rank_) ? here_ : elsewhere_)[static_cast<size_t>(Stage(rank))];
+    return fault_step_ * length +
+           (Replica(rank) == Replica(fault_rank_) ? here_ : elsewhere_)[static_cast<size_t>(Stage(rank))];
   }
   const int64_t begun = std::max<int64_t>(0, std::min(now, fault_ns()) - t0_);
   return begun / step_ns_ * length + begun % step_ns_ * length / step_ns_;
@@ -265,7 +280,8 @@ SyntheticJob::Motion SyntheticJob::MotionOf(int rank, int64_t now) const {
     motion.stream_completed[StreamOf(lane)] += Count(motion.stage, motion.gpu, lane);
   }
   // Every stream's first operation that is not completed waits on its GPU, but only the one that is due has begun.
-  if (motion.gpu < motion.issued) motion.due_stream = StreamOf(program.calls[static_cast<size_t>(motion.gpu % length)].lane);
+  if (motion.gpu < motion.issued)
+    motion.due_stream = StreamOf(program.calls[static_cast<size_t>(motion.gpu % length)].lane);
   // When the last call of each lane was issued, looking back from `issued`.
   std::fill(motion.last, motion.last + kLanes, int64_t{-1});
   int found = 0;
@@ -296,7 +312,9 @@ void SyntheticJob::Apply(const Motion& motion, ring::Snapshot* snapshot) const {
     ring::StreamSnapshot& due = snapshot->streams[static_cast<size_t>(motion.due_stream)];
     due.started = due.completed + 1;
   }
-  const auto issue_time = [&](int lane) { return motion.last[lane] < 0 ? 0 : TimeOf(stage, std::max<int64_t>(0, motion.last[lane] - kAhead)); };
+  const auto issue_time = [&](int lane) {
+    return motion.last[lane] < 0 ? 0 : TimeOf(stage, std::max<int64_t>(0, motion.last[lane] - kAhead));
+  };
   constexpr int kLaneOf[] = {kTp, kDp, -1, kWorld, kEmbedding};
   for (ring::CommSnapshot& comm : snapshot->comms) {
     const int lane = kLaneOf[comm.index];

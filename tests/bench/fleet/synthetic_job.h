@@ -84,7 +84,8 @@ class SyntheticJob {
   uint32_t restart_count_ = 0;
   int64_t t0_ = 0, fault_step_ = -1;
   int fault_rank_ = -1;
-  std::vector<int64_t> here_, elsewhere_;  // calls of the last step that are done, by stage: the fault's replica, the others
+  std::vector<int64_t> here_,
+      elsewhere_;  // calls of the last step that are done, by stage: the fault's replica, the others
 };
 
 }  // namespace lockstep::fleet

@@ -1,5 +1,5 @@
-// What a frame of the matrix costs at full size: p50 and p95 of 300 frames, panning and zooming, in milliseconds of wall and of
-// processor time. Every frame must show a fault of one cell.
+// What a frame of the matrix costs at full size: p50 and p95 of 300 frames, panning and zooming, in milliseconds of
+// wall and of processor time. Every frame must show a fault of one cell.
 #include <QApplication>
 #include <QElapsedTimer>
 
@@ -34,9 +34,17 @@ struct Frames {
   void Print(const char* what, int width, int height) {
     std::sort(wall.begin(), wall.end());
     std::sort(cpu.begin(), cpu.end());
-    auto at = [](const std::vector<double>& v, double share) { return v[static_cast<size_t>(share * static_cast<double>(v.size() - 1))]; };
-    printf("%-28s %4d x %-4d  wall p50 %6.2f p95 %6.2f ms (goal %.0f ms at 1600 x 900: %s)   processor p50 %6.2f p95 %6.2f ms\n", what, width, height, at(wall, 0.5), at(wall, 0.95),
-           kGoalMs, width > 1600 ? "no goal here" : at(wall, 0.95) <= kGoalMs ? "met" : "MISSED", at(cpu, 0.5), at(cpu, 0.95));
+    auto at = [](const std::vector<double>& v, double share) {
+      return v[static_cast<size_t>(share * static_cast<double>(v.size() - 1))];
+    };
+    printf(
+        "%-28s %4d x %-4d  wall p50 %6.2f p95 %6.2f ms (goal %.0f ms at 1600 x 900: %s)   processor p50 %6.2f p95 "
+        "%6.2f ms\n",
+        what, width, height, at(wall, 0.5), at(wall, 0.95), kGoalMs,
+        width > 1600                ? "no goal here"
+        : at(wall, 0.95) <= kGoalMs ? "met"
+                                    : "MISSED",
+        at(cpu, 0.5), at(cpu, 0.95));
     fflush(stdout);
   }
 };
@@ -66,7 +74,8 @@ bool Shows(const QImage& image, QRgb colour) {
 }
 
 // False: a frame lost the fault.
-bool Measure(const CellMatrix& matrix, const std::vector<uint32_t>& order, int row, int column, int width, int height, int threads) {
+bool Measure(const CellMatrix& matrix, const std::vector<uint32_t>& order, int row, int column, int width, int height,
+             int threads) {
   const Theme& theme = LightTheme();
   const QRgb fault = theme.Of(ViewState::kMissing).fill.rgb();
   const int line = static_cast<int>(std::find(order.begin(), order.end(), static_cast<uint32_t>(row)) - order.begin());
@@ -76,8 +85,8 @@ bool Measure(const CellMatrix& matrix, const std::vector<uint32_t>& order, int r
     double zoom_x, zoom_y;
     bool zooming;
   };
-  for (const Scene& scene : {Scene{"everything", 1, 1, false}, Scene{"4 times, panning", 4, 4, false}, Scene{"cells of 4 x 16, panning", 0, 0, false},
-                             Scene{"zooming in and out", 1, 1, true}}) {
+  for (const Scene& scene : {Scene{"everything", 1, 1, false}, Scene{"4 times, panning", 4, 4, false},
+                             Scene{"cells of 4 x 16, panning", 0, 0, false}, Scene{"zooming in and out", 1, 1, true}}) {
     Frames frames;
     for (int i = 0; i < kFrames; ++i) {
       ViewTransform t(kColumns, kRows, width, height);
@@ -112,8 +121,8 @@ int WithIndex(const char* path) {
     fprintf(stderr, "%s\n", document.status().ToString().c_str());
     return 1;
   }
-  printf("document opened in %.0f ms: %d ranks, %d communicators\n", static_cast<double>(timer.nsecsElapsed()) * 1e-6, (*document)->rank_count(),
-         (*document)->comm_count());
+  printf("document opened in %.0f ms: %d ranks, %d communicators\n", static_cast<double>(timer.nsecsElapsed()) * 1e-6,
+         (*document)->rank_count(), (*document)->comm_count());
   int32_t widest = 0;
   for (int32_t c = 0; c < (*document)->comm_count(); ++c) {
     if ((*document)->index().comms()[size_t(c)].size > (*document)->index().comms()[size_t(widest)].size) widest = c;
@@ -127,8 +136,10 @@ int WithIndex(const char* path) {
     const double second = static_cast<double>(timer.nsecsElapsed()) * 1e-6;
     timer.restart();
     const RowOrder order = BuildRowOrder(**document, *job, RowGrouping::kState, nullptr, {});
-    printf("matrix of all ranks, %d x %d: %.0f ms; of the widest communicator, %d x %d: %.0f ms; rows by state: %.0f ms\n", job->rows, job->columns, first,
-           comm->rows, comm->columns, second, static_cast<double>(timer.nsecsElapsed()) * 1e-6);
+    printf(
+        "matrix of all ranks, %d x %d: %.0f ms; of the widest communicator, %d x %d: %.0f ms; rows by state: %.0f ms\n",
+        job->rows, job->columns, first, comm->rows, comm->columns, second,
+        static_cast<double>(timer.nsecsElapsed()) * 1e-6);
   }
   Navigator navigator;
   MatrixView view(&navigator);

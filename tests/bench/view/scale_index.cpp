@@ -1,5 +1,5 @@
-// Writes the index of a large incident (scale_job.h) as the viewer opens it: index.lsi and verdict.json in a folder without dumps.
-// The facts come from the analysis of each rank's newest operations, as with dumps of that size.
+// Writes the index of a large incident (scale_job.h) as the viewer opens it: index.lsi and verdict.json in a folder
+// without dumps. The facts come from the analysis of each rank's newest operations, as with dumps of that size.
 #include <sys/stat.h>
 
 #include <cstdio>
@@ -18,7 +18,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int kNewest = 64;   // of each rank, for the analysis
+constexpr int kNewest = 64;  // of each rank, for the analysis
 
 // The node's ranks into the job's, its communicators found by identity.
 void Join(Bundle node, absl::flat_hash_map<std::string, uint32_t>* comms, Bundle* job) {
@@ -72,7 +72,8 @@ absl::Status Write(const ScaleOptions& options, size_t communicators, const std:
   const std::string path = folder + "/index.lsi";
   auto writer = IndexWriter::Create(all, operations, FingerprintSources({folder}), path);
   if (!writer.ok()) return writer.status();
-  if (absl::Status status = (*writer)->SetFacts(BuildViewFacts(all, verdict).SerializeAsString()); !status.ok()) return status;
+  if (absl::Status status = (*writer)->SetFacts(BuildViewFacts(all, verdict).SerializeAsString()); !status.ok())
+    return status;
   size_t row = 0;
   for (int node = 0; node < job.nodes(); ++node) {
     for (const Rank& rank : job.Node(node, options.records).ranks) {
@@ -92,9 +93,12 @@ int main(int argc, char** argv) {
   bool sound = argc % 2 == 1;
   for (int i = 1; sound && i + 1 < argc; i += 2) {
     const std::string_view name = argv[i];
-    if (name == "--out") out = argv[i + 1];
-    else if (name == "--communicators") communicators = static_cast<size_t>(atoll(argv[i + 1]));
-    else sound = options.Take(name, argv[i + 1]);
+    if (name == "--out")
+      out = argv[i + 1];
+    else if (name == "--communicators")
+      communicators = static_cast<size_t>(atoll(argv[i + 1]));
+    else
+      sound = options.Take(name, argv[i + 1]);
   }
   if (!sound || out.empty() || !options.Sound() || communicators > 1'000'000) {
     fprintf(stderr, "Usage: scale_index --out DIR [--communicators N at least] %s\n", lockstep::kScaleUsage);

@@ -1,5 +1,5 @@
-// How long the timeline takes to read all times of an index, and to draw a frame at 1600 x 900 while panning and zooming.
-// timeline_frames INDEX
+// How long the timeline takes to read all times of an index, and to draw a frame at 1600 x 900 while panning and
+// zooming. timeline_frames INDEX
 #include <time.h>
 
 #include <QApplication>
@@ -60,7 +60,8 @@ void Measure(const char* name, TimelineView* view, const Step& step) {
   Settle(view);
   std::sort(ms.begin(), ms.end());
   std::sort(cpu.begin(), cpu.end());
-  std::printf("%-34s p50 %6.1f ms  p95 %6.1f ms  worst %6.1f ms  processor p95 %6.1f ms  sharp after %5lld ms\n", name, ms[kFrames / 2], ms[kFrames * 95 / 100], ms.back(), cpu[kFrames * 95 / 100],
+  std::printf("%-34s p50 %6.1f ms  p95 %6.1f ms  worst %6.1f ms  processor p95 %6.1f ms  sharp after %5lld ms\n", name,
+              ms[kFrames / 2], ms[kFrames * 95 / 100], ms.back(), cpu[kFrames * 95 / 100],
               static_cast<long long>(sharp.elapsed()));
 }
 
@@ -79,14 +80,15 @@ int Run(const std::string& path) {
   view.show();
   while (view.pane()->timeline() == nullptr) QApplication::processEvents(QEventLoop::WaitForMoreEvents, 20);
   std::printf("%d ranks, %llu operations: times read in %lld ms, picture %d x %d\n", (*document)->rank_count(),
-              static_cast<unsigned long long>((*document)->index().operations()), static_cast<long long>(timer.elapsed()), view.pane()->width(),
-              view.pane()->height());
+              static_cast<unsigned long long>((*document)->index().operations()),
+              static_cast<long long>(timer.elapsed()), view.pane()->width(), view.pane()->height());
   auto sway = [&](int i) { view.Pan(i % 20 < 10 ? 0.03 : -0.03, 0); };
   const auto boxes = view.findChildren<QComboBox*>();
   for (const auto& [index, name] : {std::pair(1, "ranks"), std::pair(0, "hosts")}) {
     boxes[0]->setCurrentIndex(index);
     view.Fit();
-    Measure((std::string(name) + ", everything, resized").c_str(), &view, [&](int i) { view.pane()->resize(1600 - i % 2, 900); });
+    Measure((std::string(name) + ", everything, resized").c_str(), &view,
+            [&](int i) { view.pane()->resize(1600 - i % 2, 900); });
     Measure((std::string(name) + ", zooming in").c_str(), &view, [&](int) { view.Zoom(1.05); });
     view.Fit();
     view.Zoom(4);

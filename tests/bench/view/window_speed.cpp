@@ -31,14 +31,15 @@ long Kib(const char* field) {
 
 // What the window's thread has used so far, and what the machine lost to its neighbours.
 struct Used {
-  double processor = 0, system = 0;   // ms, of which in the kernel
-  long faults = 0, reads = 0;         // pages mapped; of which read from disk
-  double stolen = 0;                  // ms, of all cores: a host that runs other machines meanwhile
+  double processor = 0, system = 0;  // ms, of which in the kernel
+  long faults = 0, reads = 0;        // pages mapped; of which read from disk
+  double stolen = 0;                 // ms, of all cores: a host that runs other machines meanwhile
 
   static Used Now() {
     rusage usage{};
     getrusage(RUSAGE_THREAD, &usage);
-    Used used{ProcessorMs(CLOCK_THREAD_CPUTIME_ID), static_cast<double>(usage.ru_stime.tv_sec) * 1e3 + static_cast<double>(usage.ru_stime.tv_usec) / 1e3,
+    Used used{ProcessorMs(CLOCK_THREAD_CPUTIME_ID),
+              static_cast<double>(usage.ru_stime.tv_sec) * 1e3 + static_cast<double>(usage.ru_stime.tv_usec) / 1e3,
               usage.ru_minflt, usage.ru_majflt, 0};
     std::ifstream stat("/proc/stat");
     std::string cpu;
@@ -53,8 +54,8 @@ struct Used {
   }
 };
 
-// The longest time in which the window's thread answered nothing, what it used in that, and the longest in which it worked itself
-// without looking up.
+// The longest time in which the window's thread answered nothing, what it used in that, and the longest in which it
+// worked itself without looking up.
 class Heartbeat : public QObject {
  public:
   Heartbeat() {
@@ -73,8 +74,10 @@ class Heartbeat : public QObject {
     Beat();
     goals->Print("window's thread blocked: " + what, longest_, 50, "ms", longest_processor_);
     if (longest_ > 50) {
-      std::printf("%-58s processor %.1f ms (kernel %.1f), %ld page faults (%ld from disk), stolen from the machine %.0f ms\n", "  in that time", in_longest_.processor,
-                  in_longest_.system, in_longest_.faults, in_longest_.reads, in_longest_.stolen);
+      std::printf(
+          "%-58s processor %.1f ms (kernel %.1f), %ld page faults (%ld from disk), stolen from the machine %.0f ms\n",
+          "  in that time", in_longest_.processor, in_longest_.system, in_longest_.faults, in_longest_.reads,
+          in_longest_.stolen);
     }
     Reset();
   }
@@ -118,16 +121,19 @@ struct Times {
 };
 
 void Search(const Document& document, Goals* goals) {
-  for (const char* text : {"rank:17043 seq>1000", "op:AllReduce seq>1000", "comm:*0* seq:1500-1600", "state:waiting", "state:mismatch", "state:enqueued op:Broadcast",
-                           "-op:AllReduce -op:Send -op:Recv", "allgather", "host:n21* state:completed"}) {
+  for (const char* text :
+       {"rank:17043 seq>1000", "op:AllReduce seq>1000", "comm:*0* seq:1500-1600", "state:waiting", "state:mismatch",
+        "state:enqueued op:Broadcast", "-op:AllReduce -op:Send -op:Recv", "allgather", "host:n21* state:completed"}) {
     const auto query = ParseQuery(text);
     if (!query.ok()) continue;
     int64_t found = 0;
     Times times;
     for (int i = 0; i < 4; ++i) {
       auto run = [&] { found = RunQuery(document, *query).hit_count; };
-      if (i == 0) run();   // the first brings the columns into memory
-      else times.Measure(run);
+      if (i == 0)
+        run();  // the first brings the columns into memory
+      else
+        times.Measure(run);
     }
     times.Print(goals, QString("search %1: %L2 hits").arg(text).arg(found).toStdString(), 1, 200);
   }
@@ -144,7 +150,8 @@ void Clicks(MainWindow* window, Heartbeat* heart, Goals* goals) {
                     60 + static_cast<int>(random() % static_cast<unsigned>(std::max(1, matrix->height() - 120))));
     cells.Measure([&] {
       for (const QEvent::Type type : {QEvent::MouseButtonPress, QEvent::MouseButtonRelease}) {
-        QMouseEvent event(type, at, matrix->mapToGlobal(QPointF(at)), Qt::LeftButton, type == QEvent::MouseButtonPress ? Qt::LeftButton : Qt::NoButton, Qt::NoModifier);
+        QMouseEvent event(type, at, matrix->mapToGlobal(QPointF(at)), Qt::LeftButton,
+                          type == QEvent::MouseButtonPress ? Qt::LeftButton : Qt::NoButton, Qt::NoModifier);
         QApplication::sendEvent(matrix, &event);
       }
       Wait(all_there);
@@ -176,7 +183,9 @@ void Tables(MainWindow* window, Heartbeat* heart, Goals* goals) {
         Wait([view] { return view->Idle(); });
       });
     }
-    times.Print(goals, QString("%1, %L2 rows: the slowest sort").arg(name).arg(table->model()->rowCount()).toStdString(), 1, 1000);
+    times.Print(goals,
+                QString("%1, %L2 rows: the slowest sort").arg(name).arg(table->model()->rowCount()).toStdString(), 1,
+                1000);
     heart->Print(goals, std::string("sorting ") + name);
   }
 }
@@ -190,7 +199,8 @@ void Pictures(MainWindow* window, Heartbeat* heart, Goals* goals) {
       Wait([window] { return window->Idle(); });
     });
     const std::string name = window->tabs()->tabText(tab).toStdString();
-    std::printf("%-58s %9.1f ms   (processor %.1f ms)\n", (name + ", first shown and complete").c_str(), times.wall[0], times.processor[0]);
+    std::printf("%-58s %9.1f ms   (processor %.1f ms)\n", (name + ", first shown and complete").c_str(), times.wall[0],
+                times.processor[0]);
     heart->Print(goals, name + " shown");
   }
 }
@@ -215,9 +225,12 @@ int Run(const QString& path) {
       Wait([&] { return painted || (ended && window.document() == nullptr); });
     });
     if (window.document() == nullptr) return;
-    goals.Print("verdict and matrix on the screen, in a window that is there", first.wall[0], 1000, "ms", first.processor[0]);
-    std::printf("%d ranks, %llu operations, %d communicators; resident %ld MiB, of it anonymous %ld MiB\n", window.document()->rank_count(),
-                static_cast<unsigned long long>(window.document()->index().operations()), window.document()->comm_count(), Kib("VmRSS") / 1024, Kib("RssAnon") / 1024);
+    goals.Print("verdict and matrix on the screen, in a window that is there", first.wall[0], 1000, "ms",
+                first.processor[0]);
+    std::printf("%d ranks, %llu operations, %d communicators; resident %ld MiB, of it anonymous %ld MiB\n",
+                window.document()->rank_count(),
+                static_cast<unsigned long long>(window.document()->index().operations()),
+                window.document()->comm_count(), Kib("VmRSS") / 1024, Kib("RssAnon") / 1024);
     Wait([&] { return window.Idle(); });
   });
   if (window.document() == nullptr) {

@@ -74,7 +74,8 @@ std::vector<size_t> Leaves(const std::vector<GraphNode>& nodes, size_t from) {
 
 void MakeLanes(GraphExec* exec) {
   for (const GraphNode& node : exec->nodes) {
-    const auto known = std::find_if(exec->lanes.begin(), exec->lanes.end(), [&](const auto& lane) { return lane.first == node.lane; });
+    const auto known =
+        std::find_if(exec->lanes.begin(), exec->lanes.end(), [&](const auto& lane) { return lane.first == node.lane; });
     if (known == exec->lanes.end()) {
       exec->lanes.push_back({node.lane, CreateStream(exec->device, true)});
     }
@@ -89,7 +90,9 @@ GraphExec::~GraphExec() {
   }
 }
 
-bool AnyCapture() { return active_captures.load(std::memory_order_acquire) != 0; }
+bool AnyCapture() {
+  return active_captures.load(std::memory_order_acquire) != 0;
+}
 
 void* KeepGraph(std::shared_ptr<Graph> graph) {
   State& state = TheState();
@@ -410,7 +413,8 @@ std::shared_ptr<Capture> CaptureOf(const std::shared_ptr<Stream>& stream) {
   return Of(state, stream.get());
 }
 
-bool AppendToCapture(const std::shared_ptr<Stream>& stream, Make make, const std::vector<StreamPoint>& after, StreamPoint* point) {
+bool AppendToCapture(const std::shared_ptr<Stream>& stream, Make make, const std::vector<StreamPoint>& after,
+                     StreamPoint* point) {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
   const auto capture = Of(state, stream.get());

@@ -1,6 +1,6 @@
-// Stream capture and graphs of the CPU stand-in: streams that record instead of running, the graphs that come of it, and
-// their launches. The rules are CUDA's (capture modes, joined streams, implicit dependencies); what is forbidden during a
-// capture returns CUDA's error and spoils the capture, as the driver does.
+// Stream capture and graphs of the CPU stand-in: streams that record instead of running, the graphs that come of it,
+// and their launches. The rules are CUDA's (capture modes, joined streams, implicit dependencies); what is forbidden
+// during a capture returns CUDA's error and spoils the capture, as the driver does.
 #ifndef LOCKSTEP_TESTS_STANDIN_CUDA_CAPTURE_H_
 #define LOCKSTEP_TESTS_STANDIN_CUDA_CAPTURE_H_
 
@@ -51,7 +51,8 @@ STANDIN_EXPORT int LaunchExec(void* handle, const std::shared_ptr<Stream>& strea
 // 0, or an error. `into`: a graph to add to, or null.
 STANDIN_EXPORT int BeginCapture(const std::shared_ptr<Stream>& stream, int mode, std::shared_ptr<Graph> into);
 STANDIN_EXPORT int EndCapture(const std::shared_ptr<Stream>& stream, std::shared_ptr<Graph>* graph);
-// 0 none, 1 active, 2 invalidated; *id as CUDA numbers captures. An error for the legacy stream while a blocking one captures.
+// 0 none, 1 active, 2 invalidated; *id as CUDA numbers captures. An error for the legacy stream while a blocking one
+// captures.
 STANDIN_EXPORT int CaptureStatus(const std::shared_ptr<Stream>& stream, int* status, uint64_t* id);
 STANDIN_EXPORT int ExchangeMode(int mode);
 
@@ -59,7 +60,8 @@ STANDIN_EXPORT int ExchangeMode(int mode);
 STANDIN_EXPORT int CheckUse(const std::shared_ptr<Stream>& stream);
 // Before a stream is synchronised or queried.
 STANDIN_EXPORT int CheckWait(const std::shared_ptr<Stream>& stream);
-// Before a call that CUDA calls unsafe (allocation, registration, synchronisation of a device, a blocking copy, a query of an event).
+// Before a call that CUDA calls unsafe (allocation, registration, synchronisation of a device, a blocking copy, a query
+// of an event).
 STANDIN_EXPORT int CheckUnsafe();
 // Before an event that was recorded at `point` is queried or synchronised.
 STANDIN_EXPORT int CheckEvent(const StreamPoint& point);
@@ -69,7 +71,8 @@ STANDIN_EXPORT int CheckStreamWait(const std::shared_ptr<Stream>& stream, const 
 STANDIN_EXPORT std::shared_ptr<Capture> CaptureOf(const std::shared_ptr<Stream>& stream);
 
 // Used by Enqueue: false where the stream does not capture.
-bool AppendToCapture(const std::shared_ptr<Stream>& stream, Make make, const std::vector<StreamPoint>& after, StreamPoint* point);
+bool AppendToCapture(const std::shared_ptr<Stream>& stream, Make make, const std::vector<StreamPoint>& after,
+                     StreamPoint* point);
 // Whether anything in this process captures: one load.
 bool AnyCapture();
 

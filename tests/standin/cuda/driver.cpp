@@ -34,7 +34,9 @@ CUctx_st* ContextOf(int device) {
   return &(*contexts)[static_cast<size_t>(device)];
 }
 
-bool Valid(CUdevice device) { return device >= 0 && device < standin::DeviceCount(); }
+bool Valid(CUdevice device) {
+  return device >= 0 && device < standin::DeviceCount();
+}
 
 // The stream for an operation, checked as the driver does: a context must be current, and it must be the stream's own.
 CUresult StreamFor(CUstream handle, std::shared_ptr<standin::Stream>* stream) {
@@ -70,11 +72,13 @@ CUresult WriteValue(CUstream handle, CUdeviceptr address, T value, unsigned int 
   if (!standin::KnownMemory(target, sizeof(T))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  // Drivers differ in what they make of it during a capture (580.159 makes it a node of the graph); here it is the worst of them.
+  // Drivers differ in what they make of it during a capture (580.159 makes it a node of the graph); here it is the
+  // worst of them.
   if (const int refused = standin::CheckWait(stream)) {
     return static_cast<CUresult>(refused);
   }
-  standin::HoldUpOthers(standin::Enqueue(stream, [target, value] { __atomic_store_n(target, value, __ATOMIC_RELEASE); }));
+  standin::HoldUpOthers(
+      standin::Enqueue(stream, [target, value] { __atomic_store_n(target, value, __ATOMIC_RELEASE); }));
   return CUDA_SUCCESS;
 }
 
@@ -186,7 +190,9 @@ STANDIN_CUDA cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
 }
 
 #undef cuDeviceGetUuid
-STANDIN_CUDA cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
+STANDIN_CUDA cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  return cuDeviceGetUuid_v2(uuid, device);
+}
 
 STANDIN_CUDA cuDeviceGetPCIBusId(char* text, int length, CUdevice device) {
   if (!text || length < 13) {
@@ -356,7 +362,8 @@ STANDIN_CUDA cuStreamGetId(CUstream handle, unsigned long long* id) {
   if (!stream || !id) {
     return stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
   }
-  // Not documented: of a stream that captures it is refused in every mode and spoils the capture (seen with driver 580.159 on an H100).
+  // Not documented: of a stream that captures it is refused in every mode and spoils the capture (seen with driver
+  // 580.159 on an H100).
   if (const int refused = standin::CheckWait(stream)) {
     return static_cast<CUresult>(refused);
   }
@@ -419,11 +426,16 @@ STANDIN_CUDA cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuin
   return WriteValue(stream, address, value, flags);
 }
 
-// The first version of these works only with a driver option that nobody sets; a caller that looks the plain name up gets it.
+// The first version of these works only with a driver option that nobody sets; a caller that looks the plain name up
+// gets it.
 #undef cuStreamWriteValue32
 #undef cuStreamWriteValue64
-STANDIN_CUDA cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int) { return CUDA_ERROR_NOT_SUPPORTED; }
-STANDIN_CUDA cuStreamWriteValue64(CUstream, CUdeviceptr, cuuint64_t, unsigned int) { return CUDA_ERROR_NOT_SUPPORTED; }
+STANDIN_CUDA cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+STANDIN_CUDA cuStreamWriteValue64(CUstream, CUdeviceptr, cuuint64_t, unsigned int) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 
 STANDIN_CUDA cuMemHostRegister_v2(void* pointer, size_t size, unsigned int flags) {
   if (flags & ~0xfu) {
@@ -470,8 +482,10 @@ STANDIN_CUDA cuGetProcAddress_v2(const char* symbol, void** function, int versio
     std::string_view name;
     void* function;
   };
-#define STANDIN_ENTRY(name) {#name, reinterpret_cast<void*>(&name)}
-#define STANDIN_ENTRY_V2(name) {#name, reinterpret_cast<void*>(&name##_v2)}
+#define STANDIN_ENTRY(name) \
+  { #name, reinterpret_cast < void*>(&name) }
+#define STANDIN_ENTRY_V2(name) \
+  { #name, reinterpret_cast < void*>(&name##_v2) }
 #undef cuMemHostGetDevicePointer
 #undef cuMemHostRegister
 #undef cuGetProcAddress

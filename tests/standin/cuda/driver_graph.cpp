@@ -21,7 +21,8 @@ STANDIN_CUDA cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int) {
   return CUDA_SUCCESS;
 }
 
-STANDIN_CUDA cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode*, const void*, size_t, CUstreamCaptureMode mode) {
+STANDIN_CUDA cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode*, const void*, size_t,
+                                         CUstreamCaptureMode mode) {
   const auto stream = standin::FindStream(handle);
   const auto into = graph ? standin::FindGraph(graph) : nullptr;
   if (!stream || (graph && !into)) {
@@ -76,4 +77,6 @@ STANDIN_CUDA cuGraphExecDestroy(CUgraphExec exec) {
   return standin::ForgetExec(exec) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-STANDIN_CUDA cuGraphDestroy(CUgraph graph) { return standin::ForgetGraph(graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE; }
+STANDIN_CUDA cuGraphDestroy(CUgraph graph) {
+  return standin::ForgetGraph(graph) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,5 +1,5 @@
-// Streams, devices and memory of the CPU stand-in. It lives in libcuda.so.1; the stand-ins of libcudart and libnccl link it,
-// as the real ones stand on the driver.
+// Streams, devices and memory of the CPU stand-in. It lives in libcuda.so.1; the stand-ins of libcudart and libnccl
+// link it, as the real ones stand on the driver.
 #ifndef LOCKSTEP_TESTS_STANDIN_CUDA_ENGINE_H_
 #define LOCKSTEP_TESTS_STANDIN_CUDA_ENGINE_H_
 
@@ -17,8 +17,8 @@ namespace standin {
 class Stream;
 struct Capture;
 
-// A place in a stream: reached when everything enqueued up to and including `ticket` has ended. A default one is always reached.
-// In a captured stream it is a node of the graph to be and is never reached by itself (capture.h).
+// A place in a stream: reached when everything enqueued up to and including `ticket` has ended. A default one is always
+// reached. In a captured stream it is a node of the graph to be and is never reached by itself (capture.h).
 struct StreamPoint {
   std::shared_ptr<Stream> stream;
   uint64_t ticket = 0;
@@ -31,7 +31,8 @@ using Make = std::function<std::function<void()>()>;
 
 // Devices. The count is STANDIN_DEVICES (default 8); each has the same made-up properties and its own PCI id and UUID.
 STANDIN_EXPORT int DeviceCount();
-// The calling thread's device; -1 while no CUDA runtime call bound one to the thread (the driver's "no current context").
+// The calling thread's device; -1 while no CUDA runtime call bound one to the thread (the driver's "no current
+// context").
 STANDIN_EXPORT int BoundDevice();
 // Some thread has used the device.
 STANDIN_EXPORT bool DeviceActive(int device);
@@ -53,14 +54,16 @@ STANDIN_EXPORT int StreamDevice(const Stream& stream);
 STANDIN_EXPORT uint64_t StreamId(const Stream& stream);  // never given twice
 STANDIN_EXPORT bool StreamNonBlocking(const Stream& stream);
 STANDIN_EXPORT bool StreamIsLegacy(const Stream& stream);
-// Queues `work` behind everything in the stream and behind `after`. The legacy stream and the blocking streams of its device
-// wait for each other as CUDA says. Never blocks.
+// Queues `work` behind everything in the stream and behind `after`. The legacy stream and the blocking streams of its
+// device wait for each other as CUDA says. Never blocks.
 STANDIN_EXPORT StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> work,
                                    std::vector<StreamPoint> after = {});
 // The same for work that is numbered when it is launched: at once, or at each launch of the graph that captures it.
-STANDIN_EXPORT StreamPoint EnqueueMade(const std::shared_ptr<Stream>& stream, Make make, std::vector<StreamPoint> after = {});
-// With CUDA_DEVICE_MAX_CONNECTIONS=1 a device has one queue, and a memory operation in it that waits for its stream's turn holds up
-// what is put on any stream of the device from then on (seen on an H100). Nothing happens with more connections.
+STANDIN_EXPORT StreamPoint EnqueueMade(const std::shared_ptr<Stream>& stream, Make make,
+                                       std::vector<StreamPoint> after = {});
+// With CUDA_DEVICE_MAX_CONNECTIONS=1 a device has one queue, and a memory operation in it that waits for its stream's
+// turn holds up what is put on any stream of the device from then on (seen on an H100). Nothing happens with more
+// connections.
 STANDIN_EXPORT void HoldUpOthers(const StreamPoint& point);
 // The last thing enqueued so far.
 STANDIN_EXPORT StreamPoint Tail(const std::shared_ptr<Stream>& stream);
@@ -81,8 +84,8 @@ STANDIN_EXPORT bool UnregisterHost(void* pointer);
 STANDIN_EXPORT bool KnownMemory(const void* pointer, size_t size);
 STANDIN_EXPORT size_t AllocatedBytes();
 
-// The error that ended the device's context, 0 while there is none. It never goes away: from then on nothing on the device runs or is
-// reached, and every call about it gives that error.
+// The error that ended the device's context, 0 while there is none. It never goes away: from then on nothing on the
+// device runs or is reached, and every call about it gives that error.
 STANDIN_EXPORT int StickyError(int device);
 STANDIN_EXPORT void Poison(int device, int error);
 // cudaDeviceReset: the streams and events are gone, and so is the error.

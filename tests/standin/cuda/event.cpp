@@ -19,7 +19,8 @@ using Clock = std::chrono::steady_clock;
 struct Event {
   int device = 0;
   bool timing = true;
-  // The last recording; each has a time of its own, so that one still queued cannot change what an earlier one measured.
+  // The last recording; each has a time of its own, so that one still queued cannot change what an earlier one
+  // measured.
   bool recorded = false;
   StreamPoint point;
   std::shared_ptr<Clock::time_point> time;
@@ -224,4 +225,6 @@ STANDIN_CUDA cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end)
   return cuEventElapsedTime_v2(milliseconds, start, end);
 }
 
-extern "C" STANDIN_EXPORT size_t standinEvents() { return standin::EventCount(); }
+extern "C" STANDIN_EXPORT size_t standinEvents() {
+  return standin::EventCount();
+}

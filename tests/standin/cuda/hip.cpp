@@ -19,7 +19,10 @@ extern "C" STANDIN_EXPORT int hipMemcpyWithStream(void* to, const void* from, si
   return copied != cudaSuccess ? copied : cudaStreamSynchronize(stream);
 }
 
-extern "C" STANDIN_EXPORT int hipStreamWriteValue64(CUstream stream, CUdeviceptr to, cuuint64_t value, unsigned int flags) {
+extern "C" STANDIN_EXPORT int hipStreamWriteValue64(CUstream stream, CUdeviceptr to, cuuint64_t value,
+                                                    unsigned int flags) {
   return cuStreamWriteValue64_v2(stream, to, value, flags);
 }
-extern "C" STANDIN_EXPORT int hipDeviceGetUuid(CUuuid* uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
+extern "C" STANDIN_EXPORT int hipDeviceGetUuid(CUuuid* uuid, int device) {
+  return cuDeviceGetUuid_v2(uuid, device);
+}

@@ -1,5 +1,5 @@
-// Kernels of the stand-in driver: the three of tests/gpu/kernels.cu, played on the CPU. A module knows the names that its PTX has as
-// entries, and nothing else of it is read.
+// Kernels of the stand-in driver: the three of tests/gpu/kernels.cu, played on the CPU. A module knows the names that
+// its PTX has as entries, and nothing else of it is read.
 #include <cuda.h>
 #include <string.h>
 
@@ -111,9 +111,10 @@ extern "C" STANDIN_EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUm
   return CUDA_ERROR_NOT_FOUND;
 }
 
-extern "C" STANDIN_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                                                  unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int,
-                                                  CUstream handle, void** parameters, void**) {
+extern "C" STANDIN_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                                  unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                                  unsigned int block_z, unsigned int, CUstream handle,
+                                                  void** parameters, void**) {
   if (!function || !parameters || grid_x * grid_y * grid_z == 0 || block_x * block_y * block_z == 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -10,7 +10,9 @@ using standin::Report;
 
 namespace {
 
-cudaError_t Error(int number) { return Report(static_cast<cudaError_t>(number)); }
+cudaError_t Error(int number) {
+  return Report(static_cast<cudaError_t>(number));
+}
 
 // The runtime finds the driver as the real one does: by dlsym of cuGetProcAddress, and all else by that.
 template <typename F>
@@ -22,7 +24,11 @@ F* Driver(const char* name, F*) {
   find(name, &function, CUDA_VERSION, 0, &status);
   return reinterpret_cast<F*>(function);
 }
-#define DRIVER(NAME) []() { static auto* const function = Driver(#NAME, &NAME); return function; }()
+#define DRIVER(NAME)                                    \
+  []() {                                                \
+    static auto* const function = Driver(#NAME, &NAME); \
+    return function;                                    \
+  }()
 
 cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
   return Error(DRIVER(cuGraphInstantiateWithFlags)(exec, graph, 0));
@@ -30,8 +36,9 @@ cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
 
 }  // namespace
 
-STANDIN_CUDART cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
-                                        const cudaGraphNode_t** dependencies, const cudaGraphEdgeData**, size_t* count) {
+STANDIN_CUDART cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id,
+                                        cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
+                                        const cudaGraphEdgeData**, size_t* count) {
   const auto stream = standin::FindStream(handle);
   if (!status || !stream) {
     return Report(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
@@ -56,8 +63,8 @@ STANDIN_CUDART cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatu
 }
 
 // The name by which programs built with CUDA 12 ask.
-STANDIN_CUDART cudaStreamGetCaptureInfo_v2(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
-                                           const cudaGraphNode_t** dependencies, size_t* count) {
+STANDIN_CUDART cudaStreamGetCaptureInfo_v2(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id,
+                                           cudaGraph_t* graph, const cudaGraphNode_t** dependencies, size_t* count) {
   return cudaStreamGetCaptureInfo(handle, status, id, graph, dependencies, nullptr, count);
 }
 
@@ -71,7 +78,8 @@ STANDIN_CUDART cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) 
 
 STANDIN_CUDART cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* after,
                                              const cudaGraphEdgeData* edges, size_t count, cudaStreamCaptureMode mode) {
-  return Error(DRIVER(cuStreamBeginCaptureToGraph)(stream, graph, after, edges, count, static_cast<CUstreamCaptureMode>(mode)));
+  return Error(
+      DRIVER(cuStreamBeginCaptureToGraph)(stream, graph, after, edges, count, static_cast<CUstreamCaptureMode>(mode)));
 }
 
 STANDIN_CUDART cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
@@ -90,7 +98,9 @@ STANDIN_CUDART cudaGraphCreate(cudaGraph_t* graph, unsigned int flags) {
   return cudaSuccess;
 }
 
-STANDIN_CUDART cudaGraphDestroy(cudaGraph_t graph) { return Error(DRIVER(cuGraphDestroy)(graph)); }
+STANDIN_CUDART cudaGraphDestroy(cudaGraph_t graph) {
+  return Error(DRIVER(cuGraphDestroy)(graph));
+}
 
 STANDIN_CUDART cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
   const auto graph = standin::FindGraph(original);
@@ -111,7 +121,8 @@ STANDIN_CUDART cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t* nodes, siz
 }
 
 // Its nodes follow everything the graph holds already, whatever dependencies are named.
-STANDIN_CUDART cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t handle, const cudaGraphNode_t*, size_t, cudaGraph_t child_handle) {
+STANDIN_CUDART cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t handle, const cudaGraphNode_t*, size_t,
+                                          cudaGraph_t child_handle) {
   const auto graph = standin::FindGraph(handle);
   const auto child = standin::FindGraph(child_handle);
   if (!node || !graph || !child) {
@@ -127,13 +138,16 @@ STANDIN_CUDART cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t han
   return cudaSuccess;
 }
 
-STANDIN_CUDART cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) { return Instantiate(exec, graph); }
+STANDIN_CUDART cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  return Instantiate(exec, graph);
+}
 
 STANDIN_CUDART cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   return Instantiate(exec, graph);
 }
 
-STANDIN_CUDART cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphInstantiateParams* params) {
+STANDIN_CUDART cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                              cudaGraphInstantiateParams* params) {
   if (!params) {
     return Report(cudaErrorInvalidValue);
   }
@@ -160,11 +174,15 @@ STANDIN_CUDART cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
   return Report(standin::KnownExec(exec) && standin::FindStream(stream) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
-STANDIN_CUDART cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) { return Error(DRIVER(cuGraphLaunch)(exec, stream)); }
+STANDIN_CUDART cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  return Error(DRIVER(cuGraphLaunch)(exec, stream));
+}
 
 // Of programs built for per-thread default streams.
 STANDIN_CUDART cudaGraphLaunch_ptsz(cudaGraphExec_t exec, cudaStream_t stream) {
   return cudaGraphLaunch(exec, stream ? stream : cudaStreamPerThread);
 }
 
-STANDIN_CUDART cudaGraphExecDestroy(cudaGraphExec_t exec) { return Error(DRIVER(cuGraphExecDestroy)(exec)); }
+STANDIN_CUDART cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  return Error(DRIVER(cuGraphExecDestroy)(exec));
+}

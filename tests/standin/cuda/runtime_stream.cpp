@@ -13,9 +13,13 @@ using standin::Report;
 
 namespace {
 
-cudaError_t Error(int number) { return Report(static_cast<cudaError_t>(number)); }
+cudaError_t Error(int number) {
+  return Report(static_cast<cudaError_t>(number));
+}
 
-bool ValidKind(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
+bool ValidKind(cudaMemcpyKind kind) {
+  return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;
+}
 
 // The error that ended the stream's context: every call about it gives it, for ever.
 cudaError_t Sticky(const standin::Stream& stream) {
@@ -28,8 +32,8 @@ STANDIN_CUDART cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int f
   if (!stream || flags > cudaStreamNonBlocking) {
     return Report(cudaErrorInvalidValue);
   }
-  *stream = static_cast<cudaStream_t>(
-      standin::CreateStream(standin::CurrentDevice(), (flags & cudaStreamNonBlocking) != 0));
+  *stream =
+      static_cast<cudaStream_t>(standin::CreateStream(standin::CurrentDevice(), (flags & cudaStreamNonBlocking) != 0));
   return cudaSuccess;
 }
 
@@ -117,11 +121,14 @@ STANDIN_CUDART cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) 
   if (!event || flags > 7) {
     return Report(cudaErrorInvalidValue);
   }
-  *event = static_cast<cudaEvent_t>(standin::CreateEvent(standin::CurrentDevice(), (flags & cudaEventDisableTiming) == 0));
+  *event =
+      static_cast<cudaEvent_t>(standin::CreateEvent(standin::CurrentDevice(), (flags & cudaEventDisableTiming) == 0));
   return cudaSuccess;
 }
 
-STANDIN_CUDART cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+STANDIN_CUDART cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
 
 STANDIN_CUDART cudaEventDestroy(cudaEvent_t event) {
   return Report(standin::DestroyEvent(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);

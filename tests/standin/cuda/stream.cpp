@@ -165,7 +165,9 @@ std::shared_ptr<Stream> ThreadStream(int device) {
 
 }  // namespace
 
-int StickyError(int device) { return sticky_errors[static_cast<size_t>(device)].load(std::memory_order_acquire); }
+int StickyError(int device) {
+  return sticky_errors[static_cast<size_t>(device)].load(std::memory_order_acquire);
+}
 
 void Poison(int device, int error) {
   int none = 0;
@@ -248,10 +250,18 @@ std::shared_ptr<Stream> FindStream(void* handle) {
   return at == registry.streams.end() ? nullptr : at->second;
 }
 
-int StreamDevice(const Stream& stream) { return stream.device(); }
-uint64_t StreamId(const Stream& stream) { return stream.id(); }
-bool StreamNonBlocking(const Stream& stream) { return stream.non_blocking(); }
-bool StreamIsLegacy(const Stream& stream) { return stream.legacy(); }
+int StreamDevice(const Stream& stream) {
+  return stream.device();
+}
+uint64_t StreamId(const Stream& stream) {
+  return stream.id();
+}
+bool StreamNonBlocking(const Stream& stream) {
+  return stream.non_blocking();
+}
+bool StreamIsLegacy(const Stream& stream) {
+  return stream.legacy();
+}
 
 namespace {
 
@@ -270,10 +280,10 @@ StreamPoint EnqueueMade(const std::shared_ptr<Stream>& stream, Make make, std::v
   return Enqueue(stream, make(), std::move(after));
 }
 
-StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> work,
-                    std::vector<StreamPoint> after) {
+StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> work, std::vector<StreamPoint> after) {
   StreamPoint captured;
-  if (AnyCapture() && AppendToCapture(stream, [work] { return work; }, after, &captured)) {
+  if (AnyCapture() && AppendToCapture(
+                          stream, [work] { return work; }, after, &captured)) {
     return captured;
   }
   if (stream->non_blocking() && !OneQueue()) {
@@ -315,7 +325,9 @@ void HoldUpOthers(const StreamPoint& point) {
   device.holds_up = point;
 }
 
-StreamPoint Tail(const std::shared_ptr<Stream>& stream) { return {stream, stream->Enqueued(), nullptr, 0}; }
+StreamPoint Tail(const std::shared_ptr<Stream>& stream) {
+  return {stream, stream->Enqueued(), nullptr, 0};
+}
 
 bool Reached(const StreamPoint& point) {
   return !point.stream || (!point.capture && point.stream->Reached(point.ticket));

@@ -1,4 +1,5 @@
-// The host side of NCCL's device interface: the exported names, with opaque structures. No kernel can run on the stand-in.
+// The host side of NCCL's device interface: the exported names, with opaque structures. No kernel can run on the
+// stand-in.
 #ifndef LOCKSTEP_TESTS_STANDIN_INCLUDE_NCCL_DEVICE_H_
 #define LOCKSTEP_TESTS_STANDIN_INCLUDE_NCCL_DEVICE_H_
 

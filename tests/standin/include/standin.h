@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-// Queues an operation on `stream` that breaks the device's context when it is reached, as an illegal address does: nothing on the
-// device completes any more, and every call gives `error` from then on.
+// Queues an operation on `stream` that breaks the device's context when it is reached, as an illegal address does:
+// nothing on the device completes any more, and every call gives `error` from then on.
 CUresult standinFault(CUstream stream, CUresult error);
 // CUDA events that exist now, whoever made them.
 size_t standinEvents(void);

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <new>
 #include <cstdlib>
+#include <new>
 #include <unordered_map>
 
 namespace standin {
@@ -40,7 +40,8 @@ int DebugLevel() {
 
 }  // namespace
 
-// What was freed last is given out first: a destroyed communicator's handle comes back at once, as malloc often does it.
+// What was freed last is given out first: a destroyed communicator's handle comes back at once, as malloc often does
+// it.
 template <class T>
 struct LastFreedFirst {
   using value_type = T;
@@ -62,7 +63,7 @@ struct LastFreedFirst {
       Free().pop_back();
       return static_cast<T*>(last);
     }
-    return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{64}));
+    return static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{64}));
   }
   void deallocate(T* pointer, size_t) {
     const std::lock_guard lock(Lock());
@@ -285,7 +286,9 @@ void Info(const char* format, ...) {
 
 }  // namespace standin
 
-STANDIN_API(const char*, ncclGetLastError, (ncclComm_t)) { return standin::thread_error.c_str(); }
+STANDIN_API(const char*, ncclGetLastError, (ncclComm_t)) {
+  return standin::thread_error.c_str();
+}
 
 STANDIN_API(ncclResult_t, ncclCommGetAsyncError, (ncclComm_t handle, ncclResult_t* result)) {
   const auto comm = standin::FindComm(handle);

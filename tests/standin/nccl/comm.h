@@ -18,16 +18,16 @@
 #include "tests/standin/nccl/reduce.h"
 #include "tests/standin/nccl/segment.h"
 
-// Defines a public function as NCCL does: a weak, default-visibility ncclX, which therefore is called through the PLT even from
-// inside this library, and a strong pncclX at the same address.
+// Defines a public function as NCCL does: a weak, default-visibility ncclX, which therefore is called through the PLT
+// even from inside this library, and a strong pncclX at the same address.
 #ifdef STANDIN_HIDDEN
 // In the static library nothing is shown, as in an NCCL that was linked statically with hidden symbols.
 #define STANDIN_VISIBILITY "hidden"
 #else
 #define STANDIN_VISIBILITY "default"
 #endif
-#define STANDIN_API(type, name, params)                                                              \
-  extern "C" __attribute__((visibility(STANDIN_VISIBILITY), alias(#name))) type p##name params;              \
+#define STANDIN_API(type, name, params)                                                         \
+  extern "C" __attribute__((visibility(STANDIN_VISIBILITY), alias(#name))) type p##name params; \
   extern "C" __attribute__((visibility(STANDIN_VISIBILITY), weak)) type name params
 
 namespace standin {
@@ -93,18 +93,20 @@ CommPtr NewComm(ncclComm_t* handle);
 CommPtr FindComm(ncclComm_t handle);
 void ForgetComm(ncclComm_t handle);
 
-// Fails unless `handle` is a communicator that may be used now; asks through the public ncclCommGetAsyncError, as NCCL does.
+// Fails unless `handle` is a communicator that may be used now; asks through the public ncclCommGetAsyncError, as NCCL
+// does.
 ncclResult_t EnsureReady(ncclComm_t handle, CommPtr* comm);
 
 // Every member (or every one of `members`) puts `data` and gets everybody's; returns false when aborted.
 bool AllGatherBoot(ncclComm& comm, const void* data, size_t bytes, std::vector<std::vector<unsigned char>>* all,
                    const std::vector<int>* members = nullptr);
 
-// Waits for a bell, a bounded time; false when the communicator was aborted. With STANDIN_REMOTE_ERROR=1 a dead peer becomes
-// the communicator's asynchronous error; the wait goes on.
+// Waits for a bell, a bounded time; false when the communicator was aborted. With STANDIN_REMOTE_ERROR=1 a dead peer
+// becomes the communicator's asynchronous error; the wait goes on.
 bool WaitBell(ncclComm& comm, Bell& bell, uint32_t seen);
 
-// Reads a caller's configuration by NCCL's rule: its own size first, never beyond it. Null means the defaults (or `parent`'s).
+// Reads a caller's configuration by NCCL's rule: its own size first, never beyond it. Null means the defaults (or
+// `parent`'s).
 ncclResult_t ReadConfig(const ncclConfig_t* given, const ncclComm* parent, ncclComm* comm);
 
 // NCCL's 64-bit hash.
@@ -151,8 +153,9 @@ struct Task {
   std::shared_ptr<ProfilerWork> work;
 };
 
-// A call that makes or changes a communicator; run at the outermost group end, each in a thread of its own where there are
-// several. `publish` runs afterwards, once all jobs of the group ended well; `drop` instead when the group is given up.
+// A call that makes or changes a communicator; run at the outermost group end, each in a thread of its own where there
+// are several. `publish` runs afterwards, once all jobs of the group ended well; `drop` instead when the group is given
+// up.
 struct Job {
   CommPtr comm;
   std::function<ncclResult_t()> run;

@@ -8,8 +8,8 @@ namespace standin {
 
 namespace {
 
-// Plain number of a reduction handle; custom ones are mangled with the communicator's address, so that one used with a wrong
-// communicator is noticed and numbers mean nothing elsewhere.
+// Plain number of a reduction handle; custom ones are mangled with the communicator's address, so that one used with a
+// wrong communicator is noticed and numbers mean nothing elsewhere.
 int Mangle(const ncclComm* comm, int op) {
   auto h = reinterpret_cast<uint64_t>(comm);
   h ^= h >> 29;
@@ -121,39 +121,74 @@ using standin::Kind;
 STANDIN_API(ncclResult_t, ncclAllReduce,
             (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
              cudaStream_t stream)) {
-  return standin::Queue({.kind = Kind::kAllReduce, .send = send, .recv = recv, .count = count, .type = type, .op = op,
-                         .reduces = true, .comm = comm, .stream = stream},
+  return standin::Queue({.kind = Kind::kAllReduce,
+                         .send = send,
+                         .recv = recv,
+                         .count = count,
+                         .type = type,
+                         .op = op,
+                         .reduces = true,
+                         .comm = comm,
+                         .stream = stream},
                         "AllReduce");
 }
 
 STANDIN_API(ncclResult_t, ncclReduceScatter,
             (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
              cudaStream_t stream)) {
-  return standin::Queue({.kind = Kind::kReduceScatter, .send = send, .recv = recv, .count = count, .type = type, .op = op,
-                         .reduces = true, .comm = comm, .stream = stream},
+  return standin::Queue({.kind = Kind::kReduceScatter,
+                         .send = send,
+                         .recv = recv,
+                         .count = count,
+                         .type = type,
+                         .op = op,
+                         .reduces = true,
+                         .comm = comm,
+                         .stream = stream},
                         "ReduceScatter");
 }
 
 STANDIN_API(ncclResult_t, ncclAllGather,
             (const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)) {
-  return standin::Queue({.kind = Kind::kAllGather, .send = send, .recv = recv, .count = count, .type = type,
-                         .comm = comm, .stream = stream},
+  return standin::Queue({.kind = Kind::kAllGather,
+                         .send = send,
+                         .recv = recv,
+                         .count = count,
+                         .type = type,
+                         .comm = comm,
+                         .stream = stream},
                         "AllGather");
 }
 
 STANDIN_API(ncclResult_t, ncclReduce,
             (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
              cudaStream_t stream)) {
-  return standin::Queue({.kind = Kind::kReduce, .send = send, .recv = recv, .count = count, .type = type, .op = op,
-                         .reduces = true, .has_peer = true, .peer = root, .comm = comm, .stream = stream},
+  return standin::Queue({.kind = Kind::kReduce,
+                         .send = send,
+                         .recv = recv,
+                         .count = count,
+                         .type = type,
+                         .op = op,
+                         .reduces = true,
+                         .has_peer = true,
+                         .peer = root,
+                         .comm = comm,
+                         .stream = stream},
                         "Reduce");
 }
 
 STANDIN_API(ncclResult_t, ncclBroadcast,
             (const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
              cudaStream_t stream)) {
-  return standin::Queue({.kind = Kind::kBroadcast, .send = send, .recv = recv, .count = count, .type = type,
-                         .has_peer = true, .peer = root, .comm = comm, .stream = stream},
+  return standin::Queue({.kind = Kind::kBroadcast,
+                         .send = send,
+                         .recv = recv,
+                         .count = count,
+                         .type = type,
+                         .has_peer = true,
+                         .peer = root,
+                         .comm = comm,
+                         .stream = stream},
                         "Broadcast");
 }
 
@@ -164,38 +199,69 @@ STANDIN_API(ncclResult_t, ncclBcast,
 
 STANDIN_API(ncclResult_t, ncclAlltoAll,
             (const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)) {
-  return standin::Queue({.kind = Kind::kAlltoAll, .send = send, .recv = recv, .count = count, .type = type,
-                         .comm = comm, .stream = stream},
+  return standin::Queue({.kind = Kind::kAlltoAll,
+                         .send = send,
+                         .recv = recv,
+                         .count = count,
+                         .type = type,
+                         .comm = comm,
+                         .stream = stream},
                         "AlltoAll");
 }
 
 STANDIN_API(ncclResult_t, ncclGather,
             (const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
              cudaStream_t stream)) {
-  return standin::Queue({.kind = Kind::kGather, .send = send, .recv = recv, .count = count, .type = type,
-                         .has_peer = true, .peer = root, .comm = comm, .stream = stream},
+  return standin::Queue({.kind = Kind::kGather,
+                         .send = send,
+                         .recv = recv,
+                         .count = count,
+                         .type = type,
+                         .has_peer = true,
+                         .peer = root,
+                         .comm = comm,
+                         .stream = stream},
                         "Gather");
 }
 
 STANDIN_API(ncclResult_t, ncclScatter,
             (const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
              cudaStream_t stream)) {
-  return standin::Queue({.kind = Kind::kScatter, .send = send, .recv = recv, .count = count, .type = type,
-                         .has_peer = true, .peer = root, .comm = comm, .stream = stream},
+  return standin::Queue({.kind = Kind::kScatter,
+                         .send = send,
+                         .recv = recv,
+                         .count = count,
+                         .type = type,
+                         .has_peer = true,
+                         .peer = root,
+                         .comm = comm,
+                         .stream = stream},
                         "Scatter");
 }
 
 STANDIN_API(ncclResult_t, ncclSend,
             (const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)) {
-  return standin::Queue({.kind = Kind::kSend, .send = send, .count = count, .type = type, .has_peer = true, .peer = peer,
-                         .comm = comm, .stream = stream},
+  return standin::Queue({.kind = Kind::kSend,
+                         .send = send,
+                         .count = count,
+                         .type = type,
+                         .has_peer = true,
+                         .peer = peer,
+                         .comm = comm,
+                         .stream = stream},
                         "Send");
 }
 
 STANDIN_API(ncclResult_t, ncclRecv,
             (void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)) {
-  return standin::Queue({.kind = Kind::kRecv, .recv = recv, .count = count, .type = type, .has_peer = true, .peer = peer,
-                         .comm = comm, .stream = stream},
+  return standin::Queue({.kind = Kind::kRecv,
+                         .recv = recv,
+                         .count = count,
+                         .type = type,
+                         .has_peer = true,
+                         .peer = peer,
+                         .comm = comm,
+                         .stream = stream},
                         "Recv");
 }
 

@@ -1,5 +1,6 @@
-// Operations as the "GPU" carries them out. Every chunk carries an exact tag (operation, kind, root, step), and whoever waits
-// for a tag waits for that one: so it is settled beforehand whether a wrong argument hangs or completes (see README.md).
+// Operations as the "GPU" carries them out. Every chunk carries an exact tag (operation, kind, root, step), and whoever
+// waits for a tag waits for that one: so it is settled beforehand whether a wrong argument hangs or completes (see
+// README.md).
 #include <string.h>
 #include <unistd.h>
 
@@ -15,7 +16,8 @@ namespace standin {
 
 namespace {
 
-// A network that takes its time with every chunk but the first, so that large operations are long and small ones are not.
+// A network that takes its time with every chunk but the first, so that large operations are long and small ones are
+// not.
 void SlowNetwork() {
   static const useconds_t delay = [] {
     const char* text = getenv("STANDIN_CHUNK_DELAY_US");
@@ -26,12 +28,13 @@ void SlowNetwork() {
   }
 }
 
-
 bool Rooted(Kind kind) {
   return kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kGather || kind == Kind::kScatter;
 }
 
-bool Reduces(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter; }
+bool Reduces(Kind kind) {
+  return kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter;
+}
 
 // Each destination gets its own part of a slot.
 bool InParts(Kind kind) {
@@ -156,7 +159,8 @@ class Collective {
     while (true) {
       const uint32_t seen = other.published.value.load(std::memory_order_acquire);
       for (int slot = 0; slot < 2; ++slot) {
-        if (other.out_slots[slot].tag.load(std::memory_order_acquire) == tag && !NetworkIsStuck(comm_, from, task_.seq, step)) {
+        if (other.out_slots[slot].tag.load(std::memory_order_acquire) == tag &&
+            !NetworkIsStuck(comm_, from, task_.seq, step)) {
           return slot;
         }
       }
@@ -199,7 +203,8 @@ class Collective {
         segment_.mailbox(from, comm_.rank).taken_steps.fetch_add(1, std::memory_order_release);
       }
       if (from != comm_.rank && task_.work) {
-        task_.work->received[static_cast<size_t>(from)].store(static_cast<uint32_t>(step + 1), std::memory_order_release);
+        task_.work->received[static_cast<size_t>(from)].store(static_cast<uint32_t>(step + 1),
+                                                              std::memory_order_release);
       }
       if (from != comm_.rank && held.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) {
         segment_.rank(from).taken.Ring();
@@ -356,14 +361,16 @@ class PointToPoint {
     const size_t room = std::min(segment_.mail_bytes(), transfer.bytes - offset);
     const size_t length = std::min<size_t>(room, box.bytes[got & 1]);
     if (length != 0) {
-      memcpy(static_cast<unsigned char*>(transfer.task->recv) + offset, segment_.mail(peer, comm_.rank, got & 1), length);
+      memcpy(static_cast<unsigned char*>(transfer.task->recv) + offset, segment_.mail(peer, comm_.rank, got & 1),
+             length);
     }
     box.got.store(got + 1, std::memory_order_release);
     box.taken_steps.fetch_add(1, std::memory_order_release);
     segment_.rank(peer).mail.Ring();
     ++transfer.step;
     if (transfer.task->work) {
-      transfer.task->work->received[static_cast<size_t>(peer)].store(static_cast<uint32_t>(transfer.step), std::memory_order_release);
+      transfer.task->work->received[static_cast<size_t>(peer)].store(static_cast<uint32_t>(transfer.step),
+                                                                     std::memory_order_release);
     }
     return true;
   }
@@ -418,7 +425,8 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
   const std::shared_ptr<Capture> capture = CaptureOf(streams[0]);
   for (const auto& stream : streams) {
     if (CaptureOf(stream) != capture) {
-      Warn(comm.get(), "streams given to a communicator in one group must all be uncaptured or all captured by the same graph");
+      Warn(comm.get(),
+           "streams given to a communicator in one group must all be uncaptured or all captured by the same graph");
       return ncclInvalidUsage;
     }
     if (CheckUse(stream) != 0) {
@@ -428,8 +436,8 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
   if (StickyError(StreamDevice(*streams[0])) != 0) {
     return ncclUnhandledCudaError;
   }
-  // One fused launch: it waits for every stream of the group and for the communicator's launch before it, and every stream
-  // of the group waits for it. Launches of graphs and others take their turn where they run.
+  // One fused launch: it waits for every stream of the group and for the communicator's launch before it, and every
+  // stream of the group waits for it. Launches of graphs and others take their turn where they run.
   std::vector<StreamPoint> after;
   if (comm->last_launch.capture == capture) {
     after.push_back(comm->last_launch);

@@ -56,8 +56,10 @@ STANDIN_API(ncclResult_t, ncclParamBind, (ncclParamHandle_t * handle, const char
   return ncclInvalidArgument;
 }
 
-#define STANDIN_PARAM(suffix, type) \
-  STANDIN_API(ncclResult_t, ncclParamGet##suffix, (ncclParamHandle_t handle, type * value)) { return GetNumber(handle, value); }
+#define STANDIN_PARAM(suffix, type)                                                           \
+  STANDIN_API(ncclResult_t, ncclParamGet##suffix, (ncclParamHandle_t handle, type * value)) { \
+    return GetNumber(handle, value);                                                          \
+  }
 STANDIN_PARAM(I8, int8_t)
 STANDIN_PARAM(I16, int16_t)
 STANDIN_PARAM(I32, int32_t)
@@ -137,12 +139,24 @@ STANDIN_API(ncclResult_t, ncclCommQueryProperties, (ncclComm_t handle, ncclCommP
   return ncclSuccess;
 }
 
-STANDIN_API(ncclTeam_t, ncclTeamWorld, (ncclComm_t comm)) { return Team(comm, true); }
-STANDIN_API(ncclTeam_t, ncclTeamLsa, (ncclComm_t comm)) { return Team(comm, true); }
-STANDIN_API(ncclTeam_t, ncclTeamRail, (ncclComm_t comm)) { return Team(comm, false); }
-STANDIN_API(int, ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank)) { return RankOf(comm, team, rank); }
-STANDIN_API(int, ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank)) { return RankOf(comm, team, rank); }
-STANDIN_API(int, ncclLLA2ACalcSlots, (int elements, int bytes)) { return elements * ((bytes + 7) / 8); }
+STANDIN_API(ncclTeam_t, ncclTeamWorld, (ncclComm_t comm)) {
+  return Team(comm, true);
+}
+STANDIN_API(ncclTeam_t, ncclTeamLsa, (ncclComm_t comm)) {
+  return Team(comm, true);
+}
+STANDIN_API(ncclTeam_t, ncclTeamRail, (ncclComm_t comm)) {
+  return Team(comm, false);
+}
+STANDIN_API(int, ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank)) {
+  return RankOf(comm, team, rank);
+}
+STANDIN_API(int, ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank)) {
+  return RankOf(comm, team, rank);
+}
+STANDIN_API(int, ncclLLA2ACalcSlots, (int elements, int bytes)) {
+  return elements * ((bytes + 7) / 8);
+}
 
 // Kernels cannot run here: no device communicator can be made.
 STANDIN_API(ncclResult_t, ncclDevCommCreate, (ncclComm_t handle, const ncclDevCommRequirements_t*, ncclDevComm_t*)) {
@@ -150,11 +164,21 @@ STANDIN_API(ncclResult_t, ncclDevCommCreate, (ncclComm_t handle, const ncclDevCo
   const ncclResult_t ready = standin::EnsureReady(handle, &comm);
   return ready == ncclSuccess ? ncclInvalidUsage : ready;
 }
-STANDIN_API(ncclResult_t, ncclDevCommDestroy, (ncclComm_t, const ncclDevComm_t*)) { return ncclInvalidUsage; }
-STANDIN_API(ncclResult_t, ncclGetLsaDevicePointer, (ncclWindow_t, size_t, int, void**)) { return ncclInvalidUsage; }
-STANDIN_API(ncclResult_t, ncclGetPeerDevicePointer, (ncclWindow_t, size_t, int, void**)) { return ncclInvalidUsage; }
-STANDIN_API(ncclResult_t, ncclGetLsaMultimemDevicePointer, (ncclWindow_t, size_t, void**)) { return ncclInvalidUsage; }
-STANDIN_API(ncclResult_t, ncclGetMultimemDevicePointer, (ncclWindow_t, size_t, void*, void**)) { return ncclInvalidUsage; }
+STANDIN_API(ncclResult_t, ncclDevCommDestroy, (ncclComm_t, const ncclDevComm_t*)) {
+  return ncclInvalidUsage;
+}
+STANDIN_API(ncclResult_t, ncclGetLsaDevicePointer, (ncclWindow_t, size_t, int, void**)) {
+  return ncclInvalidUsage;
+}
+STANDIN_API(ncclResult_t, ncclGetPeerDevicePointer, (ncclWindow_t, size_t, int, void**)) {
+  return ncclInvalidUsage;
+}
+STANDIN_API(ncclResult_t, ncclGetLsaMultimemDevicePointer, (ncclWindow_t, size_t, void**)) {
+  return ncclInvalidUsage;
+}
+STANDIN_API(ncclResult_t, ncclGetMultimemDevicePointer, (ncclWindow_t, size_t, void*, void**)) {
+  return ncclInvalidUsage;
+}
 STANDIN_API(ncclResult_t, ncclLsaBarrierCreateRequirement,
             (ncclTeam_t, int, ncclLsaBarrierHandle_t*, ncclDevResourceRequirements_t*)) {
   return ncclInvalidUsage;
@@ -166,7 +190,8 @@ STANDIN_API(ncclResult_t, ncclGinBarrierCreateRequirement,
 STANDIN_API(ncclResult_t, ncclLLA2ACreateRequirement, (int, int, ncclLLA2AHandle_t*, ncclDevResourceRequirements_t*)) {
   return ncclInvalidUsage;
 }
-STANDIN_API(ncclResult_t, ncclGinOutboxCreateRequirement, (int, int, ncclGinOutboxHandle_t*, ncclDevResourceRequirements_t*)) {
+STANDIN_API(ncclResult_t, ncclGinOutboxCreateRequirement,
+            (int, int, ncclGinOutboxHandle_t*, ncclDevResourceRequirements_t*)) {
   return ncclInvalidUsage;
 }
 STANDIN_API(ncclResult_t, ncclGinInboxA2ACreateRequirement,

@@ -40,9 +40,10 @@ ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uin
   }
   const ncclResult_t attached = Segment::Attach(place, nranks, rank, comm.device, &comm.segment);
   if (attached != ncclSuccess) {
-    Warn(&comm, attached == ncclSystemError
-                    ? "no shared memory to meet in: /dev/shm is full or missing, or the process that made the id is gone"
-                    : "rank %d of %d is taken, or the ranks disagree on their number",
+    Warn(&comm,
+         attached == ncclSystemError
+             ? "no shared memory to meet in: /dev/shm is full or missing, or the process that made the id is gone"
+             : "rank %d of %d is taken, or the ranks disagree on their number",
          rank, nranks);
     return attached;
   }
@@ -63,8 +64,8 @@ ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uin
   BindDevice(comm.device);
   ProfilerInit(comm);
   BindDevice(bound);
-  Info("comm %p rank %d nranks %d cudaDev %d commId 0x%016llx name \"%s\" - Init COMPLETE", static_cast<void*>(&comm), rank,
-       nranks, comm.device, static_cast<unsigned long long>(hash), comm.name.c_str());
+  Info("comm %p rank %d nranks %d cudaDev %d commId 0x%016llx name \"%s\" - Init COMPLETE", static_cast<void*>(&comm),
+       rank, nranks, comm.device, static_cast<unsigned long long>(hash), comm.name.c_str());
   return ncclSuccess;
 }
 
@@ -112,8 +113,8 @@ struct IdVote {
   int32_t result;
 };
 
-// The child shared by `members` (ranks of the parent, in the child's order): its first member makes the meeting place, and
-// everybody of `voters` learns of it.
+// The child shared by `members` (ranks of the parent, in the child's order): its first member makes the meeting place,
+// and everybody of `voters` learns of it.
 ncclResult_t JoinChild(ncclComm& parent, ncclComm& child, const std::vector<int>& members,
                        const std::vector<int>* voters, uint64_t hash) {
   IdVote vote{};
@@ -134,14 +135,13 @@ ncclResult_t JoinChild(ncclComm& parent, ncclComm& child, const std::vector<int>
     return static_cast<ncclResult_t>(vote.result);
   }
   const auto own = std::find(members.begin(), members.end(), parent.rank) - members.begin();
-  const ncclResult_t joined =
-      Join(child, vote.id, static_cast<int>(members.size()), static_cast<int>(own), hash);
+  const ncclResult_t joined = Join(child, vote.id, static_cast<int>(members.size()), static_cast<int>(own), hash);
   child.magic = hash;
   return joined;
 }
 
-// The late handle: stored when all jobs of the group have ended, by whichever thread runs them, and also where its making
-// failed: it is to be aborted then. A group that is given up before its jobs ran stores none.
+// The late handle: stored when all jobs of the group have ended, by whichever thread runs them, and also where its
+// making failed: it is to be aborted then. A group that is given up before its jobs ran stores none.
 Job LateJob(const CommPtr& parent, std::function<ncclResult_t()> run, ncclComm_t* handle, ncclComm_t made) {
   Job job{parent, std::move(run), {}};
   job.finish = [handle, made](ncclResult_t ended) {
@@ -289,7 +289,8 @@ STANDIN_API(ncclResult_t, ncclCommShrink,
     }
   }
   if (std::adjacent_find(excluded, excluded + count) != excluded + count || excluded[0] < 0 ||
-      excluded[count - 1] >= parent->nranks || std::find(members.begin(), members.end(), parent->rank) == members.end()) {
+      excluded[count - 1] >= parent->nranks ||
+      std::find(members.begin(), members.end(), parent->rank) == members.end()) {
     standin::Warn(parent.get(), "the list of excluded ranks is not valid, or holds the caller");
     return standin::GroupError(ncclInvalidArgument);
   }

@@ -1,5 +1,5 @@
-// NCCL_COMM_ID: every unique id is the same then, and the ranks of a communicator meet at the address it names, where its
-// rank 0 listens.
+// NCCL_COMM_ID: every unique id is the same then, and the ranks of a communicator meet at the address it names, where
+// its rank 0 listens.
 #ifndef LOCKSTEP_TESTS_STANDIN_NCCL_MEETING_H_
 #define LOCKSTEP_TESTS_STANDIN_NCCL_MEETING_H_
 

@@ -61,7 +61,8 @@ STANDIN_API(ncclResult_t, ncclCommWindowRegister,
   }
   if (!buffer || size == 0 || !window || (flags & ~(NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING)) != 0 ||
       reinterpret_cast<uintptr_t>(buffer) % NCCL_WIN_REQUIRED_ALIGNMENT != 0) {
-    standin::Warn(comm.get(), "a window needs a buffer aligned to %d bytes and known flags", NCCL_WIN_REQUIRED_ALIGNMENT);
+    standin::Warn(comm.get(), "a window needs a buffer aligned to %d bytes and known flags",
+                  NCCL_WIN_REQUIRED_ALIGNMENT);
     return standin::GroupError(ncclInvalidArgument);
   }
   *window = nullptr;

@@ -46,7 +46,9 @@ Loaded& TheLoaded() {
 // One mask for the process, whose address every plugin's init gets; read anew at every operation.
 std::atomic<int> event_mask{0};
 
-int Mask() { return event_mask.load(std::memory_order_relaxed); }
+int Mask() {
+  return event_mask.load(std::memory_order_relaxed);
+}
 
 void* TryOpen(const char* name) {
   if (!name || !*name) {
@@ -122,7 +124,9 @@ uint64_t GpuNow() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec) - 12'500'000'000u;
 }
 
-int Channels() { return std::clamp(Number("STANDIN_CHANNELS", 2), 1, 64); }
+int Channels() {
+  return std::clamp(Number("STANDIN_CHANNELS", 2), 1, 64);
+}
 
 // Ranks of one node reach each other without a network. 0: all are on one node.
 bool OverNetwork(const ncclComm& comm, int peer) {
@@ -132,28 +136,41 @@ bool OverNetwork(const ncclComm& comm, int peer) {
 
 const char* FuncOf(Kind kind) {
   switch (kind) {
-    case Kind::kAllReduce: return "AllReduce";
-    case Kind::kReduce: return "Reduce";
-    case Kind::kBroadcast: return "Broadcast";
-    case Kind::kAllGather: return "AllGather";
-    case Kind::kReduceScatter: return "ReduceScatter";
-    case Kind::kAlltoAll: return "AlltoAll";
-    case Kind::kGather: return "Gather";
-    case Kind::kScatter: return "Scatter";
-    case Kind::kSend: return "Send";
-    case Kind::kRecv: return "Recv";
+    case Kind::kAllReduce:
+      return "AllReduce";
+    case Kind::kReduce:
+      return "Reduce";
+    case Kind::kBroadcast:
+      return "Broadcast";
+    case Kind::kAllGather:
+      return "AllGather";
+    case Kind::kReduceScatter:
+      return "ReduceScatter";
+    case Kind::kAlltoAll:
+      return "AlltoAll";
+    case Kind::kGather:
+      return "Gather";
+    case Kind::kScatter:
+      return "Scatter";
+    case Kind::kSend:
+      return "Send";
+    case Kind::kRecv:
+      return "Recv";
   }
   return "";
 }
 
 const char* TypeName(ncclDataType_t type) {
-  static const char* const kNames[] = {"ncclInt8", "ncclUint8", "ncclInt32", "ncclUint32", "ncclInt64", "ncclUint64",
-                                       "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
+  static const char* const kNames[] = {"ncclInt8",    "ncclUint8",    "ncclInt32",      "ncclUint32",
+                                       "ncclInt64",   "ncclUint64",   "ncclFloat16",    "ncclFloat32",
+                                       "ncclFloat64", "ncclBfloat16", "ncclFloat8e4m3", "ncclFloat8e5m2"};
   const auto number = static_cast<size_t>(type);
   return number < sizeof kNames / sizeof kNames[0] ? kNames[number] : "Unknown";
 }
 
-bool ByParts(Kind kind) { return kind == Kind::kAlltoAll || kind == Kind::kGather || kind == Kind::kScatter; }
+bool ByParts(Kind kind) {
+  return kind == Kind::kAlltoAll || kind == Kind::kGather || kind == Kind::kScatter;
+}
 
 // A task that NCCL makes of a collective which it carries out as sends and receives.
 struct Part {
@@ -198,8 +215,12 @@ constexpr int kBelowColl = kProfileProxyOp | kProfileProxyStep | kProfileKernelC
 
 }  // namespace
 
-void ProfilerWork::Start() { started.store(GpuNow(), std::memory_order_release); }
-void ProfilerWork::Stop() { stopped.store(GpuNow(), std::memory_order_release); }
+void ProfilerWork::Start() {
+  started.store(GpuNow(), std::memory_order_release);
+}
+void ProfilerWork::Stop() {
+  stopped.store(GpuNow(), std::memory_order_release);
+}
 
 // Tells the plugin what happens to operations after their launch, as NCCL's proxy thread does.
 class ProfilerProgress {
@@ -226,7 +247,8 @@ class ProfilerProgress {
       }
       for (const bool send : {false, true}) {
         if (send ? item.work->sends_to[static_cast<size_t>(p)] : item.work->receives_from[static_cast<size_t>(p)]) {
-          item.proxies.push_back({p, send, static_cast<uint8_t>((p + comm_.rank) % Channels())});  // the same at both ends
+          item.proxies.push_back(
+              {p, send, static_cast<uint8_t>((p + comm_.rank) % Channels())});  // the same at both ends
         }
       }
     }
@@ -326,7 +348,9 @@ class ProfilerProgress {
     event.type = kProfileProxyOp;
     event.parent = item.task;
     event.rank = comm_.rank;
-    event.proxy_op = {getpid(), proxy.channel, proxy.peer, static_cast<int>(item.work->steps), static_cast<int>(kChunkBytes), proxy.send ? 1 : 0};
+    event.proxy_op = {
+        getpid(),          proxy.channel, proxy.peer, static_cast<int>(item.work->steps), static_cast<int>(kChunkBytes),
+        proxy.send ? 1 : 0};
     plugin_->Start(context_, &proxy.handle, event);
     if (proxy.handle) {
       plugin_->Record(proxy.handle, kProxyOpInProgress, 0, 0);
@@ -355,7 +379,8 @@ class ProfilerProgress {
 
   void Advance(Item& item, Proxy& proxy) {
     ProfilerWork& work = *item.work;
-    if (proxy.ended || work.started.load(std::memory_order_acquire) == 0 || !(item.mask & (kProfileProxyOp | kProfileProxyStep))) {
+    if (proxy.ended || work.started.load(std::memory_order_acquire) == 0 ||
+        !(item.mask & (kProfileProxyOp | kProfileProxyStep))) {
       proxy.ended |= !(item.mask & (kProfileProxyOp | kProfileProxyStep));
       return;
     }
@@ -435,8 +460,8 @@ void ProfilerInit(ncclComm& comm) {
     return;
   }
   int mask = Mask();
-  const int failed = plugin->Init(&comm.profiler_context, comm.hash, &mask, comm.name.empty() ? nullptr : comm.name.c_str(), 1,
-                                  comm.nranks, comm.rank);
+  const int failed = plugin->Init(&comm.profiler_context, comm.hash, &mask,
+                                  comm.name.empty() ? nullptr : comm.name.c_str(), 1, comm.nranks, comm.rank);
   if (failed) {
     Warn(nullptr, "Profiler init failed with error '%d'. Continue without profiler.", failed);
     ReleasePlugin();
@@ -477,7 +502,8 @@ void ProfilerBeginCall(Task& task, int group_depth) {
     }
   }
   const bool point_to_point = task.kind >= Kind::kSend;
-  const int wanted = point_to_point ? kProfileP2pApi | kProfileP2p | kBelowColl : kProfileCollApi | kProfileColl | kBelowColl;
+  const int wanted =
+      point_to_point ? kProfileP2pApi | kProfileP2p | kBelowColl : kProfileCollApi | kProfileColl | kBelowColl;
   if (mask & wanted) {
     Event event;
     event.type = point_to_point || ByParts(task.kind) ? kProfileP2pApi : kProfileCollApi;
@@ -517,10 +543,11 @@ void ProfilerPrepare(ncclComm& comm, std::vector<Task>& tasks) {
     }
     task.work = std::make_shared<ProfilerWork>(static_cast<size_t>(comm.nranks));
     const size_t bytes = task.count * TypeBytes(task.type);
-    const size_t chunk = task.kind >= Kind::kSend ? comm.segment->mail_bytes()
-                         : task.kind == Kind::kReduceScatter || task.kind == Kind::kAlltoAll || task.kind == Kind::kScatter
-                             ? kChunkBytes / static_cast<size_t>(comm.nranks) / 64 * 64
-                             : kChunkBytes;
+    const size_t chunk =
+        task.kind >= Kind::kSend ? comm.segment->mail_bytes()
+        : task.kind == Kind::kReduceScatter || task.kind == Kind::kAlltoAll || task.kind == Kind::kScatter
+            ? kChunkBytes / static_cast<size_t>(comm.nranks) / 64 * 64
+            : kChunkBytes;
     task.work->steps = static_cast<uint32_t>(std::max<size_t>(1, (bytes + chunk - 1) / chunk));
     const bool root = comm.rank == task.peer;
     for (int peer = 0; peer < comm.nranks; ++peer) {
@@ -585,8 +612,18 @@ void ProfilerLaunched(const CommPtr& comm, const std::vector<Task>& tasks) {
       count *= TypeBytes(datatype);
       datatype = ncclInt8;
     }
-    event.coll = {comm->name.empty() ? nullptr : comm->name.c_str(), comm->hash, task.seq, func, task.send, buffer, count, root,
-                  TypeName(datatype), static_cast<uint8_t>(Channels()), group, task.stream_handle};
+    event.coll = {comm->name.empty() ? nullptr : comm->name.c_str(),
+                  comm->hash,
+                  task.seq,
+                  func,
+                  task.send,
+                  buffer,
+                  count,
+                  root,
+                  TypeName(datatype),
+                  static_cast<uint8_t>(Channels()),
+                  group,
+                  task.stream_handle};
     void* handle = nullptr;
     plugin->Start(comm->profiler_context, &handle, event);
     told.push_back({&task, handle, type == kProfileP2p ? root : -1});

@@ -16,7 +16,7 @@ struct Task;
 
 // One operation, from its launch to its end.
 struct ProfilerWork {
-  void* task_handle = nullptr;  // of the plugin's Coll or P2p event
+  void* task_handle = nullptr;                   // of the plugin's Coll or P2p event
   std::atomic<uint64_t> started{0}, stopped{0};  // the GPU's clock
   std::atomic<uint32_t> published{0};            // steps that this GPU has handed to the network
   std::vector<std::atomic<uint32_t>> received;   // by peer: steps taken

@@ -179,7 +179,8 @@ using Descriptor4 = Descriptor<uint8_t, Coll4, P2p4, KernelCh4>;
 using Descriptor5 = Descriptor<uint64_t, Coll5, P2p5, KernelCh4>;
 
 uint8_t OldFunc(const char* func) {
-  static const char* const kNames[] = {"Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send", "Recv"};
+  static const char* const kNames[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
+                                       "AllReduce", "SendRecv", "Send",      "Recv"};
   for (uint8_t i = 0; i < 8; ++i) {
     if (strcmp(kNames[i], func) == 0) {
       return i;
@@ -189,8 +190,8 @@ uint8_t OldFunc(const char* func) {
 }
 
 uint8_t OldDatatype(const char* name) {
-  static const char* const kNames[] = {"ncclInt8", "ncclUint8", "ncclInt32", "ncclUint32", "ncclInt64", "ncclUint64",
-                                       "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16"};
+  static const char* const kNames[] = {"ncclInt8",   "ncclUint8",   "ncclInt32",   "ncclUint32",  "ncclInt64",
+                                       "ncclUint64", "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16"};
   for (uint8_t i = 0; i < 10; ++i) {
     if (strcmp(kNames[i], name) == 0) {
       return i;
@@ -221,7 +222,9 @@ void Fill(P2p1* to, const Event& e) {
   to->peer = e.coll.root;
 }
 template <typename Coll>
-  requires requires(Coll c) { c.algo; }
+requires requires(Coll c) {
+  c.algo;
+}
 void Fill(Coll* to, const Event& e) {
   if constexpr (requires { to->comm_hash; }) {
     to->name = e.coll.comm_name;
@@ -247,7 +250,9 @@ void Fill(Coll* to, const Event& e) {
   }
 }
 template <typename P2p>
-  requires requires(P2p p) { p.peer; }
+requires requires(P2p p) {
+  p.peer;
+}
 void Fill(P2p* to, const Event& e) {
   if constexpr (requires { to->comm_hash; }) {
     to->name = e.coll.comm_name;
@@ -315,7 +320,8 @@ class Adapter : public ProfilerPlugin {
         }
         break;
       case kProfileProxyOp:
-        d.proxy_op = {e.proxy_op.pid, e.proxy_op.channel, e.proxy_op.peer, e.proxy_op.steps, e.proxy_op.chunk_bytes, e.proxy_op.is_send};
+        d.proxy_op = {e.proxy_op.pid,   e.proxy_op.channel,     e.proxy_op.peer,
+                      e.proxy_op.steps, e.proxy_op.chunk_bytes, e.proxy_op.is_send};
         break;
       case kProfileProxyStep:
         d.proxy_step.step = e.step;
@@ -340,7 +346,9 @@ class Adapter : public ProfilerPlugin {
         } else if (e.type == kProfileP2pApi) {
           d.p2p_api = {e.api.func, e.api.count, e.api.datatype, e.api.stream, e.api.captured};
         } else if (e.type == kProfileCeColl) {
-          d.ce_coll = {e.coll.seq, e.coll.func, e.coll.send, e.coll.recv, e.coll.count, e.coll.root, e.coll.datatype, "MC", false, 1, 1, 1, e.coll.stream};
+          d.ce_coll = {
+              e.coll.seq, e.coll.func, e.coll.send, e.coll.recv, e.coll.count, e.coll.root, e.coll.datatype, "MC",
+              false,      1,           1,           1,           e.coll.stream};
         } else {
           return;
         }
@@ -368,12 +376,18 @@ class Adapter : public ProfilerPlugin {
 
 ProfilerPlugin* Make(int version, void* table) {
   switch (version) {
-    case 1: return new Adapter<1, Descriptor1>(table);
-    case 2: return new Adapter<2, Descriptor2>(table);
-    case 3: return new Adapter<3, Descriptor3>(table);
-    case 4: return new Adapter<4, Descriptor4>(table);
-    case 5: return new Adapter<5, Descriptor5>(table);
-    default: return new Adapter<6, Descriptor5>(table);
+    case 1:
+      return new Adapter<1, Descriptor1>(table);
+    case 2:
+      return new Adapter<2, Descriptor2>(table);
+    case 3:
+      return new Adapter<3, Descriptor3>(table);
+    case 4:
+      return new Adapter<4, Descriptor4>(table);
+    case 5:
+      return new Adapter<5, Descriptor5>(table);
+    default:
+      return new Adapter<6, Descriptor5>(table);
   }
 }
 

@@ -1,5 +1,6 @@
 // NCCL's profiler interface, versions 1 to 6, as this stand-in calls it: whoever is called sees the structures of the
-// version it exports. Written down from NCCL's published headers; not shared with the recorder, whose reading it checks.
+// version it exports. Written down from NCCL's published headers; not shared with the recorder, whose reading it
+// checks.
 #ifndef LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_TABLES_H_
 #define LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_TABLES_H_
 

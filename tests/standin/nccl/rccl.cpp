@@ -9,8 +9,9 @@ STANDIN_API(ncclResult_t, ncclAllToAll,
 }
 
 STANDIN_API(ncclResult_t, ncclAllToAllv,
-            (const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv, const size_t* recv_counts,
-             const size_t* recv_offsets, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)) {
+            (const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
+             const size_t* recv_counts, const size_t* recv_offsets, ncclDataType_t type, ncclComm_t comm,
+             cudaStream_t stream)) {
   int ranks = 0;
   if (const ncclResult_t asked = ncclCommCount(comm, &ranks); asked != ncclSuccess) {
     return asked;

@@ -11,7 +11,8 @@ namespace standin {
 // 0: no such datatype.
 size_t TypeBytes(ncclDataType_t type);
 
-// A reduction as a rank carries it out: PreMulSum is a sum whose inputs are multiplied by `scalar` before they are sent.
+// A reduction as a rank carries it out: PreMulSum is a sum whose inputs are multiplied by `scalar` before they are
+// sent.
 struct Reduction {
   ncclRedOp_t op = ncclSum;
   bool premultiply = false;

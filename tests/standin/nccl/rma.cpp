@@ -48,8 +48,8 @@ bool BadTarget(const Task& task, int peer, int signal, int context) {
 }  // namespace
 
 STANDIN_API(ncclResult_t, ncclPutSignal,
-            (const void* local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window, size_t offset, int signal,
-             int context, unsigned int flags, ncclComm_t handle, cudaStream_t stream)) {
+            (const void* local, size_t count, ncclDataType_t type, int peer, ncclWindow_t window, size_t offset,
+             int signal, int context, unsigned int flags, ncclComm_t handle, cudaStream_t stream)) {
   Task task;
   if (const ncclResult_t begun = Begin(handle, stream, "PutSignal", &task); begun != ncclSuccess) {
     return standin::GroupError(begun);

@@ -38,7 +38,9 @@ struct Layout {
   size_t blocks, mailboxes, outboxes, mail, total, mail_bytes;
 };
 
-size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+size_t RoundUp(size_t value, size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 Layout LayoutOf(int nranks) {
   const auto n = static_cast<size_t>(nranks);
@@ -170,8 +172,7 @@ void Segment::ForgetId(const IdContent& id) {
   }
 }
 
-ncclResult_t Segment::Attach(const IdContent& id, int nranks, int rank, int device,
-                             std::unique_ptr<Segment>* segment) {
+ncclResult_t Segment::Attach(const IdContent& id, int nranks, int rank, int device, std::unique_ptr<Segment>* segment) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", id.pid, id.fd);
   const int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -239,7 +240,9 @@ ncclResult_t Segment::Attach(const IdContent& id, int nranks, int rank, int devi
   return ncclSuccess;
 }
 
-Segment::~Segment() { munmap(base_, bytes_); }
+Segment::~Segment() {
+  munmap(base_, bytes_);
+}
 
 bool Alive(const RankBlock& block) {
   const int pid = block.pid.load();

@@ -1,5 +1,6 @@
-// The shared memory in which the ranks of one communicator meet. It is an unnamed file on /dev/shm: nothing is left behind
-// however the processes end, and a full /dev/shm is an error, never a SIGBUS. Others open it through /proc/PID/fd/FD.
+// The shared memory in which the ranks of one communicator meet. It is an unnamed file on /dev/shm: nothing is left
+// behind however the processes end, and a full /dev/shm is an error, never a SIGBUS. Others open it through
+// /proc/PID/fd/FD.
 #ifndef LOCKSTEP_TESTS_STANDIN_NCCL_SEGMENT_H_
 #define LOCKSTEP_TESTS_STANDIN_NCCL_SEGMENT_H_
 
@@ -72,8 +73,8 @@ class Segment {
   // Makes the file behind a new unique id. ncclSystemError where /dev/shm has no room.
   // `given`: instead of a random magic.
   static ncclResult_t NewId(IdContent* id, const uint64_t* given = nullptr);
-  // Maps the file of `id` as rank `rank` of `nranks`; the first to come gives it its size. ncclSystemError: no room, or the
-  // process that made the id is gone; ncclInvalidUsage: that rank is taken, or another rank named another size.
+  // Maps the file of `id` as rank `rank` of `nranks`; the first to come gives it its size. ncclSystemError: no room, or
+  // the process that made the id is gone; ncclInvalidUsage: that rank is taken, or another rank named another size.
   static ncclResult_t Attach(const IdContent& id, int nranks, int rank, int device, std::unique_ptr<Segment>* segment);
   // Closes this process's own descriptor of an id it made, once everybody has attached.
   static void ForgetId(const IdContent& id);
@@ -84,13 +85,17 @@ class Segment {
     return outboxes_ + (static_cast<size_t>(r) * 2 + static_cast<size_t>(slot)) * kChunkBytes;
   }
   Mailbox& mailbox(int from, int to) const { return mailboxes_[Pair(from, to)]; }
-  unsigned char* mail(int from, int to, uint32_t slot) const { return mail_ + (Pair(from, to) * 2 + slot) * mail_bytes_; }
+  unsigned char* mail(int from, int to, uint32_t slot) const {
+    return mail_ + (Pair(from, to) * 2 + slot) * mail_bytes_;
+  }
   // The size of a mailbox slot: a lone send of up to two of them ends before its receive comes.
   size_t mail_bytes() const { return mail_bytes_; }
 
  private:
   Segment() = default;
-  size_t Pair(int from, int to) const { return static_cast<size_t>(from) * static_cast<size_t>(nranks_) + static_cast<size_t>(to); }
+  size_t Pair(int from, int to) const {
+    return static_cast<size_t>(from) * static_cast<size_t>(nranks_) + static_cast<size_t>(to);
+  }
 
   void* base_ = nullptr;
   size_t bytes_ = 0;

@@ -1,4 +1,5 @@
-// Run by `lockstep doctor` with the recorder preloaded: makes NCCL calls, prints what came of them, one "name value" line each.
+// Run by `lockstep doctor` with the recorder preloaded: makes NCCL calls, prints what came of them, one "name value"
+// line each.
 //   probe linked        calls the library beside it, by the names it is linked to
 //   probe opened PATH   opens a library by hand and looks the functions up, as PyTorch's extensions, vLLM and JAX do
 // A communicator of one rank is made and, unless it failed (a host without a GPU, or with all of them hidden), used and
