@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
@@ -15,6 +16,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/cli/terminal_progress.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/evidence/redact.h"
@@ -56,7 +58,7 @@ constexpr char kHelp[] =
 
 struct Options {
   std::vector<std::string> paths;
-  std::string perfetto, chrome, csv;
+  std::vector<std::string> files = std::vector<std::string>(ExportFormats().size());  // by format; empty: not wanted
   ExportOptions select;
   RedactLevel redact = RedactLevel::kNo;
   bool help = false, version = false;
@@ -86,8 +88,9 @@ std::string Parse(int argc, char** argv, Options* options) {
     }
     const size_t equals = argument.find('=');
     const std::string name(argument.substr(0, equals));
-    if (name != "--perfetto" && name != "--chrome" && name != "--csv" && name != "--ranks" && name != "--around-stop" &&
-        name != "--redact")
+    const auto format = std::find_if(ExportFormats().begin(), ExportFormats().end(),
+                                     [&name](const ExportFormat& f) { return f.option == name; });
+    if (format == ExportFormats().end() && name != "--ranks" && name != "--around-stop" && name != "--redact")
       return absl::StrCat("unknown option ", Printable(name, 100));
     if (equals == std::string_view::npos && ++i >= argc) return absl::StrCat("option ", name, " needs a value");
     const std::string value(equals == std::string_view::npos ? std::string_view(argv[i]) : argument.substr(equals + 1));
@@ -104,16 +107,18 @@ std::string Parse(int argc, char** argv, Options* options) {
         return absl::StrCat("--around-stop ", Printable(value, 100), " is no number of seconds");
       options->select.around_stop_ns = static_cast<int64_t>(seconds * 1e9);
     } else {
-      if (value.empty()) return absl::StrCat("option ", name, " needs a file name");
-      (name == "--perfetto" ? options->perfetto : name == "--chrome" ? options->chrome : options->csv) = value;
+      if (value.empty()) return absl::StrCat("option ", name, " needs a file name, as in job", format->ending);
+      options->files[format - ExportFormats().begin()] = value;
     }
   }
   if (options->help || options->version) return "";
   if (options->paths.empty()) return "no PATH given";
-  if (options->perfetto.empty() && options->chrome.empty() && options->csv.empty())
-    return "none of --perfetto, --chrome, --csv given";
-  if ((options->perfetto == "-") + (options->chrome == "-") + (options->csv == "-") > 1)
-    return "only one of them can go to standard output";
+  const auto& files = options->files;
+  if (std::all_of(files.begin(), files.end(), [](const std::string& file) { return file.empty(); })) {
+    const auto option = [](std::string* out, const ExportFormat& format) { absl::StrAppend(out, format.option); };
+    return absl::StrCat("none of ", absl::StrJoin(ExportFormats(), ", ", option), " given");
+  }
+  if (std::count(files.begin(), files.end(), "-") > 1) return "only one of them can go to standard output";
   return "";
 }
 
@@ -122,11 +127,8 @@ int Complain(const std::string& text, int status) {
   return status;
 }
 
-using Exporter = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&,
-                                                  const ExportWriter&);
-
 // Empty: written. Else what is wrong.
-std::string Write(const std::string& path, Exporter exporter, const Bundle& bundle, const Verdict& verdict,
+std::string Write(const std::string& path, ExportFunction exporter, const Bundle& bundle, const Verdict& verdict,
                   const ExportOptions& select, InterruptWatch* interrupts, TerminalProgress* progress) {
   OutputFile file = path == "-" ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "export");
   struct stat info;
@@ -196,11 +198,10 @@ int Run(int argc, char** argv) {
   }
   progress.Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
   const Verdict verdict = Analyze(*bundle);
-  const std::pair<const std::string*, Exporter> all[] = {
-      {&options.perfetto, ExportPerfetto}, {&options.chrome, ExportChrome}, {&options.csv, ExportCsv}};
-  for (const auto& [path, exporter] : all) {
-    if (path->empty()) continue;
-    if (const std::string wrong = Write(*path, exporter, *bundle, verdict, options.select, &interrupts, &progress);
+  for (size_t i = 0; i < options.files.size(); ++i) {
+    if (options.files[i].empty()) continue;
+    if (const std::string wrong =
+            Write(options.files[i], ExportFormats()[i].write, *bundle, verdict, options.select, &interrupts, &progress);
         !wrong.empty())
       return fail(wrong);
   }

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
 
@@ -40,6 +41,16 @@ absl::StatusOr<ExportCounts> ExportChrome(const Bundle& bundle, const Verdict& v
 // RFC 4180, with a header line. Unknown values are empty cells.
 absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
                                        const ExportWriter& write);
+
+using ExportFunction = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&,
+                                                        const ExportWriter&);
+struct ExportFormat {
+  const char* option;  // "--csv"; analyzer/settings/table.cpp has its setting, of the same name
+  const char* ending;  // of names of its files, for people: ".csv"
+  ExportFunction write;
+};
+// In the order in which they are written where several are asked for.
+absl::Span<const ExportFormat> ExportFormats();
 
 // "0-7,16": ranges as the command line gives them. False: not understood.
 bool ParseRankRanges(std::string_view text, std::vector<std::pair<int32_t, int32_t>>* ranges);
