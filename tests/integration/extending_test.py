@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """docs/extending.md lists every place to touch. A place is a file and words that stand in it: `a/path.ext`, `word`, `word`. A section has an
 example of something that exists, and its numbered places are all those of the example. So the test finds a place that is missing in a list: a
-product source that has one of the example's words and is not listed."""
+product source that has one of the example's words and is not listed. docs/architecture.md has a row for each folder."""
 
 import os
 import re
@@ -80,6 +80,12 @@ class ExtendingTest(unittest.TestCase):
                 with self.subTest(section=title, place=path):
                     self.assertEqual([], [name for name in names if has(text, name)],
                                      f"{title}: {path} has these too: it belongs into the list, or the fact into a table")
+
+    def test_every_folder_is_in_the_table_of_the_architecture_page(self):
+        folders = re.findall(r"^lockstep_folder\(([\w/]+)", read("cmake/LockstepLayers.cmake"), re.M)
+        self.assertGreater(len(folders), 40)
+        rows = "\n".join(re.findall(r"^\| `.*$", read("docs/architecture.md"), re.M))
+        self.assertEqual([], [folder for folder in folders if f"`{folder}`" not in rows])
 
 
 if __name__ == "__main__":
