@@ -89,7 +89,7 @@ std::string Parse(int argc, char** argv, Options* options) {
     const size_t equals = argument.find('=');
     const std::string name(argument.substr(0, equals));
     const auto format = std::find_if(ExportFormats().begin(), ExportFormats().end(),
-                                     [&name](const ExportFormat& f) { return f.option == name; });
+                                     [&name](const ExportFormat& f) { return name == absl::StrCat("--", f.name); });
     if (format == ExportFormats().end() && name != "--ranks" && name != "--around-stop" && name != "--redact")
       return absl::StrCat("unknown option ", Printable(name, 100));
     if (equals == std::string_view::npos && ++i >= argc) return absl::StrCat("option ", name, " needs a value");
@@ -115,7 +115,7 @@ std::string Parse(int argc, char** argv, Options* options) {
   if (options->paths.empty()) return "no PATH given";
   const auto& files = options->files;
   if (std::all_of(files.begin(), files.end(), [](const std::string& file) { return file.empty(); })) {
-    const auto option = [](std::string* out, const ExportFormat& format) { absl::StrAppend(out, format.option); };
+    const auto option = [](std::string* out, const ExportFormat& format) { absl::StrAppend(out, "--", format.name); };
     return absl::StrCat("none of ", absl::StrJoin(ExportFormats(), ", ", option), " given");
   }
   if (std::count(files.begin(), files.end(), "-") > 1) return "only one of them can go to standard output";

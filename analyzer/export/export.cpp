@@ -4,9 +4,9 @@ namespace lockstep {
 
 absl::Span<const ExportFormat> ExportFormats() {
   static constexpr ExportFormat kFormats[] = {
-      {"--perfetto", ".pftrace", ExportPerfetto},
-      {"--chrome", ".json", ExportChrome},
-      {"--csv", ".csv", ExportCsv},
+      {"perfetto", ".pftrace", ExportPerfetto},
+      {"chrome", ".json", ExportChrome},
+      {"csv", ".csv", ExportCsv},
   };
   return kFormats;
 }

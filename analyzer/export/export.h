@@ -45,7 +45,7 @@ absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verd
 using ExportFunction = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&,
                                                         const ExportWriter&);
 struct ExportFormat {
-  const char* option;  // "--csv"; analyzer/settings/table.cpp has its setting, of the same name
+  const char* name;    // of its option and setting, "csv"
   const char* ending;  // of names of its files, for people: ".csv"
   ExportFunction write;
 };

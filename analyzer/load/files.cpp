@@ -99,10 +99,10 @@ class Walk {
     const std::string_view bytes(head, static_cast<size_t>(n));
     const size_t slash = path.rfind('/');
     const std::string_view name = std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
-    FoundFile file{path, ReaderOf(bytes), false, n == 0, named};
-    if (name == "manifest.json" && file.reader.claim != Claim::kYes) {
+    FoundFile file{path, Detect(bytes), false, n == 0, named};
+    if (name == "manifest.json" && file.detected.claim != Claim::kYes) {
       file.manifest = true;
-      file.reader = {};
+      file.detected = {};
     }
     found_->files.push_back(std::move(file));
   }

@@ -14,7 +14,7 @@ namespace lockstep {
 
 struct FoundFile {
   std::string path;
-  Reader reader;          // of its format, by content
+  Detected detected;      // by content
   bool manifest = false;  // of an incident folder; has no reader
   bool empty = false;
   bool named = false;  // given as a path of its own, not met in a folder

@@ -54,9 +54,9 @@ class Loader {
     Manifest manifest;
     bool certain = false;
     for (const FoundFile& file : found.files) {
-      total_ += file.reader.format == nullptr ? 1 : file.reader.format->passes();
-      certain |= file.reader.claim == Claim::kYes;
-      if (file.reader.format != nullptr) files[file.reader.format->source()].push_back(file.path);
+      total_ += file.detected.format == nullptr ? 1 : file.detected.format->passes();
+      certain |= file.detected.claim == Claim::kYes;
+      if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
     }
     for (const FormatReader* format : Formats()) {
       const auto own = files.extract(format->source());
@@ -64,7 +64,7 @@ class Loader {
       if (control_.Cancelled()) return absl::CancelledError("cancelled");
     }
     for (const FoundFile& file : found.files) {
-      if (file.reader.format != nullptr) continue;
+      if (file.detected.format != nullptr) continue;
       std::string error;
       if (!file.manifest) {
         NotRecognised(file, certain);
@@ -73,7 +73,7 @@ class Loader {
       }
       control_.Done(1);
     }
-    Bundle bundle = certain ? LibraryBundle(manifest) : FrameworkBundle(manifest);
+    Bundle bundle = certain || !records_.library.empty() ? LibraryBundle(manifest) : FrameworkBundle(manifest);
     if (control_.Cancelled()) return absl::CancelledError("cancelled");
     if (bundle.ranks.empty()) {
       std::string tried = Shown(bundle.problems);

@@ -112,15 +112,15 @@ TEST_F(LoadTest, AnUnrecognisedFileThatIsNamedAsARanksDumpIsThatRanks) {
 
 TEST(Registry, FormatsAreDetectedByContent) {
   const auto name_of = [](std::string_view head) -> std::string {
-    const Reader reader = ReaderOf(head);
-    return reader.format == nullptr ? "" : reader.format->name();
+    const Detected detected = Detect(head);
+    return detected.format == nullptr ? "" : detected.format->name();
   };
   EXPECT_EQ(name_of("LSDUMP1\n..."), "lsd dump");
-  EXPECT_EQ(ReaderOf("LSDUMP1\n").claim, Claim::kYes);
+  EXPECT_EQ(Detect("LSDUMP1\n").claim, Claim::kYes);
   EXPECT_EQ(name_of(std::string_view("LOCKSTEP RING\r\n\x1a", 16)), "ring file");
-  EXPECT_EQ(ReaderOf(std::string_view("LOCKSTEP RING\r\n\x1a", 16)).claim, Claim::kYes);
+  EXPECT_EQ(Detect(std::string_view("LOCKSTEP RING\r\n\x1a", 16)).claim, Claim::kYes);
   EXPECT_EQ(name_of("\x80\x04\x95"), "Flight Recorder pickle");
-  EXPECT_EQ(ReaderOf("\x80\x04\x95").claim, Claim::kMaybe);
+  EXPECT_EQ(Detect("\x80\x04\x95").claim, Claim::kMaybe);
   EXPECT_EQ(name_of(" \n {\"entries\""), "Flight Recorder JSON");
   for (const std::string_view other : {"", "LSDUMP", "LOCKSTEP RING", "\x80\x07", "PK\x03\x04", "[1]", "hello"})
     EXPECT_EQ(name_of(other), "") << other;

@@ -17,8 +17,8 @@ absl::Span<const FormatReader* const> Formats() {
   return formats;
 }
 
-Reader ReaderOf(std::string_view head) {
-  Reader best;
+Detected Detect(std::string_view head) {
+  Detected best;
   for (const FormatReader* format : Formats()) {
     if (const Claim claim = format->Claims(head); claim > best.claim) best = {format, claim};
   }

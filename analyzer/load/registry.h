@@ -13,12 +13,12 @@ namespace lockstep {
 // In the order in which they are asked and read.
 absl::Span<const FormatReader* const> Formats();
 
-struct Reader {
+struct Detected {
   const FormatReader* format = nullptr;  // null: no format claims the file
   Claim claim = Claim::kNo;
 };
 // The format that is certain of a file with this `head`, else the first that says maybe.
-Reader ReaderOf(std::string_view head);
+Detected Detect(std::string_view head);
 
 // What was tried on a file that no format claims: the formats, and how their files begin.
 std::string FormatsTried();
