@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/engine/facts/lost.h"
+#include "analyzer/model/call_kinds.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
@@ -147,7 +148,7 @@ class Builder {
         unseen_[static_cast<size_t>(r)] = true;
         return;
       }
-      const auto reverse = op.kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
+      const auto reverse = OtherSideOf(op.kind);
       const int64_t issued = model_.PeerIssued(peer, reverse, rank.memberships[op.membership].member_rank);
       bool counted = false;
       const Op* theirs = model_.OtherSide(r, op, peer, &counted);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/exits.h"
+#include "analyzer/model/call_kinds.h"
 #include "analyzer/util/parallel.h"
 #include "analyzer/util/rank_text.h"
 
@@ -15,19 +16,6 @@ using ring::CallKind;
 using ring::CommState;
 using ring::IsCollective;
 using ring::IsPointToPoint;
-
-bool NeedsEveryMember(CallKind kind) {
-  switch (kind) {
-    case CallKind::kAllReduce:
-    case CallKind::kAllGather:
-    case CallKind::kReduceScatter:
-    case CallKind::kAlltoAll:
-    case CallKind::kBarrier:
-      return true;
-    default:
-      return false;
-  }
-}
 
 Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), options_(options) {
   for (const Rank& r : bundle.ranks) {
@@ -413,7 +401,7 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   *counted = false;
   const Rank& rank = bundle.ranks[rank_index];
   const int32_t me = rank.memberships[op.membership].member_rank;
-  const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+  const CallKind reverse = OtherSideOf(op.kind);
   if (peer.rank_index < 0 || peer.membership == kNoIndex ||
       bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
     return FindPointToPoint(peer, reverse, me, op.seq);

@@ -125,9 +125,6 @@ class Model {
 // "dead: signal 9", "waits for its GPU"; empty: not known.
 std::string HostStateText(const Rank& rank, HostState host);
 
-// True when no member can complete the operation before all have taken part in it.
-bool NeedsEveryMember(ring::CallKind kind);
-
 // "AllReduce" or the framework's own name of it.
 std::string OpName(const Bundle& bundle, const Op& op);
 // "AllReduce #41", "Send to rank 3 #7"; "AllReduce #41 (replay 412 of graph 1)".

@@ -13,6 +13,7 @@
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/stopped.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 
@@ -154,7 +155,7 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
             static_cast<size_t>(op.root_or_peer) >= view.members.size())
           continue;
         const Member& z = view.members[static_cast<size_t>(op.root_or_peer)];
-        const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+        const CallKind reverse = OtherSideOf(op.kind);
         // Who is named owes it what it should have sent, or sent elsewhere, whatever it counts.
         const bool owes = still.contains(z.rank_index) && !waits_in_any(z.rank_index);
         if (z.rank_index < 0 || z.membership == kNoIndex || bundle_.ranks[z.rank_index].damaged || owes) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 
@@ -147,9 +148,7 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
         first = &e;
         continue;
       }
-      if (e.op->seq != 1 ||
-          model_.PeerIssued(peer, e.op->kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend, me) != 0)
-        continue;
+      if (e.op->seq != 1 || model_.PeerIssued(peer, OtherSideOf(e.op->kind), me) != 0) continue;
       if (stranger >= 0 && stranger != r) return false;
       stranger = r;
       first = &e;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 

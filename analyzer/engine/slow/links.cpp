@@ -10,6 +10,7 @@
 #include "analyzer/engine/facts/factor.h"
 #include "analyzer/engine/facts/network.h"
 #include "analyzer/engine/slow/slow.h"
+#include "analyzer/model/call_kinds.h"
 #include "analyzer/util/numbers.h"
 
 namespace lockstep {
@@ -53,8 +54,7 @@ int64_t FrameworkSize(const Bundle& bundle, uint32_t dtypes) {
 // The payload as nccl-tests counts it: of AllGather, ReduceScatter and AlltoAll the whole, of the others what one rank
 // passes.
 int64_t PayloadBytes(const Bundle& bundle, const Op& op, int64_t members) {
-  const bool whole =
-      op.kind == CallKind::kAllGather || op.kind == CallKind::kReduceScatter || op.kind == CallKind::kAlltoAll;
+  const bool whole = CallFactsOf(op.kind).payload_is_whole;
   int64_t elements = op.count, size = DatatypeSize(op.datatype), bytes = 0;
   if (elements < 0) {
     elements = std::max(op.input_elements, op.output_elements);
@@ -180,10 +180,8 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
 double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns) {
   if (use.bytes <= 0 || transfer_ns <= 0 || size < 2) return 0;
   const double n = size;
-  double factor = 1;
-  if (use.kind == CallKind::kAllReduce) factor = 2 * (n - 1) / n;
-  if (use.kind == CallKind::kAllGather || use.kind == CallKind::kReduceScatter || use.kind == CallKind::kAlltoAll)
-    factor = (n - 1) / n;
+  const int passes = CallFactsOf(use.kind).bus_passes;
+  const double factor = passes == 0 ? 1 : passes * (n - 1) / n;
   return static_cast<double>(use.bytes) * factor / (static_cast<double>(transfer_ns) * 1e-9);
 }
 
