@@ -23,75 +23,18 @@
 #include "analyzer/engine/rules/unseen_end.h"
 #include "analyzer/engine/slow/slow.h"
 #include "analyzer/engine/view.h"
+#include "analyzer/model/finding_kinds.h"
 #include "analyzer/util/parallel.h"
 
 namespace lockstep {
 namespace {
 
-// Which of several independent causes is told first: what is certain and needs hands before what is inferred.
-int Order(FindingKind kind) {
-  switch (kind) {
-    case RANK_DEAD:
-      return 0;
-    case HOST_STALL:
-      return 1;
-    case GROUP_LEFT_OPEN:
-      return 2;
-    case GPU_STALL:
-      return 3;
-    case RANK_AHEAD:
-      return 4;
-    case RANK_NOT_ARRIVED:
-      return 5;
-    case INIT_INCOMPLETE:
-      return 6;
-    case ORDER_INVERSION:
-      return 8;
-    case DEADLOCK_CYCLE:
-      return 9;
-    case COLLECTIVE_STUCK:
-      return 10;
-    case RANK_NO_DATA:
-      return 11;  // what data shows comes before what its lack leaves open
-    case SILENT_DESYNC:
-      return 12;
-    case ASYNC_ERROR:
-      return 13;
-    case SLOW_HOST:
-    case STRAGGLER:
-    case SLOW_LINK:
-      return 14;
-    default:
-      return 7;  // mismatches
-  }
-}
-
 VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bool live) {
   if (causes.empty()) return VERDICT_HEALTHY;
-  switch (causes[0].kind) {
-    case RANK_DEAD:
-      return VERDICT_CRASHED;
-    case RANK_AHEAD:
-    case ORDER_INVERSION:
-    case SPLIT_MISMATCH:
-    case SILENT_DESYNC:
-    case MISMATCH_KIND:
-    case MISMATCH_COUNT:
-    case MISMATCH_DATATYPE:
-    case MISMATCH_REDUCTION:
-    case MISMATCH_ROOT:
-    case MISMATCH_SPLITS:
-      return VERDICT_DESYNC;
-    case RANK_NO_DATA:
-      return VERDICT_INCOMPLETE_DATA;
-    case STRAGGLER:
-    case SLOW_LINK:
-    case SLOW_HOST:
-      return VERDICT_SLOW;
-    default:
-      // Seen live and not yet known to stand still, or seen at work: it may be slow.
-      return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
-  }
+  const VerdictKind verdict = FindingFactsOf(causes[0].kind).verdict;
+  if (verdict != VERDICT_UNSPECIFIED) return verdict;
+  // Seen live and not yet known to stand still, or seen at work: it may be slow.
+  return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
 void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {
@@ -416,7 +359,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
       bundle.known_stalled ? std::vector<std::string>() : TakeLegalOperations(model, &causes);
   std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
     if (a.beside != b.beside) return b.beside;
-    return a.doubtful != b.doubtful ? b.doubtful : Order(a.kind) < Order(b.kind);
+    return a.doubtful != b.doubtful ? b.doubtful : FindingFactsOf(a.kind).order < FindingFactsOf(b.kind).order;
   });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/process_evidence.h"
+#include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
 
@@ -103,7 +104,7 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
                                ": one thing broken is likelier than many")});
   }
   if (finding.culprits_size() > 1) block.AddRow("who", WhoLines(finding));
-  std::string cause = finding.cause().empty() ? CauseWord(finding.kind()) : Printable(finding.cause(), 40);
+  std::string cause = finding.cause().empty() ? FindingFactsOf(finding.kind()).cause : Printable(finding.cause(), 40);
   if (!finding.activity().empty()) absl::StrAppend(&cause, ", in ", Printable(finding.activity(), 60));
   block.AddRow("cause", {cause});
 

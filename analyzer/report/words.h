@@ -29,10 +29,6 @@ std::string RateText(double bytes_per_s);
 // "64 KiB", "1.5 GiB".
 std::string BytesText(int64_t bytes);
 
-// What kind of cause it is in the few words an on-call engineer sorts by: host, gpu, network, code mismatch, dead,
-// late.
-std::string CauseWord(FindingKind kind);
-
 // "high", "medium", "low".
 std::string ConfidenceWord(double confidence);
 

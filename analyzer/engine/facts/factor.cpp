@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/finding_kinds.h"
 #include "analyzer/model/topology.h"
 
 namespace lockstep {
@@ -451,10 +452,7 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
     c->factor->set_members(static_cast<int32_t>(thing.ranks.size()));
   };
   for (Cause& c : *causes) {
-    if (c.factor.has_value() || c.ranks.size() < 2 || c.kind == COLLECTIVE_STUCK) continue;
-    if (c.kind != RANK_DEAD && c.kind != HOST_STALL && c.kind != GPU_STALL && c.kind != RANK_NOT_ARRIVED &&
-        c.kind != ASYNC_ERROR)
-      continue;
+    if (c.factor.has_value() || c.ranks.size() < 2 || !FindingFactsOf(c.kind).one_broken_thing) continue;
     if (!things.has_value()) things.emplace(bundle);
     if (const Things::Thing* thing = things->CommonTo(c.ranks)) set(&c, *thing);
   }

@@ -11,6 +11,7 @@
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/chain.h"
+#include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
 namespace {
@@ -53,44 +54,6 @@ std::string DifferentEnds(const std::vector<std::pair<int32_t, std::string>>& en
 
 // Below it a finding that names several ranks says what would tell them apart.
 constexpr double kSure = 0.9;
-
-const char* TellsApart(const Cause& cause) {
-  switch (cause.kind) {
-    case RANK_NO_DATA:
-      return "the dumps of the named ranks, or their hosts' process lists and kernel logs";
-    case RANK_DEAD:
-      return "which process ended first: exit times and the last lines of each one's log";
-    case GPU_STALL:
-      return "Xid errors and a kernel trace of each named GPU; full GPU marks (which of them did not start)";
-    case COLLECTIVE_STUCK:
-      return "the profiler's network steps, link and Xid errors of the named ranks' hosts";
-    case HOST_STALL:
-    case RANK_NOT_ARRIVED:
-    case INIT_INCOMPLETE:
-      return "stacks of the named ranks, taken twice: which of them waits for another";
-    case STRAGGLER:
-    case SLOW_HOST:
-    case SLOW_LINK:
-      return "times of each rank's own computation (the profiler), clocks and temperatures of the named GPUs";
-    case ASYNC_ERROR:
-      return "NCCL's own log of the named ranks (NCCL_DEBUG=WARN): which of them reported first, and which peer it "
-             "names";
-    case SILENT_DESYNC:
-      return "a longer record of the named ranks (a larger ring), or the job watched, which catches the call itself";
-    case SPLIT_MISMATCH:
-      return "the colours and keys that the program meant, beside those that each named rank passed";
-    case DEADLOCK_CYCLE:
-    case ORDER_INVERSION:
-      return "the program at the call sites above: which of these orders is meant";
-    case GROUP_LEFT_OPEN:
-      return "stacks of the named ranks: which of them are between the group's start and its end";
-    case P2P_UNMATCHED:
-      return "the program of both sides at that place: a send or receive too many, too few, or with another peer";
-    default:
-      return "the program at the call sites above: which side does what the others of its role do there; longer "
-             "records where they are overwritten";
-  }
-}
 
 }  // namespace
 
@@ -151,8 +114,9 @@ Finding Causes::ToFinding(const Cause& cause) const {
   // What the evidence leaves open - which of several ranks, or which of several explanations - is never left without a
   // way to decide.
   const bool set = culprits.size() > 1 && cause.confidence < kSure && !cause.factor.has_value();
-  f.set_tells_apart(cause.tells_apart.empty() && (set || !cause.alternatives.empty()) ? TellsApart(cause)
-                                                                                      : cause.tells_apart);
+  f.set_tells_apart(cause.tells_apart.empty() && (set || !cause.alternatives.empty())
+                        ? FindingFactsOf(cause.kind).tells_apart
+                        : cause.tells_apart);
   if (cause.factor.has_value()) *f.mutable_common_factor() = *cause.factor;
   f.set_cost_ns_per_step(cause.cost_ns_per_step);
   f.set_cost_uncertainty_ns(cause.cost_uncertainty_ns);
@@ -164,8 +128,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
   }
   const std::string differently = DifferentEnds(ends);
   f.set_summary(!differently.empty() ? differently : culprits.size() > 1 ? OfSeveral(cause.what) : cause.what);
-  if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED || cause.kind == INIT_INCOMPLETE)
-    DescribeStall(bundle_, cause.ranks, &f);
+  if (FindingFactsOf(cause.kind).host_shows_why) DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
   if (f.chain_size() == 0 && !cause.waiting.empty()) {
     std::set<int32_t> ranks;

@@ -7,6 +7,7 @@
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
 
@@ -59,7 +60,7 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
   };
   if (still(a) && still(b)) return true;
   if (!SameStall(a.stall, b.stall)) return false;
-  return a.kind == b.kind && a.kind != COLLECTIVE_STUCK && a.kind != DEADLOCK_CYCLE && a.kind != ORDER_INVERSION;
+  return a.kind == b.kind && FindingFactsOf(a.kind).alike_is_one;
 }
 
 }  // namespace
