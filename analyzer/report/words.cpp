@@ -1,11 +1,9 @@
 #include "analyzer/report/words.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
@@ -107,9 +105,13 @@ std::string ConfidenceWord(double confidence) {
   return confidence >= 0.85 ? "high" : confidence >= 0.6 ? "medium" : "low";
 }
 
+bool MoreThanItsNumber(const Culprit& culprit) {
+  return !culprit.host().empty() || culprit.gpu() >= 0 || culprit.pid() != 0;
+}
+
 std::string CulpritText(const Culprit& culprit) {
   std::string text = absl::StrCat("rank ", culprit.rank());
-  if (culprit.host().empty() && culprit.gpu() < 0 && culprit.pid() == 0) return text;
+  if (!MoreThanItsNumber(culprit)) return text;
   absl::StrAppend(&text, " =");
   if (!culprit.host().empty()) absl::StrAppend(&text, " ", Printable(culprit.host(), 64));
   if (culprit.gpu() >= 0) absl::StrAppend(&text, " gpu ", culprit.gpu());
@@ -158,13 +160,7 @@ std::string Headline(const Finding& finding) {
 
 std::vector<std::string> AdviceSteps(const Finding& finding) {
   std::vector<std::string> steps;
-  for (absl::string_view line : absl::StrSplit(finding.advice(), '\n', absl::SkipWhitespace())) {
-    size_t digits = 0;
-    while (digits < line.size() && isdigit(static_cast<unsigned char>(line[digits]))) ++digits;
-    if (digits > 0 && digits + 1 < line.size() && line[digits] == '.') line.remove_prefix(digits + 1);
-    while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
-    if (!line.empty()) steps.push_back(Printable(std::string(line)));
-  }
+  for (const std::string& step : finding.advice_steps()) steps.push_back(Printable(step));
   return steps;
 }
 

@@ -312,10 +312,11 @@ void SayWatchdogEnds(const Model& model, Verdict* verdict) {
   if (ranks.empty()) return;
   const auto middle = waited.begin() + static_cast<ptrdiff_t>(waited.size() / 2);
   std::nth_element(waited.begin(), middle, waited.end());
-  verdict->add_not_the_cause(
-      absl::StrCat("NOT a crash of its own: ", pytorch ? "PyTorch's watchdog" : "a watchdog", " ended ", ranks.size(),
-                   ranks.size() == 1 ? " process (rank " : " processes (ranks ", RankList(ranks), "; SIGABRT) after ",
-                   LongText(*middle), " in an operation that did not end: a consequence"));
+  RuleOut(NotTheCause::CRASH,
+          absl::StrCat(pytorch ? "PyTorch's watchdog" : "a watchdog", " ended ", ranks.size(),
+                       ranks.size() == 1 ? " process (rank " : " processes (ranks ", RankList(ranks),
+                       "; SIGABRT) after ", LongText(*middle), " in an operation that did not end: a consequence"),
+          verdict);
   for (Finding& finding : *verdict->mutable_findings()) {
     for (const Culprit& culprit : finding.culprits()) {
       const auto it = of_rank.find(culprit.rank());

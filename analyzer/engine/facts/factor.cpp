@@ -347,14 +347,14 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
       stuck.size(),
       " operations on different communicators that all their members entered do not end; what they have in common is ",
       where);
-  first.evidence.insert(first.evidence.begin(),
-                        {absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks});
+  first.evidence.insert(
+      first.evidence.begin(),
+      EvidenceItem(absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks));
   first.ranks = std::move(ranks);
   first.confidence = 0.7;
   first.alternatives.insert(first.alternatives.begin(), "several links or GPUs at once");
-  first.advice =
-      "1. Read the state and error counters of the ports there, and of the switch.\n2. Drain what is named and restart "
-      "without it.";
+  first.advice = {"Read the state and error counters of the ports there, and of the switch.",
+                  "Drain what is named and restart without it."};
   if (crossing.thing != nullptr) {
     first.factor.emplace();
     first.factor->set_kind(crossing.thing->kind);

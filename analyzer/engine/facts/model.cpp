@@ -42,17 +42,25 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
 
 // Names of sibling communicators differ in their numbers only ("tp_0", "tp_3"), whatever else may be known of their
 // making.
-std::string Model::Classify(const Communicator& comm) const {
-  std::string pattern;
+void Model::Classify(const Communicator& comm, CommView* view) const {
+  std::string pattern, names;
+  bool numbered = false;
   for (char c : comm.name) {
-    if (c >= '0' && c <= '9') {
-      if (pattern.empty() || pattern.back() != '#') pattern += '#';
-    } else {
+    if (c < '0' || c > '9') {
       pattern += c;
+      names += c;
+    } else if (pattern.empty() || pattern.back() != '#') {
+      pattern += '#';
+      names += '*';
+      numbered = true;
     }
   }
-  if (!pattern.empty() && pattern != "#") return absl::StrCat(comm.size, "/", pattern);
-  return absl::StrCat(comm.size, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
+  if (pattern.empty() || pattern == "#") {
+    view->klass = absl::StrCat(comm.size, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
+    return;
+  }
+  view->klass = absl::StrCat(comm.size, "/", pattern);
+  if (numbered) view->names = std::move(names);
 }
 
 // Members that no source names, by the communicators of the same class that are known whole: the same distances, ranks
@@ -146,7 +154,7 @@ void Model::BuildComms() {
   for (size_t c = 0; c < comms.size(); ++c) {
     const Communicator& comm = bundle.comms[c];
     CommView& view = comms[c];
-    view.klass = Classify(comm);
+    Classify(comm, &view);
     view.members.resize(comm.members.size());
     for (size_t m = 0; m < comm.members.size(); ++m) view.members[m].global_rank = comm.members[m];
     InferMembers(comm, &view);

@@ -1,4 +1,4 @@
-// A cause as it is told: the message, and what several did in one sentence.
+// A cause as a finding.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -7,29 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/chain.h"
+#include "analyzer/evidence/frames.h"
 #include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
 namespace {
-
-// What one did, said of several.
-std::string OfSeveral(const std::string& what) {
-  return absl::StrReplaceAll(what,
-                             {{"its GPU never", "their GPUs never"},
-                              {"which its peers", "which their peers"},
-                              {"its GPU reported an error and completes", "their GPUs reported an error and complete"},
-                              {"its GPU completed", "their GPUs completed"},
-                              {"its GPU did", "their GPUs did"},
-                              {"its host is", "their hosts are"},
-                              {"its host stopped", "their hosts stopped"},
-                              {"its process is", "their processes are"},
-                              {"; it never", "; they never"},
-                              {"its siblings", "their siblings"}});
-}
 
 // Of processes (global rank, how it ended) that did not all end in the same way: who in which; empty where they did.
 std::string DifferentEnds(const std::vector<std::pair<int32_t, std::string>>& ends) {
@@ -52,10 +37,64 @@ std::string DifferentEnds(const std::vector<std::pair<int32_t, std::string>>& en
   return ways.size() > kMostWays ? text + "; and others" : text;
 }
 
+constexpr size_t kMostEvidence = 24, kMostCallSites = 64;
+
+// Where the process is in the user's code; empty: no stack tells.
+std::string PlaceOf(const Process& process) {
+  for (const auto* stack : {&process.python_stack, &process.stack}) {
+    google::protobuf::RepeatedPtrField<Frame> frames;
+    for (const std::string& frame : *stack) *frames.Add() = ParseFrame(frame);
+    if (std::string place = CodePlace(frames); !place.empty()) return place;
+  }
+  return "";
+}
+
 // Below it a finding that names several ranks says what would tell them apart.
 constexpr double kSure = 0.9;
 
 }  // namespace
+
+// What the code at issue is: the culprits' place, call and time in it, and where the operation was issued.
+void Causes::AddWhere(const Cause& cause, Finding* finding) const {
+  for (size_t i = 0; i < cause.ranks.size() && finding->place().empty(); ++i)
+    finding->set_place(PlaceOf(bundle_.ranks[static_cast<size_t>(cause.ranks[i])].process));
+  finding->set_stuck_inside(cause.inside);
+  const bool in_op = cause.since_rank < 0 && cause.op != nullptr && cause.op->state != OpState::kCompleted;
+  const int32_t timed = in_op ? cause.op_rank : cause.since_rank;
+  const int64_t since_ns = in_op ? cause.op->enter_ns : cause.since_ns;
+  if (timed >= 0) {
+    const Rank& rank = bundle_.ranks[static_cast<size_t>(timed)];
+    if (const std::optional<int64_t> lasted = Lasted(rank, since_ns)) {
+      finding->set_duration_ns(*lasted);
+      if (rank.real_minus_mono_ns != 0) finding->set_since_real_ns(since_ns + rank.real_minus_mono_ns);
+    }
+  }
+  if (cause.op == nullptr || cause.comm == kNoIndex) return;
+  std::map<std::pair<std::string, std::string>, std::vector<int32_t>> sites;  // place, operation
+  const auto add = [&](int32_t rank_index, const Op& op) {
+    if (op.call_site < bundle_.strings.size())
+      sites[{bundle_.strings[op.call_site], OpName(bundle_, op)}].push_back(
+          bundle_.ranks[static_cast<size_t>(rank_index)].rank);
+  };
+  if (ring::IsCollective(cause.op->kind)) {
+    for (const Member& m : model_.comms[cause.comm].members) {
+      const Op* op = m.rank_index < 0 ? nullptr : model_.FindCollective(m, cause.op->seq);
+      if (op != nullptr) add(m.rank_index, *op);
+    }
+  } else if (cause.op_rank >= 0) {
+    add(cause.op_rank, *cause.op);
+  }
+  for (auto& [site, ranks] : sites) {
+    if (finding->call_sites_size() >= static_cast<int>(kMostCallSites)) break;
+    std::sort(ranks.begin(), ranks.end());
+    CallSite* out = finding->add_call_sites();
+    for (const int32_t rank : ranks) out->add_ranks(rank);
+    out->set_place(site.first);
+    out->set_operation(site.second);
+  }
+  std::stable_sort(finding->mutable_call_sites()->begin(), finding->mutable_call_sites()->end(),
+                   [](const CallSite& a, const CallSite& b) { return a.ranks_size() > b.ranks_size(); });
+}
 
 Finding Causes::ToFinding(const Cause& cause) const {
   Finding f;
@@ -93,20 +132,22 @@ Finding Causes::ToFinding(const Cause& cause) const {
     f.set_operation(cause.op_name);
   }
   f.set_confidence(cause.confidence);
-  for (const auto& [text, ranks] : cause.evidence) {
-    bool repeated = false;
-    for (const Evidence& known : f.evidence()) repeated |= known.text() == text;
-    if (repeated || f.evidence_size() >= 24) continue;
+  std::vector<const EvidenceItem*> told;
+  for (const EvidenceItem& item : cause.evidence) {
+    if (told.size() >= kMostEvidence) break;
+    if (std::any_of(told.begin(), told.end(), [&](const auto* t) { return SameEvidence(*t, item); })) continue;
+    told.push_back(&item);
     Evidence* e = f.add_evidence();
-    e->set_text(text);
-    for (int32_t r : ranks) {
+    *e = item.fields;
+    for (int32_t r : item.ranks) {
       if (r >= 0) e->add_ranks(bundle_.ranks[r].rank);
     }
-    if (ranks.size() == 1 && ranks[0] >= 0)
-      e->set_source(absl::StrCat("rank ", bundle_.ranks[ranks[0]].rank, "'s record"));
+    if (item.ranks.size() == 1 && item.ranks[0] >= 0)
+      e->set_source(absl::StrCat("rank ", bundle_.ranks[item.ranks[0]].rank, "'s record"));
   }
+  AddWhere(cause, &f);
   DescribeReplay(cause, &f);
-  f.set_advice(cause.advice);
+  SetAdvice(cause.advice, &f);
   f.set_refuted_by(cause.refuted_by);
   f.set_cause(cause.cause);
   f.set_hypothesis(cause.hypothesis);
@@ -124,10 +165,10 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_slowdown(cause.slowdown);
   std::vector<std::pair<int32_t, std::string>> ends;  // global rank, how it ended
   for (size_t i = 0; cause.kind == RANK_DEAD && cause.ranks.size() > 1 && i < cause.ranks.size(); ++i) {
-    ends.push_back({bundle_.ranks[static_cast<size_t>(cause.ranks[i])].rank, DeathCause(cause.ranks[i]).what});
+    ends.push_back({bundle_.ranks[static_cast<size_t>(cause.ranks[i])].rank, DeathCause(cause.ranks[i]).what.one});
   }
   const std::string differently = DifferentEnds(ends);
-  f.set_summary(!differently.empty() ? differently : culprits.size() > 1 ? OfSeveral(cause.what) : cause.what);
+  f.set_summary(!differently.empty() ? differently : culprits.size() > 1 ? cause.what.several : cause.what.one);
   if (FindingFactsOf(cause.kind).host_shows_why) DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
   if (f.chain_size() == 0 && !cause.waiting.empty()) {

@@ -364,11 +364,12 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
     where = absl::StrCat("the links of rank ", bundle.ranks[static_cast<size_t>(crossing.ranks[0])].rank);
   }
   const std::string much = absl::StrFormat("%.1f", slow[worst].ratio);
-  c.what = absl::StrCat(
-      "transfers are slow: ", ring::CallName(use.kind), " on ", CommText(bundle.comms[use.comm]), " takes ", much,
-      slow[worst].since > 0 ? " times what it took before" : " times what its siblings take",
-      random ? absl::StrCat(" in ", slow[worst].times, " of ", use.transfers_ns.size(), " operations") : "",
-      " although all members have arrived; it points to ", where);
+  c.what =
+      Say("transfers are slow: ", ring::CallName(use.kind), " on ", CommText(bundle.comms[use.comm]), " takes ", much,
+          slow[worst].since > 0 ? Clause(" times what it took before")
+                                : Say(" times what ", Clause("its", "their"), " siblings take"),
+          random ? absl::StrCat(" in ", slow[worst].times, " of ", use.transfers_ns.size(), " operations") : "",
+          " although all members have arrived; it points to ", where);
   // Now and then: what is seen so is less sure to be the link's.
   c.confidence = random                                                    ? 0.6
                  : crossing.certain                                        ? 0.85
@@ -392,10 +393,9 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
       {absl::StrCat(slow.size(), slow.size() == 1 ? " communicator or pair is" : " communicators or pairs are",
                     " slow, ", well.size(), " that move the same are well; arrivals are counted off"),
        c.ranks});
-  c.advice =
-      "1. Read link errors, speed and width of the named ranks' network ports (ibstat, ethtool -S, nvidia-smi nvlink "
-      "-e).\n"
-      "2. Run nccl-tests between the named hosts and between others, and compare.";
+  c.advice = {
+      "Read link errors, speed and width of the named ranks' network ports (ibstat, ethtool -S, nvidia-smi nvlink -e).",
+      "Run nccl-tests between the named hosts and between others, and compare."};
   c.refuted_by = "the slow communicators moving more than their siblings by design";
   // Steps that happened to wait when the data was taken: where the time goes.
   const std::vector<StuckStep> waiting = StuckSteps(model, use.comm, use.kind, kUnknown);
