@@ -195,9 +195,12 @@ void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
 
 void SetUnknown(const ViewInput& in, ViewFacts* facts) {
   auto say = [&](const std::string& text) { facts->add_unknown(CleanUtf8(text, 600)); };
-  if (!in.missing.empty())
-    say(absl::StrCat("no data of ", RanksText(in.missing), " (", CountText(static_cast<int64_t>(in.missing.size())),
-                     " of ", CountText(in.verdict.ranks_expected()), ")"));
+  if (!in.missing.empty()) {
+    facts->set_missing_text(CleanUtf8(
+        absl::StrCat("no data of ", RanksText(in.missing), " (", CountText(static_cast<int64_t>(in.missing.size())),
+                     " of ", CountText(in.verdict.ranks_expected()), ")"),
+        600));
+  }
   std::vector<int32_t> lost, damaged, unaligned, no_gpu, partly, refused;
   for (size_t row = 0; row < in.bundle.ranks.size(); ++row) {
     const Rank& rank = in.bundle.ranks[row];
