@@ -56,6 +56,7 @@ constexpr char kHelp[] =
     "archive\n"
     "                        knows it: http://HOST:PORT/DATABASE (LOCKSTEP_ARCHIVE; asked for 1.5 s at most)\n"
     "  -h, --help            show this and exit\n"
+    "      --json-schema     print the JSON Schema of --format json and exit\n"
     "      --version         show the version and exit\n"
     "\n"
     "Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the\n"
@@ -67,7 +68,7 @@ struct Options {
   std::string output, topology, archive;
   AnalyzeOptions analyze;
   RedactLevel redact = RedactLevel::kNo;
-  bool help = false, version = false, start = false;
+  bool help = false, version = false, schema = false, start = false;
 };
 
 // Empty: understood. Else what is wrong, one line.
@@ -86,6 +87,8 @@ std::string Parse(int argc, char** argv, Options* options) {
       options->help = true;
     } else if (argument == "--version") {
       options->version = true;
+    } else if (argument == "--json-schema") {
+      options->schema = true;
     } else if (argument == "--start") {
       options->start = true;
     } else {
@@ -129,7 +132,7 @@ std::string Parse(int argc, char** argv, Options* options) {
     }
   }
   if (options->archive.empty()) options->archive = ArchiveFromEnvironment();
-  if (!options->help && !options->version && options->paths.empty()) return "no PATH given";
+  if (!options->help && !options->version && !options->schema && options->paths.empty()) return "no PATH given";
   return "";
 }
 
@@ -162,6 +165,8 @@ int Run(int argc, char** argv) {
     report = kHelp;
   } else if (options.version) {
     report = "lockstep " LOCKSTEP_VERSION "\n";
+  } else if (options.schema) {
+    report = JsonSchema();
   } else {
     static InterruptWatch& watch = *new InterruptWatch;  // for as long as the program runs
     interrupts = &watch;

@@ -6,7 +6,6 @@
 #include <optional>
 #include <set>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine/facts/clock.h"
@@ -23,93 +22,31 @@
 #include "analyzer/engine/rules/unseen_end.h"
 #include "analyzer/engine/slow/slow.h"
 #include "analyzer/engine/view.h"
+#include "analyzer/model/finding_kinds.h"
 #include "analyzer/util/parallel.h"
 
 namespace lockstep {
 namespace {
 
-// Which of several independent causes is told first: what is certain and needs hands before what is inferred.
-int Order(FindingKind kind) {
-  switch (kind) {
-    case RANK_DEAD:
-      return 0;
-    case HOST_STALL:
-      return 1;
-    case GROUP_LEFT_OPEN:
-      return 2;
-    case GPU_STALL:
-      return 3;
-    case RANK_AHEAD:
-      return 4;
-    case RANK_NOT_ARRIVED:
-      return 5;
-    case INIT_INCOMPLETE:
-      return 6;
-    case ORDER_INVERSION:
-      return 8;
-    case DEADLOCK_CYCLE:
-      return 9;
-    case COLLECTIVE_STUCK:
-      return 10;
-    case RANK_NO_DATA:
-      return 11;  // what data shows comes before what its lack leaves open
-    case SILENT_DESYNC:
-      return 12;
-    case ASYNC_ERROR:
-      return 13;
-    case SLOW_HOST:
-    case STRAGGLER:
-    case SLOW_LINK:
-      return 14;
-    default:
-      return 7;  // mismatches
-  }
-}
-
 VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bool live) {
   if (causes.empty()) return VERDICT_HEALTHY;
-  switch (causes[0].kind) {
-    case RANK_DEAD:
-      return VERDICT_CRASHED;
-    case RANK_AHEAD:
-    case ORDER_INVERSION:
-    case SPLIT_MISMATCH:
-    case SILENT_DESYNC:
-    case MISMATCH_KIND:
-    case MISMATCH_COUNT:
-    case MISMATCH_DATATYPE:
-    case MISMATCH_REDUCTION:
-    case MISMATCH_ROOT:
-    case MISMATCH_SPLITS:
-      return VERDICT_DESYNC;
-    case RANK_NO_DATA:
-      return VERDICT_INCOMPLETE_DATA;
-    case STRAGGLER:
-    case SLOW_LINK:
-    case SLOW_HOST:
-      return VERDICT_SLOW;
-    default:
-      // Seen live and not yet known to stand still, or seen at work: it may be slow.
-      return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
-  }
+  const VerdictKind verdict = FindingFactsOf(causes[0].kind).verdict;
+  if (verdict != VERDICT_UNSPECIFIED) return verdict;
+  // Seen live and not yet known to stand still, or seen at work: it may be slow.
+  return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
 void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {
   if (causes.empty()) return;
   const FindingKind kind = causes[0].kind;
-  const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
-    return c.kind == COLLECTIVE_STUCK ||
-           std::any_of(c.alternatives.begin(), c.alternatives.end(),
-                       [](const std::string& text) { return absl::StrContains(text, "the network"); });
-  });
-  if (model.stalled && !stuck_inside) {
-    verdict->add_not_the_cause("NOT network: no operation that stands still has all its members inside");
-  }
+  const bool stuck_inside = std::any_of(causes.begin(), causes.end(),
+                                        [](const Cause& c) { return c.kind == COLLECTIVE_STUCK || c.may_be_network; });
+  if (model.stalled && !stuck_inside)
+    RuleOut(NotTheCause::NETWORK, "no operation that stands still has all its members inside", verdict);
   bool marks = false;
   for (const Rank& r : model.bundle.ranks) marks |= r.gpu_marks != ring::GpuMarks::kOff;
-  if ((kind == HOST_STALL || kind == RANK_DEAD) && marks) {
-    verdict->add_not_the_cause("NOT GPU: what the named ranks issued before was completed or waits for others");
-  }
+  if ((kind == HOST_STALL || kind == RANK_DEAD) && marks)
+    RuleOut(NotTheCause::GPU, "what the named ranks issued before was completed or waits for others", verdict);
 }
 
 // For how long the members have been in a cause's collective; -1: nothing tells. A damaged file may lack when it was
@@ -131,7 +68,7 @@ int64_t AgeOf(const Model& model, const Cause& c) {
 
 // The first operation of a communicator connects its members, which may take its time: all are in it, and while the job
 // is looked at for the first time that is late at most. So is an operation that no GPU has come to, behind computation.
-// Takes such causes out and says them in a sentence each.
+// Takes such causes out and says why each is no hang yet.
 std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cause>* causes) {
   constexpr int64_t kMayConnect = 120'000'000'000, kMayCompute = 120'000'000'000;
   std::vector<std::string> legal;
@@ -143,8 +80,8 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
       int64_t newest = 0;
       for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
       if (rank.captured_ns <= 0 || rank.captured_ns - newest > kMayConnect) return false;
-      legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "",
-                                   " are in the first operation of ", CommText(model.bundle.comms[c.first_lost]),
+      legal.push_back(absl::StrCat("all members", unseen ? " that left data" : "", " are in the first operation of ",
+                                   CommText(model.bundle.comms[c.first_lost]),
                                    ", whose record is gone; look again in a minute"));
       return true;
     }
@@ -157,7 +94,7 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
     const int64_t age = AgeOf(model, c);
     if (c.not_begun) {
       if (age > kMayCompute) return false;
-      legal.push_back(absl::StrCat("NOT a hang yet: no GPU has begun ", OpText(model.bundle, rank, *c.op), " on ",
+      legal.push_back(absl::StrCat("no GPU has begun ", OpText(model.bundle, rank, *c.op), " on ",
                                    CommText(model.bundle.comms[c.comm]),
                                    ", work that is not NCCL's is ahead of it; look again in a minute"));
       return true;
@@ -165,7 +102,7 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
     // Who left no data may as well be in it.
     if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m->first_seq || age < 0 || age > kMayConnect)
       return false;
-    legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in ",
+    legal.push_back(absl::StrCat("all members", unseen ? " that left data" : "", " are in ",
                                  OpText(model.bundle, rank, *c.op), " on ", CommText(model.bundle.comms[c.comm]),
                                  ", the first operation of its communicator; look again in a minute"));
     return true;
@@ -288,7 +225,8 @@ Bundle WithoutBlindRanks(const Bundle& bundle) {
   Bundle seen = bundle;
   seen.ranks_expected = std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size()));
   for (const Rank& rank : bundle.ranks) {
-    if (IsBlind(rank)) seen.problems.push_back({rank.path, -1, StoppedText(rank), rank.rank});
+    if (IsBlind(rank))
+      seen.problems.push_back({.path = rank.path, .text = StoppedText(rank), .rank = rank.rank, .stopped = true});
   }
   std::erase_if(seen.ranks, IsBlind);
   return seen;
@@ -416,13 +354,13 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
       bundle.known_stalled ? std::vector<std::string>() : TakeLegalOperations(model, &causes);
   std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
     if (a.beside != b.beside) return b.beside;
-    return a.doubtful != b.doubtful ? b.doubtful : Order(a.kind) < Order(b.kind);
+    return a.doubtful != b.doubtful ? b.doubtful : FindingFactsOf(a.kind).order < FindingFactsOf(b.kind).order;
   });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live));
   for (const Cause& c : causes) *verdict.add_findings() = finder.ToFinding(c);
   AddWhatItIsNot(model, causes, &verdict);
-  for (const std::string& text : legal) verdict.add_not_the_cause(text);
+  for (const std::string& why : legal) RuleOut(NotTheCause::HANG, why, &verdict);
   SayWatchdogEnds(model, &verdict);
   if (causes.empty() && !legal.empty()) verdict.set_verdict(VERDICT_LATE);
   slow->clocks.Fill(&verdict);

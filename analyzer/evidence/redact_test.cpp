@@ -1,4 +1,5 @@
 #include "analyzer/evidence/redact.h"
+#include "analyzer/evidence/frames.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/evidence/process_evidence.h"
-#include "analyzer/report/places.h"
 
 namespace lockstep {
 namespace {
@@ -221,8 +221,9 @@ TEST(Redact, ThePlaceOfACulpritIsFoundAsBefore) {
   const std::string library = "recv (/v/lib/python3.11/site-packages/acme_lib/x.py:3)",
                     own = "step (/home/acme/train.py:12)";
   for (const Redactor* redactor : {&kPathsOff, &kStacksOff}) {
-    EXPECT_EQ(PlaceOfEvidence("rank 1 stack: " + redactor->Frame(library) + " < " + redactor->Frame(own)),
-              redactor->Frame(own));
+    google::protobuf::RepeatedPtrField<Frame> stack;
+    for (const std::string& frame : {library, own}) *stack.Add() = ParseFrame(redactor->Frame(frame));
+    EXPECT_EQ(CodePlace(stack), redactor->Frame(own));
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 namespace {
@@ -21,13 +22,6 @@ using ring::CommState;
 constexpr int64_t kClockTrust = 60'000'000'000;
 // No rank of a job goes on for as long while another stands still.
 constexpr int64_t kStandstill = 3600'000'000'000;
-
-// Cannot be complete on one member before all have entered.
-bool WaitsForAll(ring::CallKind kind) {
-  return kind == ring::CallKind::kAllReduce || kind == ring::CallKind::kAllGather ||
-         kind == ring::CallKind::kReduceScatter || kind == ring::CallKind::kAlltoAll ||
-         kind == ring::CallKind::kBarrier;
-}
 
 class Parts {
  public:
@@ -197,7 +191,7 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
     if (op.membership == kNoIndex || !ring::IsCollective(op.kind) || op.seq < 0) continue;
     Seen& s = seen[op.membership];
     s.issued = std::max(s.issued, op.seq);
-    if (op.state == OpState::kCompleted && WaitsForAll(op.kind)) s.completed = std::max(s.completed, op.seq);
+    if (op.state == OpState::kCompleted && NeedsEveryMember(op.kind)) s.completed = std::max(s.completed, op.seq);
   }
   for (size_t m = 0; m < seen.size(); ++m) {
     if (seen[m].issued < 0) continue;

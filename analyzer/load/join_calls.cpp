@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 namespace {
@@ -24,22 +25,15 @@ bool IsCollectiveEntry(const Op& op) {
 }
 
 bool IsCounted(const Op& op, bool split) {
-  return !op.batch_end && !(split && IsSplitKind(op.kind));
+  return !op.batch_end && !(split && CallFactsOf(op.kind).may_be_sends);
 }
 
 // What an own record would give as count; -1 unknown.
 int64_t CountOf(const Op& entry) {
-  switch (entry.kind) {
-    case CallKind::kAllReduce:
-    case CallKind::kBroadcast:
-    case CallKind::kReduce:
-    case CallKind::kAllGather:
-      return entry.input_elements;
-    case CallKind::kReduceScatter:
-      return entry.output_elements;
-    default:
-      return -1;
-  }
+  const CallFacts::Side side = CallFactsOf(entry.kind).counted;
+  return side == CallFacts::Side::kInput    ? entry.input_elements
+         : side == CallFacts::Side::kOutput ? entry.output_elements
+                                            : -1;
 }
 
 // Agreement of two calls of one number on two ranks of one source.
@@ -75,10 +69,6 @@ int64_t Agreeing(const CallTable& own, const CallTable& entries, int64_t by, int
 }
 
 }  // namespace
-
-bool IsSplitKind(CallKind kind) {
-  return kind == CallKind::kAlltoAll || kind == CallKind::kGather || kind == CallKind::kScatter;
-}
 
 bool SameCall(const Op& own, const Op& entry) {
   if (entry.kind == CallKind::kOtherCollective || own.kind == CallKind::kOtherCollective) return true;

@@ -12,9 +12,6 @@
 
 namespace lockstep {
 
-// Whose records may be split: a framework records one call where the library has a send and a receive for each peer.
-bool IsSplitKind(ring::CallKind kind);
-
 // An own record counts every collective of a communicator from 1. Flight Recorder counts launches of a process group,
 // from 0 or 1: a coalesced batch of n operations is one launch, and what is made of sends and receives (an all-to-all,
 // a gather) counts too. So its calls get positions: consecutive numbers in the order of calls, one for each that an own

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/load/join_calls.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 namespace {
@@ -145,7 +146,7 @@ class Joiner {
     link.split = true;
     for (const CallIndex::Use& use : own_index_.uses[comm]) {
       for (uint32_t i : own_index_.OpsOf(use)) {
-        if (IsSplitKind(own_.ranks[use.rank].ops[i].kind)) link.split = false;
+        if (CallFactsOf(own_.ranks[use.rank].ops[i].kind).may_be_sends) link.split = false;
       }
     }
     link.table = EntryCalls(entry_index_, group, link.split);

@@ -248,7 +248,8 @@ struct Problem {
   int64_t offset = -1;
   std::string text;
   int32_t rank = -1;
-  bool note = false;  // for information: nothing that the analysis needs is missing because of it
+  bool note = false;     // for information: nothing that the analysis needs is missing because of it
+  bool stopped = false;  // the rank's recording was stopped: what the rank did since is not known
 };
 
 // Where a host stands, from dump headers or a topology file. Empty: not known.

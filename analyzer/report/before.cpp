@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/report/places.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/start_child.h"
@@ -157,7 +156,12 @@ std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns) {
   for (const Culprit& culprit : verdict.findings(0).culprits()) {
     if (!culprit.host().empty() && culprit.host().size() <= kMostName) ++hosts[culprit.host()];
   }
-  const std::vector<std::string> places = PlacesOf(verdict.findings(0), kMostPlaces);
+  std::vector<std::string> places;
+  for (const Evidence& evidence : verdict.findings(0).evidence()) {
+    const std::string& place = evidence.place();
+    if (!place.empty() && places.size() < kMostPlaces && std::find(places.begin(), places.end(), place) == places.end())
+      places.push_back(place);
+  }
   if (hosts.empty() && places.empty()) return "";
   std::vector<std::pair<std::string, int>> sorted(hosts.begin(), hosts.end());
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });

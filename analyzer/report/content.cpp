@@ -6,12 +6,12 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/report/evidence.h"
 #include "analyzer/report/finding.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/state.h"
@@ -201,11 +201,9 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle) {
   return block;
 }
 
-// "NOT network: .." as the engine says it, under a label of its own.
 std::vector<std::string> NotLines(const Verdict& verdict) {
   std::vector<std::string> lines;
-  for (const std::string& text : verdict.not_the_cause())
-    lines.push_back(Printable(absl::StartsWith(text, "NOT ") ? text.substr(4) : text, 400));
+  for (const NotTheCause& ruled_out : verdict.ruled_out()) lines.push_back(Printable(RuledOutText(ruled_out), 400));
   return lines;
 }
 

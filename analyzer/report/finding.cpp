@@ -4,11 +4,12 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/process_evidence.h"
+#include "analyzer/model/finding_kinds.h"
+#include "analyzer/report/evidence.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
 
@@ -33,8 +34,7 @@ std::vector<std::string> WhoLines(const Finding& finding) {
   if (finding.culprits_size() <= kMaxCulpritsShown) {
     for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit));
     // With bare numbers the headline has said it all.
-    const bool more =
-        std::any_of(lines.begin(), lines.end(), [](const std::string& line) { return absl::StrContains(line, "="); });
+    const bool more = std::any_of(finding.culprits().begin(), finding.culprits().end(), MoreThanItsNumber);
     return more ? lines : std::vector<std::string>();
   }
   std::map<std::string, std::vector<int32_t>> hosts;
@@ -103,7 +103,7 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
                                ": one thing broken is likelier than many")});
   }
   if (finding.culprits_size() > 1) block.AddRow("who", WhoLines(finding));
-  std::string cause = finding.cause().empty() ? CauseWord(finding.kind()) : Printable(finding.cause(), 40);
+  std::string cause = finding.cause().empty() ? FindingFactsOf(finding.kind()).cause : Printable(finding.cause(), 40);
   if (!finding.activity().empty()) absl::StrAppend(&cause, ", in ", Printable(finding.activity(), 60));
   block.AddRow("cause", {cause});
 
@@ -142,12 +142,11 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
     std::vector<std::string> evidence;
     int left_out = 0;
     for (const Evidence& item : finding.evidence()) {
-      // Shown above, better laid out.
-      if (absl::StrContains(item.text(), " stack: ") || absl::StrContains(item.text(), ": process state ")) continue;
+      if (HasOwnRow(item)) continue;
       if (static_cast<int>(evidence.size()) == kMaxEvidenceShown) {
         ++left_out;
       } else {
-        evidence.push_back(Printable(item.text(), 400));
+        evidence.push_back(Printable(EvidenceText(item), 400));
       }
     }
     if (left_out > 0) evidence.push_back(absl::StrCat("and ", left_out, " more, in the JSON report"));

@@ -13,8 +13,10 @@ struct MergedStacks;
 
 // The first screen, plain text, at most 100 columns, ends in a newline.
 std::string ReportText(const Verdict& verdict, const Bundle& bundle);
-// The JSON of the design, two-space indent, ends in a newline. Deterministic.
+// The messages of proto/verdict.proto as JSON, two-space indent, ends in a newline. Deterministic.
 std::string ReportJson(const Verdict& verdict);
+// The JSON Schema (draft 7) of ReportJson, made from the same messages.
+std::string JsonSchema();
 // One self-contained HTML page (no script from elsewhere). `merged`: stacks.json of the incident, may be null.
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged = nullptr);
 // Exit status of the analyze verb: 0 healthy, 1 findings or incomplete data.

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/evidence/frames.h"
 #include "analyzer/report/words.h"
 
 namespace lockstep {
@@ -108,10 +108,7 @@ std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t li
   std::vector<std::string> frames;
   for (const std::string& frame : stack) {
     if (frames.size() == limit) break;
-    const size_t offset = frame.find("+0x");
-    // Every system call comes this way; it says nothing.
-    if (absl::StrContains(frame, "do_syscall_64") || absl::StrContains(frame, "entry_SYSCALL_64")) continue;
-    frames.push_back(Printable(offset == std::string::npos || offset == 0 ? frame : frame.substr(0, offset), 160));
+    if (!IsSystemCallEntry(frame)) frames.push_back(Printable(WithoutOffset(frame), 160));
   }
   return frames;
 }

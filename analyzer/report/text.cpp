@@ -83,4 +83,8 @@ std::string ReportText(const Verdict& verdict, const Bundle& bundle, const Befor
   return out;
 }
 
+int ExitStatus(const Verdict& verdict) {
+  return verdict.verdict() == VERDICT_HEALTHY && verdict.findings().empty() ? 0 : 1;
+}
+
 }  // namespace lockstep

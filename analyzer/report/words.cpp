@@ -1,11 +1,10 @@
 #include "analyzer/report/words.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
+#include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
 namespace {
@@ -102,52 +101,17 @@ std::string BytesText(int64_t bytes) {
   return absl::StrFormat("%.4g GiB", value / (1 << 30));
 }
 
-std::string CauseWord(FindingKind kind) {
-  switch (kind) {
-    case RANK_DEAD:
-      return "dead";
-    case RANK_NO_DATA:
-      return "no data";
-    case HOST_STALL:
-    case SLOW_HOST:
-      return "host";
-    case GPU_STALL:
-      return "gpu";
-    case COLLECTIVE_STUCK:
-      return "network or gpu";
-    case ASYNC_ERROR:
-    case SLOW_LINK:
-      return "network";
-    case RANK_NOT_ARRIVED:
-    case INIT_INCOMPLETE:
-    case STRAGGLER:
-      return "late";
-    case RANK_AHEAD:
-    case MISMATCH_KIND:
-    case MISMATCH_COUNT:
-    case MISMATCH_DATATYPE:
-    case MISMATCH_REDUCTION:
-    case MISMATCH_ROOT:
-    case MISMATCH_SPLITS:
-    case ORDER_INVERSION:
-    case P2P_UNMATCHED:
-    case DEADLOCK_CYCLE:
-    case GROUP_LEFT_OPEN:
-    case SPLIT_MISMATCH:
-    case SILENT_DESYNC:
-      return "code mismatch";
-    default:
-      return "unknown";
-  }
-}
-
 std::string ConfidenceWord(double confidence) {
   return confidence >= 0.85 ? "high" : confidence >= 0.6 ? "medium" : "low";
 }
 
+bool MoreThanItsNumber(const Culprit& culprit) {
+  return !culprit.host().empty() || culprit.gpu() >= 0 || culprit.pid() != 0;
+}
+
 std::string CulpritText(const Culprit& culprit) {
   std::string text = absl::StrCat("rank ", culprit.rank());
-  if (culprit.host().empty() && culprit.gpu() < 0 && culprit.pid() == 0) return text;
+  if (!MoreThanItsNumber(culprit)) return text;
   absl::StrAppend(&text, " =");
   if (!culprit.host().empty()) absl::StrAppend(&text, " ", Printable(culprit.host(), 64));
   if (culprit.gpu() >= 0) absl::StrAppend(&text, " gpu ", culprit.gpu());
@@ -183,7 +147,7 @@ std::string Headline(const Finding& finding) {
   }
   std::string what = Printable(finding.summary());
   if (what.empty()) {
-    what = CauseWord(finding.kind());
+    what = FindingFactsOf(finding.kind()).cause;
     if (!finding.operation().empty()) {
       absl::StrAppend(&what, ", in ", Printable(finding.operation(), 64));
       if (finding.sequence() >= 0) absl::StrAppend(&what, " #", finding.sequence());
@@ -196,13 +160,7 @@ std::string Headline(const Finding& finding) {
 
 std::vector<std::string> AdviceSteps(const Finding& finding) {
   std::vector<std::string> steps;
-  for (absl::string_view line : absl::StrSplit(finding.advice(), '\n', absl::SkipWhitespace())) {
-    size_t digits = 0;
-    while (digits < line.size() && isdigit(static_cast<unsigned char>(line[digits]))) ++digits;
-    if (digits > 0 && digits + 1 < line.size() && line[digits] == '.') line.remove_prefix(digits + 1);
-    while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
-    if (!line.empty()) steps.push_back(Printable(std::string(line)));
-  }
+  for (const std::string& step : finding.advice_steps()) steps.push_back(Printable(step));
   return steps;
 }
 

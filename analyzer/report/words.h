@@ -29,12 +29,11 @@ std::string RateText(double bytes_per_s);
 // "64 KiB", "1.5 GiB".
 std::string BytesText(int64_t bytes);
 
-// What kind of cause it is in the few words an on-call engineer sorts by: host, gpu, network, code mismatch, dead,
-// late.
-std::string CauseWord(FindingKind kind);
-
 // "high", "medium", "low".
 std::string ConfidenceWord(double confidence);
+
+// Whether anything but its rank is known of it.
+bool MoreThanItsNumber(const Culprit& culprit);
 
 // "rank 5 = node03 gpu 1 (0000:1b:00.0, pid 48211)", as much as is known.
 std::string CulpritText(const Culprit& culprit);
@@ -48,7 +47,7 @@ std::string CommonText(const Finding& finding);
 // One sentence: who, and what it did not do. What all culprits share (a host, a switch) is named before their ranks.
 std::string Headline(const Finding& finding);
 
-// "1. ..", "2. ..": the steps of Finding::advice without their numbers.
+// Finding::advice_steps, safe to print.
 std::vector<std::string> AdviceSteps(const Finding& finding);
 
 // Ranks from 0 below `expected` that are not among `present` (ascending); at most a million are looked at.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/report/evidence.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep::testing {
@@ -23,7 +24,7 @@ inline std::string Show(const Verdict& verdict) {
     text += "\n" + FindingKind_Name(finding.kind()) + " [";
     for (const int32_t rank : finding.culprit_ranks()) text += std::to_string(rank) + " ";
     text += "] " + finding.summary() + " | " + finding.pattern();
-    for (const Evidence& evidence : finding.evidence()) text += "\n   " + evidence.text();
+    for (const Evidence& evidence : finding.evidence()) text += "\n   " + EvidenceText(evidence);
   }
   return text;
 }

@@ -36,7 +36,9 @@ inline Verdict MakeHung() {
   verdict.set_ranks_read(8);
   verdict.set_ranks_expected(8);
   verdict.set_stalled_ns(31'000'000'000);
-  verdict.add_not_the_cause("NOT network: no collective has all members inside");
+  NotTheCause* not_it = verdict.add_ruled_out();
+  not_it->set_what(NotTheCause::NETWORK);
+  not_it->set_why("no collective has all members inside");
   Finding* finding = verdict.add_findings();
   finding->set_kind(HOST_STALL);
   finding->add_culprit_ranks(5);
@@ -64,6 +66,8 @@ inline Verdict MakeHung() {
   evidence->add_ranks(3);
   evidence->add_ranks(1);
   finding->set_advice("1. Look at the stacks.\n2. Restart.");
+  finding->add_advice_steps("Look at the stacks.");
+  finding->add_advice_steps("Restart.");
   finding->set_summary("never entered AllReduce #41 on dp_1");
   finding->set_refuted_by("its own record of it");
   return verdict;
@@ -80,7 +84,7 @@ inline Verdict MakeHostile(Bundle* out) {
   verdict.mutable_findings(0)->mutable_chain(0)->mutable_communicator()->set_name(evil);
   bundle.ranks[2].host = evil;
   Finding* hostile = verdict.mutable_findings(0);
-  hostile->set_advice(evil);
+  hostile->add_advice_steps(evil);
   hostile->set_refuted_by(evil);
   hostile->set_activity(evil);
   hostile->add_alternatives(evil);
@@ -92,7 +96,7 @@ inline Verdict MakeHostile(Bundle* out) {
   hostile->mutable_evidence(0)->set_source(evil);
   *verdict.add_findings() = *hostile;
   verdict.add_blind(evil);
-  verdict.add_not_the_cause(evil);
+  verdict.add_ruled_out()->set_why(evil);
   verdict.add_problems()->set_path(evil);
   verdict.add_clocks()->set_host(evil);
   verdict.add_clocks()->set_host(evil);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/clean_utf8.h"
 #include "analyzer/viewdata/parts.h"
@@ -16,25 +17,6 @@ namespace {
 constexpr int kMostMismatches = 1000;
 constexpr int kMostOfAKind = 64;  // lagging communicators, failed calls, mismatches among the anomalies
 constexpr size_t kMostGroups = 64;
-
-const char* FieldOf(FindingKind kind) {
-  switch (kind) {
-    case MISMATCH_KIND:
-      return "kind";
-    case MISMATCH_COUNT:
-      return "count";
-    case MISMATCH_DATATYPE:
-      return "datatype";
-    case MISMATCH_REDUCTION:
-      return "reduction";
-    case MISMATCH_ROOT:
-      return "root";
-    case MISMATCH_SPLITS:
-      return "splits";
-    default:
-      return "call";
-  }
-}
 
 struct Group {
   const Op* op = nullptr;
@@ -171,7 +153,8 @@ void SetMismatches(const ViewInput& in, ViewFacts* facts) {
     CallMismatch* out = facts->add_mismatches();
     out->set_comm(m.comm == kNoIndex ? -1 : static_cast<int32_t>(m.comm));
     out->set_sequence(m.seq < 0 ? -1 : m.seq);
-    out->set_field(FieldOf(m.kind));
+    const char* argument = FindingFactsOf(m.kind).differs;
+    out->set_field(argument == nullptr ? "call" : argument);
     if (m.comm != kNoIndex) AddGroups(in, m, out);
   }
 }
@@ -212,9 +195,12 @@ void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
 
 void SetUnknown(const ViewInput& in, ViewFacts* facts) {
   auto say = [&](const std::string& text) { facts->add_unknown(CleanUtf8(text, 600)); };
-  if (!in.missing.empty())
-    say(absl::StrCat("no data of ", RanksText(in.missing), " (", CountText(static_cast<int64_t>(in.missing.size())),
-                     " of ", CountText(in.verdict.ranks_expected()), ")"));
+  if (!in.missing.empty()) {
+    facts->set_missing_text(CleanUtf8(
+        absl::StrCat("no data of ", RanksText(in.missing), " (", CountText(static_cast<int64_t>(in.missing.size())),
+                     " of ", CountText(in.verdict.ranks_expected()), ")"),
+        600));
+  }
   std::vector<int32_t> lost, damaged, unaligned, no_gpu, partly, refused;
   for (size_t row = 0; row < in.bundle.ranks.size(); ++row) {
     const Rank& rank = in.bundle.ranks[row];

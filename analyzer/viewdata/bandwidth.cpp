@@ -21,15 +21,8 @@ int64_t MedianOf(std::vector<int64_t> values) {
   return values[values.size() / 2];
 }
 
-// "dp_*" of "128/dp_#"; what tells communicators of one class.
 std::string ClassName(const CommView& view, const Communicator& comm) {
-  std::string name = CommLabel(comm);
-  const size_t slash = view.klass.find('/');
-  if (slash != std::string::npos && view.klass.find('#', slash) != std::string::npos) {
-    name = Printable(view.klass.substr(slash + 1), 80);
-    std::replace(name.begin(), name.end(), '#', '*');
-  }
-  return name;
+  return view.names.empty() ? CommLabel(comm) : Printable(view.names, 80);
 }
 
 struct Key {

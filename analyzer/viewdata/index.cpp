@@ -232,6 +232,7 @@ class Maker {
       facts.clear_edges();
       facts.clear_missing();
       facts.clear_unknown();
+      facts.clear_missing_text();
       for (RankFacts& rank : *facts.mutable_ranks()) rank.set_wait_class(-1);
       facts.add_unknown(absl::StrCat("what is in ", data.size() - (data.size() + one_in - 1) / one_in, " of ",
                                      data.size(), " files: they are being read"));

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/evidence/frames.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
@@ -97,9 +97,7 @@ void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts) {
     Path path;
     bool python = false;
     for (const std::string& frame : Frames(stack.frames, kDeepestStack)) {
-      const StackFrame::Kind kind = absl::StartsWith(frame, "[kernel] ") ? StackFrame::KERNEL
-                                    : absl::StrContains(frame, ".py:")   ? StackFrame::PYTHON
-                                                                         : StackFrame::NATIVE;
+      const StackFrame::Kind kind = ParseFrame(frame).kind();
       python |= kind == StackFrame::PYTHON;
       path.emplace_back(CleanUtf8(frame, 200), kind);
     }

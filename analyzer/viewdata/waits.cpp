@@ -374,6 +374,7 @@ class Folding {
     std::set<uint32_t> comms;
     std::set<int64_t> seqs;
     std::set<std::string> operations, states;
+    bool point_to_point = false;
     for (const uint32_t v : nodes) {
       const Rank& rank = model_.bundle.ranks[v];
       const RankFront& front = waits_[v].front;
@@ -383,12 +384,14 @@ class Folding {
       if (front.comm != kNoIndex) comms.insert(front.comm);
       if (front.op != nullptr && front.op->seq >= 0) seqs.insert(front.op->seq);
       operations.insert(OpKind(front));
+      point_to_point |= front.op != nullptr && ring::IsPointToPoint(front.op->kind);
     }
     SetRuns(ranks, out->mutable_ranks());
     out->set_finding(waits_[nodes[0]].finding);
     if (comms.size() == 1) out->set_comm(static_cast<int32_t>(*comms.begin()));
     const std::string operation = operations.size() == 1 ? *operations.begin() : "";
     if (operation != "making") out->set_operation(CleanUtf8(operation, 200));
+    out->set_point_to_point(point_to_point && !operation.empty());
     // A sequence number means something in its own communicator.
     if (seqs.size() == 1 && comms.size() == 1) out->set_sequence(*seqs.begin());
     out->set_state(CleanUtf8(*states.begin(), 300));
@@ -409,16 +412,12 @@ class Folding {
   std::string CommsLabel(const std::set<uint32_t>& comms) const {
     const Communicator& first = model_.bundle.comms[*comms.begin()];
     if (comms.size() == 1) return CommLabel(first);
-    std::string name = model_.comms[*comms.begin()].klass;
-    const size_t slash = name.find('/');
+    const std::string& names = model_.comms[*comms.begin()].names;
     const bool one = std::all_of(comms.begin(), comms.end(), [&](uint32_t c) {
       return model_.comms[c].klass == model_.comms[*comms.begin()].klass;
     });
-    if (!one || slash == std::string::npos || name.find('#') == std::string::npos)
-      return absl::StrCat(CountText(static_cast<int64_t>(comms.size())), " communicators");
-    name = Printable(name.substr(slash + 1), 80);
-    std::replace(name.begin(), name.end(), '#', '*');
-    return absl::StrCat(name, " (", CountText(static_cast<int64_t>(comms.size())), " communicators)");
+    if (!one || names.empty()) return absl::StrCat(CountText(static_cast<int64_t>(comms.size())), " communicators");
+    return absl::StrCat(Printable(names, 80), " (", CountText(static_cast<int64_t>(comms.size())), " communicators)");
   }
 
   std::string StateOf(uint32_t r) const {

@@ -8,7 +8,6 @@
 #include <map>
 
 #include "analyzer/report/before.h"
-#include "analyzer/report/places.h"
 #include "analyzer/report/report.h"
 #include "collector/archive/http.h"
 #include "collector/archive/incident_rows.h"
@@ -139,7 +138,7 @@ TEST(Before, QuestionAndAnswer) {
   Finding* finding = verdict.add_findings();
   EXPECT_EQ(BeforeQuestion(verdict, 0), "");
   finding->add_culprits()->set_host("n17");
-  finding->add_evidence()->set_text("rank 5 stack: read < save (train.py:88) < main (train.py:9)");
+  finding->add_evidence()->set_place("save (train.py:88)");
   const std::string question = BeforeQuestion(verdict, 42);
   EXPECT_NE(question.find("save (train.py:88)"), std::string::npos);
   const absl::StatusOr<std::string> statement = BeforeStatement(question);
@@ -184,21 +183,6 @@ TEST(Before, RowStandsInEveryReport) {
             std::string::npos);
 }
 
-TEST(Places, TheJobsOwnLine) {
-  EXPECT_EQ(
-      PlaceOfEvidence(
-          "rank 5 stack: read < wait (/usr/lib/python3.11/threading.py:320) < save (train.py:88) < main (train.py:9)"),
-      "save (train.py:88)");
-  EXPECT_EQ(PlaceOfEvidence("rank 5 stack: __poll < _recv (/opt/lib/python3.11/socket.py:8)"),
-            "_recv (/opt/lib/python3.11/socket.py:8)");
-  EXPECT_EQ(PlaceOfEvidence("rank 5 stack: clock_nanosleep+0x2a/0x50 < stall_host(int)+0x10 < main"),
-            "stall_host(int)");
-  EXPECT_EQ(PlaceOfEvidence("rank 5 stack: ptrace is refused: Operation not permitted"), "");
-  EXPECT_EQ(PlaceOfEvidence("rank 5 stack: __futex_wait < pthread_cond_wait"), "");
-  EXPECT_EQ(PlaceOfEvidence("rank 5 never entered"), "");
-  EXPECT_LE(PlaceOfEvidence("rank 5 stack: " + std::string(100'000, 'f') + ".py:1").size(), 200u);
-}
-
 TEST_F(ArchiveTest, NamesAreTheSameWhereverTheFolderLies) {
   EXPECT_TRUE(absl::IsInvalidArgument(NameIncident(folder_).status()));
   Write("verdict.json", "{}");
@@ -228,7 +212,7 @@ TEST_F(ArchiveTest, RowsOfAVerdict) {
       "verdict.json",
       R"json({"verdict":"HUNG","findings":[{"kind":"HOST_STALL","culprit_ranks":[5,6],"culprits":[{"rank":5,"host":"n17","gpu":1},
     {"rank":6,"host":"n17"}],"communicator":{"id":"00ff","name":"dp_12","size":4},"operation":"AllReduce","sequence":41,"victim_count":6,"confidence":0.9,
-    "evidence":[{"text":"rank 5 stack: read < save (train.py:88)"}],"summary":"s"}],"ranks_expected":8,"ranks_read":8,
+    "evidence":[{"text":"rank 5 stack: read < save (train.py:88)","place":"save (train.py:88)"}],"summary":"s"}],"ranks_expected":8,"ranks_read":8,
     "bandwidths":[{"communicator":{"id":"00ff","name":"dp_12","size":4},"operation":"AllReduce","bytes":1024,"operations":9,"bus_bytes_per_s":1e9}],
     "start_up":{"total_ns":5000000000,"creations_total":1,"creations":[{"communicator":{"name":"world","size":8},"call":"CommInitRank","median_ns":3}]}})json");
   const absl::StatusOr<IncidentName> name = NameIncident(folder_);

@@ -14,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/redact.h"
-#include "analyzer/report/places.h"
 #include "analyzer/util/clean_utf8.h"
 #include "collector/archive/operation_rows.h"
 
@@ -116,10 +115,7 @@ Json PlacesOf(const Json& finding) {
   for (const Json& evidence : Part(finding, "evidence", true)) {
     if (++looked > 10'000 || places.size() >= kMostNames) break;
     if (!evidence.is_object()) continue;
-    const auto text = evidence.find("text");
-    if (text == evidence.end() || !text->is_string()) continue;
-    const std::string seen = PlaceOfEvidence(text->get_ref<const std::string&>());
-    const std::string place = HostRedaction().Frame(seen);
+    const std::string place = HostRedaction().Frame(Text(evidence, "place"));
     if (!place.empty() && std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
   }
   return places;

@@ -13,11 +13,16 @@ constexpr size_t kKeptRuns = 32;
 
 }  // namespace
 
-std::string DesyncText(const Desync& desync) {
+std::string DesyncWhere(const Desync& desync) {
   std::string text = absl::StrCat("the ranks of communicator ",
                                   desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ",
                                   desync.size, ") issued different operations by collective #", CountText(desync.seq));
   if (desync.after > 0) absl::StrAppend(&text, ", and the same up to #", CountText(desync.after));
+  return text;
+}
+
+std::string DesyncText(const Desync& desync) {
+  std::string text = DesyncWhere(desync);
   if (desync.even) {
     absl::StrAppend(&text, "; ranks ", RunsText(desync.odd),
                     " differ, and the hashes alone do not tell which of them is wrong");

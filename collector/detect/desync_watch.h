@@ -36,6 +36,8 @@ struct Desync {
 };
 // "the ranks of communicator dp_0 (size 8) issued different operations between collectives #112 and #128: rank 5 ..."
 std::string DesyncText(const Desync& desync);
+// Its first part, without the ranks.
+std::string DesyncWhere(const Desync& desync);
 
 // What members of communicators say of their hashes, however it arrives.
 class DesyncWatch {

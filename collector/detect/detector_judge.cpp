@@ -2,31 +2,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/finding_kinds.h"
 #include "collector/common/say.h"
 #include "collector/detect/detector.h"
 #include "collector/host/process_sample.h"
 
 namespace lockstep {
 namespace {
-
-bool Definite(FindingKind kind) {
-  switch (kind) {
-    case MISMATCH_KIND:
-    case MISMATCH_COUNT:
-    case MISMATCH_DATATYPE:
-    case MISMATCH_REDUCTION:
-    case MISMATCH_ROOT:
-    case MISMATCH_SPLITS:
-    case ORDER_INVERSION:
-    case DEADLOCK_CYCLE:
-    case SPLIT_MISMATCH:
-    case SILENT_DESYNC:
-    case ASYNC_ERROR:
-      return true;
-    default:
-      return false;
-  }
-}
 
 // Digests of 24,576 ranks are seconds old when their verdict is there.
 int64_t AsOf(int64_t now, const RootFinding& finding) {
@@ -176,7 +158,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
                absl::StrCat("nothing has been heard of its host for ", DurationText(silent)));
   }
   if (stopped) return after(0, "stopped", "its process is stopped");
-  if (Definite(finding.kind)) return after(0, "disagreement", "the ranks disagree");
+  if (FindingFactsOf(finding.kind).definite) return after(0, "disagreement", "the ranks disagree");
 
   const bool init = finding.kind == INIT_INCOMPLETE || finding.in_init;
   const int64_t for_size = limits_.warm_up_per_rank * std::max(0, finding.comm_size);

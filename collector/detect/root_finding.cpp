@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 namespace {
@@ -183,9 +184,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
       root.first_operation |= op.seq == membership.first_seq;
       if (op.count > 0 && op.datatype < std::size(kElementBytes)) {
         int64_t bytes = 0;
-        const bool per_member = op.kind != ring::CallKind::kAllReduce && op.kind != ring::CallKind::kReduce &&
-                                op.kind != ring::CallKind::kBroadcast;
-        const int64_t times = per_member ? std::max(1, root.comm_size) : 1;
+        const int64_t times = CallFactsOf(op.kind).count_is_one_members ? std::max(1, root.comm_size) : 1;
         if (!__builtin_mul_overflow(op.count, kElementBytes[op.datatype] * times, &bytes))
           root.bytes = std::max(root.bytes, bytes);
       }

@@ -30,27 +30,24 @@ struct Node {
   std::map<std::string, std::unique_ptr<Node>> children;
 };
 
-void Render(const Node& node, size_t depth, size_t* lines, std::string* out) {
-  if (!node.ends.empty() && !node.children.empty() && *lines > 0) {
-    --*lines;
-    absl::StrAppend(out, std::string(2 * depth, ' '), node.ends.Text(), ": innermost here\n");
-  }
+void Render(const Node& node, size_t depth, size_t most, std::vector<std::string>* out) {
+  if (!node.ends.empty() && !node.children.empty() && out->size() < most)
+    out->push_back(absl::StrCat(std::string(2 * depth, ' '), node.ends.Text(), ": innermost here"));
   // The rare first: a stack that few have is the one to look at.
   std::vector<std::pair<const std::string*, const Node*>> order;
   for (const auto& [name, child] : node.children) order.push_back({&name, child.get()});
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second->through.size() < b.second->through.size(); });
   for (const auto& [name, child] : order) {
-    if (*lines == 0) return;
+    if (out->size() >= most) return;
     std::string text = *name;
     const Node* at = child;
     while (at->children.size() == 1 && at->ends.empty()) {
       absl::StrAppend(&text, " > ", at->children.begin()->first);
       at = at->children.begin()->second.get();
     }
-    --*lines;
-    absl::StrAppend(out, std::string(2 * depth, ' '), child->through.Text(), ": ", text, "\n");
-    Render(*at, depth + 1, lines, out);
+    out->push_back(absl::StrCat(std::string(2 * depth, ' '), child->through.Text(), ": ", text));
+    Render(*at, depth + 1, most, out);
   }
 }
 
@@ -170,7 +167,7 @@ StackTree StackTree::FromMessage(const StackTreeMessage& message, size_t most_st
   return tree;
 }
 
-std::string StackTree::Text(size_t most_lines) const {
+std::vector<std::string> StackTree::Lines(size_t most) const {
   Node root;
   for (const auto& [key, ranks] : stacks_) {
     Node* node = &root;
@@ -182,13 +179,12 @@ std::string StackTree::Text(size_t most_lines) const {
     }
     node->ends.Unite(ranks);
   }
-  std::string out;
-  size_t lines = most_lines;
-  Render(root, 0, &lines, &out);
-  if (lines == 0) absl::StrAppend(&out, "more branches are not shown\n");
+  std::vector<std::string> lines;
+  Render(root, 0, most, &lines);
+  if (lines.size() >= most) lines.push_back("more branches are not shown");
   if (!left_out_.empty())
-    absl::StrAppend(&out, left_out_.Text(), ": stacks left out, the tree holds ", most_stacks_, "\n");
-  return out;
+    lines.push_back(absl::StrCat(left_out_.Text(), ": stacks left out, the tree holds ", most_stacks_));
+  return lines;
 }
 
 }  // namespace lockstep

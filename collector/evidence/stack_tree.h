@@ -34,8 +34,8 @@ class StackTree {
   // Damaged or hostile messages give a tree of what can be understood of them.
   static StackTree FromMessage(const StackTreeMessage& message, size_t most_stacks = 4096);
 
-  // One line a branch point: "0-6: main > train (train.py:10)", indented, rare branches first; at most `most_lines`.
-  std::string Text(size_t most_lines = 200) const;
+  // One line a branch point: "0-6: main > train (train.py:10)", indented, rare branches first; at most `most`.
+  std::vector<std::string> Lines(size_t most = 200) const;
 
   size_t stacks() const { return stacks_.size(); }
   const Ranks& left_out() const { return left_out_; }

@@ -26,6 +26,7 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
     if (found == incidents_.end()) return;
     DesyncFacts& facts = found->second->state.desync;
     facts.text = DesyncText(desync);
+    facts.where = DesyncWhere(desync);
     facts.odd = RanksOf(desync.odd, options_.desync_ranks);
     facts.seq = desync.seq;
     facts.confirmed = true;
@@ -66,7 +67,8 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
                   desync.name,
                   desync.size,
                   RanksOf(desync.odd, options_.desync_ranks),
-                  false};
+                  false,
+                  DesyncWhere(desync)};
   Ranks left = ranks;
   for (const auto& [host, entry] : job->hosts) {
     const Ranks here = entry.ranks.Common(ranks);

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "collector/common/say.h"
 #include "collector/service/core.h"
 
@@ -57,8 +56,7 @@ void CollectorCore::TickFreshStacks() {
     reply.set_request(fresh.client_request);
     Ranks left = fresh.wanted;
     left.Subtract(fresh.got);
-    for (const auto& line : absl::StrSplit(fresh.tree.Text(kMostLines), '\n', absl::SkipEmpty()))
-      reply.add_lines(std::string(line));
+    for (const std::string& line : fresh.tree.Lines(kMostLines)) reply.add_lines(line);
     for (const std::string& line : fresh.refused) reply.add_lines(line);
     if (!left.empty())
       reply.add_lines(absl::StrCat("nothing came of ranks ", left.Text(), " in ", DurationText(options_.evidence_ns)));

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/report/evidence.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 
@@ -294,7 +295,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
     }
     for (const Finding& finding : job.last_incident->verdict().findings()) {
       reply->add_lines(finding.summary());
-      for (const Evidence& evidence : finding.evidence()) reply->add_lines("  " + evidence.text());
+      for (const Evidence& evidence : finding.evidence()) reply->add_lines("  " + EvidenceText(evidence));
     }
     return;
   }

@@ -58,10 +58,10 @@ std::string LateText(const Decision& decision) {
 HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
   HostFindings findings;
   std::set<std::string> told;
-  std::map<std::string, std::set<std::string>> unseen;  // what, and why -> hosts
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> unseen;  // what, and why -> hosts
   const auto blind = [&](const std::string& host, const std::string& what, const std::string& why) {
     if (why.empty()) return;
-    const auto [entry, fresh] = unseen.try_emplace(absl::StrCat(what, "\n", Printable(why, 300)));
+    const auto [entry, fresh] = unseen.try_emplace({what, Printable(why, 300)});
     if (fresh && unseen.size() > kMostReasons) {
       unseen.erase(entry);
       return;
@@ -100,13 +100,11 @@ HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
   }
   for (const auto& [what, hosts] : unseen) {
     if (findings.blind.size() >= most) break;
-    const size_t line_feed = what.find('\n');
     std::vector<std::string> named(hosts.begin(), hosts.end());
     const size_t more = named.size() > kMostHostsNamed ? named.size() - kMostHostsNamed : 0;
     named.resize(named.size() - more);
-    findings.blind.push_back(absl::StrCat(what.substr(0, line_feed), absl::StrJoin(named, ", "),
-                                          more > 0 ? absl::StrCat(" and ", more, " more") : "", ": ",
-                                          what.substr(line_feed + 1)));
+    findings.blind.push_back(absl::StrCat(what.first, absl::StrJoin(named, ", "),
+                                          more > 0 ? absl::StrCat(" and ", more, " more") : "", ": ", what.second));
   }
   return findings;
 }

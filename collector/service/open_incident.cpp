@@ -136,6 +136,7 @@ std::string StateText(const IncidentState& state) {
     desync["sequence"] = state.desync.seq;
     desync["ranks"] = state.desync.odd;
     desync["confirmed"] = state.desync.confirmed;
+    desync["where"] = state.desync.where;
   }
   PutHosts(state.hosts, &json["hosts"]);
   PutHosts(state.evidence, &json["evidence"]);
@@ -176,6 +177,7 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
     state.desync.size = Number<int32_t>(*desync, "size", 0);
     state.desync.seq = Number<uint64_t>(*desync, "sequence", 0);
     state.desync.confirmed = Flag(*desync, "confirmed");
+    state.desync.where = Text(*desync, "where");
     if (const auto ranks = desync->find("ranks"); ranks != desync->end() && ranks->is_array()) {
       for (const nlohmann::json& rank : *ranks) {
         if (rank.is_number_integer()) state.desync.odd.push_back(rank.get<int32_t>());
@@ -433,7 +435,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   if (verdict->verdict() != VERDICT_HUNG && verdict->verdict() != VERDICT_CRASHED) verdict->set_verdict(VERDICT_DESYNC);
   if (const int closer = CloserFinding(desync, id, *verdict); closer >= 0) {
     // What the hashes alone do not tell, the finding does.
-    verdict->mutable_findings(closer)->add_evidence()->set_text(desync.text.substr(0, desync.text.find("; rank")));
+    verdict->mutable_findings(closer)->add_evidence()->set_text(desync.where);
     for (int i = closer; i > 0; --i) verdict->mutable_findings()->SwapElements(i, i - 1);
     return;
   }
@@ -451,6 +453,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   first.set_summary(desync.text);
   first.set_advice(
       "compare what these ranks' code did between the two numbers; the job runs on, its results may differ");
+  first.add_advice_steps(first.advice());
   google::protobuf::RepeatedPtrField<Finding> others;
   others.Swap(verdict->mutable_findings());
   *verdict->add_findings() = std::move(first);

@@ -29,6 +29,7 @@ struct DesyncFacts {
   int32_t size = 0;
   std::vector<int32_t> odd;
   bool confirmed = false;  // seen twice
+  std::string where;       // `text` without the ranks
 };
 
 // Kept as ".gathering.json" in the folder until the incident is whole.

@@ -19,7 +19,9 @@ const DesyncFacts kPair = {
     "tp_2",
     2,
     {4, 5},
-    true};
+    true,
+    "the ranks of communicator tp_2 (size 2) issued different operations by collective #1,440, and the same up to "
+    "#1,424"};
 
 Finding Skipped(const char* comm, int64_t seq, int32_t rank) {
   Finding finding;

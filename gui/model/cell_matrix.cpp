@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {
@@ -145,8 +144,7 @@ bool Waits(const WaitClass& wait) {
 
 // Collectives and sends are numbered each by themselves: the number alone does not say which call it is.
 bool WaitsIn(const WaitClass& wait, bool collective) {
-  const std::string& name = wait.operation();
-  return name.empty() || collective == !(absl::StartsWith(name, "Send") || absl::StartsWith(name, "Recv"));
+  return wait.operation().empty() || collective == !wait.point_to_point();
 }
 
 absl::Span<const IndexMembership> MembershipsOf(const IndexReader& index, const IndexRank& rank) {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
@@ -259,9 +258,8 @@ bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t 
   if (c < 0 || c >= document.facts().classes_size()) return false;
   const WaitClass& wait = document.facts().classes(c);
   // Collectives and sends are numbered each by themselves: the number alone does not say which call it is.
-  const bool send = absl::StartsWith(wait.operation(), "Send") || absl::StartsWith(wait.operation(), "Recv");
-  return (wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE) && !send && wait.comm() == comm &&
-         wait.sequence() == seq && seq >= 0;
+  return (wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE) && !wait.point_to_point() &&
+         wait.comm() == comm && wait.sequence() == seq && seq >= 0;
 }
 
 QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int32_t comm) {

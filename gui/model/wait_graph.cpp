@@ -146,16 +146,16 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
       WaitArrow arrow;
       arrow.from = ends.first;
       arrow.to = ends.second;
-      arrow.why = QString::fromStdString(edge.why());
+      if (!edge.why().empty()) arrow.why << QString::fromStdString(edge.why());
       // What the class says of itself may be of another of its streams than the one that waits here.
       const WaitClass& from = facts.classes(static_cast<int>(edge.from()));
       const bool same = from.comm() < 0 || edge.comm() < 0 || from.comm() == edge.comm();
       QString what =
           same && graph.level == WaitGraph::Level::kClasses ? QString::fromStdString(from.operation()) : QString();
-      if (edge.sequence() >= 0 && graph.level == WaitGraph::Level::kClasses && !what.contains('#'))
+      if (edge.sequence() >= 0 && graph.level == WaitGraph::Level::kClasses)
         what += QString(" #%1").arg(edge.sequence());
       if (edge.comm() >= 0) what += (what.isEmpty() ? "" : " of ") + comm_name(edge.comm());
-      if (!what.isEmpty()) arrow.why += (arrow.why.isEmpty() ? "" : ", ") + what.trimmed();
+      if (!what.isEmpty()) arrow.why << what.trimmed();
       graph.arrows.push_back(arrow);
     }
     graph.arrows[it->second].in_cycle |= edge.in_cycle();
@@ -180,7 +180,7 @@ QString WaitGraphText(const WaitGraph& graph) {
     for (const WaitArrow& arrow : graph.arrows) {
       if (arrow.from != i) continue;
       QString wait = QString("    waits for %1").arg(graph.nodes[static_cast<size_t>(arrow.to)].title);
-      if (!arrow.why.isEmpty()) wait += ": " + arrow.why;
+      if (!arrow.why.isEmpty()) wait += ": " + arrow.why.join(", ");
       if (arrow.in_cycle) wait += " [circle]";
       lines << wait;
     }

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "analyzer/report/evidence.h"
 #include "analyzer/report/finding.h"
 #include "analyzer/report/report.h"
 #include "analyzer/viewdata/report.h"
@@ -84,14 +84,13 @@ QStringList EvidenceLines(const Finding& finding, int f) {
   QStringList lines;
   int shown = 0, left = 0;
   for (int e = 0; e < finding.evidence_size(); ++e) {
-    const std::string& text = finding.evidence(e).text();
-    if (absl::StrContains(text, " stack: ") || absl::StrContains(text, ": process state ")) continue;
+    if (HasOwnRow(finding.evidence(e))) continue;
     if (shown == kMostEvidence) {
       ++left;
       continue;
     }
     ++shown;
-    lines.append(Link(QString("evidence:%1:%2").arg(f).arg(e), Html(text)));
+    lines.append(Link(QString("evidence:%1:%2").arg(f).arg(e), Html(EvidenceText(finding.evidence(e)))));
   }
   if (left > 0) lines.append(QString("and %1 more, in the JSON report").arg(left));
   return lines;
@@ -147,21 +146,19 @@ void AddUnknown(const Document& document, std::vector<Row>* rows) {
   Row& row = at == rows->end() ? fresh : *at;
   RankIntervals missing;
   for (const RankRuns& runs : document.facts().missing()) missing = missing.Union(RankIntervals::Of(runs));
-  QString no_data = missing.empty()
-                        ? QString()
-                        : QString("no data of %1 %2").arg(missing.size() == 1 ? "rank" : "ranks", missing.Text());
   for (const std::string& text : document.facts().unknown()) {
     if (row.lines.size() >= kMostUnknown) break;
-    const QString line = Html(text);
-    if (!missing.empty() && line.startsWith("no data of ")) {
-      no_data = line;  // with how many are wanted
-    } else if (std::none_of(row.lines.begin(), row.lines.end(),
-                            [&](const QString& there) { return there.contains(line); })) {
-      // The report says some of them too, with more words before.
-      row.lines.append(line);
-    }
+    // The report says some of them too.
+    if (!row.lines.contains(Html(text)) && !row.lines.contains(Html("not measured: " + text)))
+      row.lines.append(Html(text));
   }
-  if (!missing.empty()) row.lines.prepend(Link("missing", no_data));
+  if (!missing.empty()) {
+    const std::string& text = document.facts().missing_text();
+    row.lines.prepend(
+        Link("missing", text.empty()
+                            ? QString("no data of %1 %2").arg(missing.size() == 1 ? "rank" : "ranks", missing.Text())
+                            : Html(text)));
+  }
   if (at == rows->end() && !fresh.lines.isEmpty()) rows->push_back(std::move(fresh));
 }
 
@@ -271,12 +268,7 @@ Selection VerdictLink(const Document& document, const QString& link) {
       if (document.index().text(document.index().comms()[static_cast<size_t>(c)].id) == chain.communicator().id())
         selection.comm = c;
     }
-    // "AllReduce #2841"
-    const size_t hash = chain.operation().rfind('#');
-    bool ok = false;
-    const qint64 sequence =
-        hash == std::string::npos ? -1 : QString::fromStdString(chain.operation().substr(hash + 1)).toLongLong(&ok);
-    if (selection.comm >= 0 && ok && sequence >= 0) selection.seq_first = selection.seq_last = sequence;
+    if (selection.comm >= 0 && chain.has_sequence()) selection.seq_first = selection.seq_last = chain.sequence();
   }
   return selection;
 }

@@ -181,7 +181,7 @@ void WaitGraphView::Relayout() {
   }
   double label = 40;
   for (const WaitArrow& arrow : graph_.arrows) {
-    for (const QString& part : arrow.why.split(", ")) label = std::max(label, small.horizontalAdvance(part));
+    for (const QString& part : arrow.why) label = std::max(label, small.horizontalAdvance(part));
   }
   layout_ =
       LayOutWaitGraph(graph_, sizes, std::clamp(label + 56, 80.0, small.averageCharWidth() * 34), small.height() * 1.6);
@@ -209,8 +209,7 @@ QRectF WaitGraphView::SceneRect() const {
   for (size_t a = 0; a < layout_.paths.size(); ++a) {
     if (!layout_.paths[a].bow) continue;
     double label = 0;
-    for (const QString& part : graph_.arrows[a].why.split(", "))
-      label = std::max(label, metrics.horizontalAdvance(part));
+    for (const QString& part : graph_.arrows[a].why) label = std::max(label, metrics.horizontalAdvance(part));
     label = std::min(label, metrics.averageCharWidth() * 26) / 2 + 6;
     const double x = layout_.paths[a].points[1].x();
     bow = std::max({bow, label - x, x + label - layout_.size.width()});
@@ -300,7 +299,8 @@ QString WaitGraphView::NodeText(int node) const {
   QStringList waits, waiters;
   for (const WaitArrow& arrow : graph_.arrows) {
     if (arrow.from == node)
-      waits << graph_.nodes[static_cast<size_t>(arrow.to)].title + (arrow.why.isEmpty() ? "" : " (" + arrow.why + ")");
+      waits << graph_.nodes[static_cast<size_t>(arrow.to)].title +
+                   (arrow.why.isEmpty() ? "" : " (" + arrow.why.join(", ") + ")");
     if (arrow.to == node) waiters << graph_.nodes[static_cast<size_t>(arrow.from)].title;
   }
   auto several = [](const QStringList& texts) {
@@ -324,8 +324,8 @@ QString WaitGraphView::Csv() const {
     for (const WaitArrow& arrow : graph_.arrows) {
       if (arrow.from != static_cast<int>(i)) continue;
       any = true;
-      out += own + ',' + CsvCell(graph_.nodes[static_cast<size_t>(arrow.to)].title) + ',' + CsvCell(arrow.why) +
-             (arrow.in_cycle ? ",yes\n" : ",no\n");
+      out += own + ',' + CsvCell(graph_.nodes[static_cast<size_t>(arrow.to)].title) + ',' +
+             CsvCell(arrow.why.join(", ")) + (arrow.in_cycle ? ",yes\n" : ",no\n");
     }
     if (!any) out += own + ",,,\n";
   }
@@ -619,8 +619,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   const bool bow = layout_.paths[index].bow;
   const double room = bow ? metrics.averageCharWidth() * 26 : std::abs(points[0].x() - points[1].x()) - 34;
   QStringList lines;
-  for (const QString& part : arrow.why.split(", "))
-    lines << metrics.elidedText(part, Qt::ElideRight, std::max(room, 40.0));
+  for (const QString& part : arrow.why) lines << metrics.elidedText(part, Qt::ElideRight, std::max(room, 40.0));
   double width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
   const double height = metrics.height() * static_cast<double>(lines.size());

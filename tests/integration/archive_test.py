@@ -31,7 +31,7 @@ def setUpModule():
 def finding(host, rank, place):
     return {"kind": "GPU_STALL", "culprit_ranks": [rank], "culprits": [{"rank": rank, "host": host, "gpu": 1, "state": "stuck"}], "operation": "AllReduce",
             "communicator": {"id": "00000000000000ff", "name": "dp_3", "size": 4}, "sequence": 41, "victim_count": 6, "confidence": 0.9,
-            "evidence": [{"text": f"rank {rank} stack: read < {place} < main (train.py:9)"}], "summary": "its GPU did not end \u00e9 \U0001f600"}
+            "evidence": [{"text": f"rank {rank} stack: read < {place} < main (train.py:9)", "place": place}], "summary": "its GPU did not end \u00e9 \U0001f600"}
 
 
 class ArchiveTest(unittest.TestCase):

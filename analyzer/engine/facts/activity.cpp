@@ -9,7 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/engine/facts/cause.h"
 #include "analyzer/evidence/activity_rules.h"
+#include "analyzer/evidence/frames.h"
 
 namespace lockstep {
 namespace {
@@ -71,12 +73,10 @@ constexpr absl::string_view kStorageWaits[] = {
 constexpr absl::string_view kDriverWaits[] = {"nv_",  "nvidia", "uvm_",  "os_acquire", "amdgpu",
                                               "kfd_", "ib_",    "mlx5_", "rdma_",      "cma_"};
 
-absl::string_view KernelName(absl::string_view frame) {
-  constexpr absl::string_view kMark = "[kernel] ";
-  const size_t at = frame.find(kMark);
-  if (at == frame.npos) return {};
-  frame.remove_prefix(at + kMark.size());
-  return frame.substr(0, frame.find('+'));
+// Empty: the frame is not the kernel's.
+std::string KernelName(const std::string& text) {
+  Frame frame = ParseFrame(text);
+  return frame.kind() == StackFrame::KERNEL ? std::move(*frame.mutable_function()) : "";
 }
 
 bool StartsWithAny(absl::string_view name, const auto& list) {
@@ -125,8 +125,8 @@ Match InnermostNative(const std::vector<std::string>& stack) {
 std::string StorageWait(const Process& process) {
   if (StartsWithAny(process.wchan, kStorageWaits)) return process.wchan;
   for (size_t i = 0; i < process.stack.size() && i < kMaxFrames; ++i) {
-    const absl::string_view name = KernelName(process.stack[i]);
-    if (!name.empty() && StartsWithAny(name, kStorageWaits)) return std::string(name);
+    std::string name = KernelName(process.stack[i]);
+    if (!name.empty() && StartsWithAny(name, kStorageWaits)) return name;
   }
   return "";
 }
@@ -134,7 +134,7 @@ std::string StorageWait(const Process& process) {
 bool DriverWait(const Process& process) {
   if (StartsWithAny(process.wchan, kDriverWaits)) return true;
   return std::any_of(process.stack.begin(), process.stack.end(), [](const std::string& frame) {
-    const absl::string_view name = KernelName(frame);
+    const std::string name = KernelName(frame);
     return !name.empty() && StartsWithAny(name, kDriverWaits);
   });
 }
@@ -219,37 +219,39 @@ const char* MovingName(Moving moving) {
   return moving == Moving::kYes ? "moving" : moving == Moving::kNo ? "not moving" : "";
 }
 
-const char* StallAdvice(Stall stall) {
+Steps StallAdvice(Stall stall) {
   switch (stall) {
     case Stall::kUnknown:
-      return nullptr;
+      return {};
     case Stall::kCheckpoint:
-      return "1. Look at the file system that the checkpoint goes to, from this host: full, slow, or its server away.\n"
-             "2. If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before.";
+      return {"Look at the file system that the checkpoint goes to, from this host: full, slow, or its server away.",
+              "If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before."};
     case Stall::kStorage:
-      return "1. Look at the file systems mounted on this host (server away, disk errors in its kernel log).\n"
-             "2. If all stalled ranks are on it, drain the host.";
+      return {"Look at the file systems mounted on this host (server away, disk errors in its kernel log).",
+              "If all stalled ranks are on it, drain the host."};
     case Stall::kDataLoading:
-      return "1. Look at the loader's workers on this host: dead, out of shared memory, waiting for storage.\n"
-             "2. Compare the sample this rank is at with the others'.";
+      return {"Look at the loader's workers on this host: dead, out of shared memory, waiting for storage.",
+              "Compare the sample this rank is at with the others'."};
     case Stall::kCompilation:
-      return "1. Wait if it moves: compilation ends by itself.\n"
-             "2. If it comes again in later steps, look for shapes that change (recompilation) and share the compile "
-             "cache.";
+      return {
+          "Wait if it moves: compilation ends by itself.",
+          "If it comes again in later steps, look for shapes that change (recompilation) and share the compile cache."};
     case Stall::kGarbageCollection:
-      return "1. Collect on all ranks at the same step (gc.disable, then gc.collect every N steps), or gc.freeze after "
-             "start.\n"
-             "2. Look for growth of Python objects on this rank.";
+      return {
+          "Collect on all ranks at the same step (gc.disable, then gc.collect every N steps), or gc.freeze after "
+          "start.",
+          "Look for growth of Python objects on this rank."};
     case Stall::kInterpreterLock:
-      return "1. Find the thread that holds the interpreter lock: native code that does not release it.\n"
-             "2. A framework's own dump may never come from this process, because it needs the same lock.";
+      return {"Find the thread that holds the interpreter lock: native code that does not release it.",
+              "A framework's own dump may never come from this process, because it needs the same lock."};
     case Stall::kRendezvous:
-      return "1. Find out which process it waits for there: who sets the key that it asks for, who lacks in the "
-             "barrier (its stack names the call).\n"
-             "2. Look whether all ranks of the group come to this place: a branch that only some take, a group made on "
-             "some ranks only.";
+      return {
+          "Find out which process it waits for there: who sets the key that it asks for, who lacks in the barrier (its "
+          "stack names the call).",
+          "Look whether all ranks of the group come to this place: a branch that only some take, a group made on some "
+          "ranks only."};
   }
-  return nullptr;
+  return {};
 }
 
 ActivityView ClassifyActivity(const Process& process) {
@@ -331,7 +333,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
   const Stall stall =
       most->first == Stall::kStorage && by_stall.contains(Stall::kCheckpoint) ? Stall::kCheckpoint : most->first;
   finding->set_activity(StallName(stall));
-  finding->set_advice(StallAdvice(stall));
+  SetAdvice(StallAdvice(stall), finding);
   for (const auto& [kind, seen] : by_stall) {
     for (size_t i = 0; i < seen.size() && i < kRanksShown; ++i) {
       Evidence* e = finding->add_evidence();
@@ -351,11 +353,11 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     finding->add_evidence()->set_text(
         absl::StrCat(waiting, " ranks on ", waiting_for_files.size(),
                      " hosts wait for files at once: what they share is the file system, not a host"));
-    finding->set_advice(
-        "1. Look at the file system itself: its servers, quota, and the network to it; several hosts wait for it at "
-        "once.\n"
-        "2. If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before. Drain no host "
-        "for it.");
+    SetAdvice({"Look at the file system itself: its servers, quota, and the network to it; several hosts wait for it "
+               "at once.",
+               "If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before. Drain no "
+               "host for it."},
+              finding);
   }
   // Files seldom hold up one rank of a host: of its other ranks that left no data nobody knows.
   if (files && bundle.ranks_expected > static_cast<int64_t>(bundle.ranks.size())) {

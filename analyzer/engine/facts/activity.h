@@ -28,8 +28,8 @@ struct ActivityView {
 const char* StallName(Stall stall);
 // Finding::moving: "moving", "not moving"; empty for kUnknown.
 const char* MovingName(Moving moving);
-// Numbered steps for people, one a line; null for kUnknown.
-const char* StallAdvice(Stall stall);
+// None for kUnknown.
+std::vector<std::string> StallAdvice(Stall stall);
 
 ActivityView ClassifyActivity(const Process& process);
 

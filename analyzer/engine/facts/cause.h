@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/evidence/activity_rules.h"
 #include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
@@ -17,6 +18,57 @@ namespace lockstep {
 // Cause::op_name of waits for another process by other means than NCCL.
 inline constexpr char kRendezvous[] = "a rendezvous outside of NCCL";
 
+using Steps = std::vector<std::string>;  // what to do, first things first
+
+// What one rank did, and the same said of several ranks. How many a cause names is known only when it is whole.
+struct Clause {
+  Clause() = default;
+  Clause(const char* text) : one(text), several(text) {}
+  Clause(std::string text) : one(text), several(std::move(text)) {}
+  Clause(std::string of_one, std::string of_several) : one(std::move(of_one)), several(std::move(of_several)) {}
+  std::string one, several;
+};
+
+inline const std::string& OfOne(const Clause& clause) {
+  return clause.one;
+}
+inline const std::string& OfSeveral(const Clause& clause) {
+  return clause.several;
+}
+template <typename Part>
+const Part& OfOne(const Part& part) {
+  return part;
+}
+template <typename Part>
+const Part& OfSeveral(const Part& part) {
+  return part;
+}
+
+// Clauses, texts and numbers, one after the other.
+template <typename... Parts>
+Clause Say(const Parts&... parts) {
+  return {absl::StrCat(OfOne(parts)...), absl::StrCat(OfSeveral(parts)...)};
+}
+
+// One item of evidence: a fact in words, or fields of another kind than FACT. `ranks` are indexes into Bundle::ranks.
+struct EvidenceItem {
+  EvidenceItem(std::string text, std::vector<int32_t> of) : ranks(std::move(of)) { fields.set_text(std::move(text)); }
+  EvidenceItem(Evidence of_kind, std::vector<int32_t> of) : fields(std::move(of_kind)), ranks(std::move(of)) {}
+  Evidence fields;  // all but `ranks` and `source`
+  std::vector<int32_t> ranks;
+};
+
+// Whether a reader sees the same in both.
+bool SameEvidence(const EvidenceItem& a, const EvidenceItem& b);
+
+// With `label`, for sentences.
+CommunicatorRef Labelled(const Communicator& comm);
+
+void RuleOut(NotTheCause::What what, std::string why, Verdict* verdict);
+
+// Advice as numbered lines, and as steps.
+void SetAdvice(const Steps& steps, Finding* finding);
+
 // A finding in the making. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
 struct Cause {
   FindingKind kind = FINDING_UNSPECIFIED;
@@ -25,9 +77,13 @@ struct Cause {
   const Op* op = nullptr;  // the operation at issue; whose it is stands in op_rank
   int32_t op_rank = -1;
   double confidence = 0.9;
-  std::vector<std::pair<std::string, std::vector<int32_t>>> evidence;  // text, ranks (indexes)
-  std::string what;  // what the culprits did or did not do, completes "rank 5 = ...: "
-  std::string advice, refuted_by;
+  std::vector<EvidenceItem> evidence;
+  Clause what;  // what the culprits did or did not do, completes "rank 5 = ...: "
+  Steps advice;
+  std::string refuted_by;
+  std::string inside;    // Finding::stuck_inside
+  int64_t since_ns = 0;  // when `since_rank` (index) was last seen to move, by its clock; 0: not known
+  int32_t since_rank = -1;
   std::string cause;              // Finding::cause
   Stall stall = Stall::kUnknown;  // what the named hosts are seen in
   bool moving = false;            // one of the named hosts uses CPU or I/O
@@ -41,6 +97,7 @@ struct Cause {
   uint32_t first_lost = kNoIndex;  // communicator whose first operation all the named are in, though its record is gone
   bool not_begun = false;          // no GPU is in the operation: computation ahead of it, which may be legal
   std::vector<std::string> alternatives;
+  bool may_be_network = false;  // one of the alternatives is the network
   std::string tells_apart;
   std::optional<CommonFactor> factor;  // what the named ranks share
   // Of slowness; as in Finding.

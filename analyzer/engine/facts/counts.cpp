@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/program_read.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 namespace {
@@ -238,7 +239,7 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
 // Another member waits in the other side of such a call, with this one: who took the wrong peer leaves the right one
 // waiting.
 bool SomebodyElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
-  const auto reverse = op.kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
+  const auto reverse = OtherSideOf(op.kind);
   for (const Member& m : model.comms[comm].members) {
     if (m.rank_index < 0 || m.membership == kNoIndex ||
         &m == &model.comms[comm].members[static_cast<size_t>(op.root_or_peer)])

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/engine/facts/lost.h"
+#include "analyzer/model/call_kinds.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
@@ -147,7 +148,7 @@ class Builder {
         unseen_[static_cast<size_t>(r)] = true;
         return;
       }
-      const auto reverse = op.kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
+      const auto reverse = OtherSideOf(op.kind);
       const int64_t issued = model_.PeerIssued(peer, reverse, rank.memberships[op.membership].member_rank);
       bool counted = false;
       const Op* theirs = model_.OtherSide(r, op, peer, &counted);
@@ -311,10 +312,11 @@ void SayWatchdogEnds(const Model& model, Verdict* verdict) {
   if (ranks.empty()) return;
   const auto middle = waited.begin() + static_cast<ptrdiff_t>(waited.size() / 2);
   std::nth_element(waited.begin(), middle, waited.end());
-  verdict->add_not_the_cause(
-      absl::StrCat("NOT a crash of its own: ", pytorch ? "PyTorch's watchdog" : "a watchdog", " ended ", ranks.size(),
-                   ranks.size() == 1 ? " process (rank " : " processes (ranks ", RankList(ranks), "; SIGABRT) after ",
-                   LongText(*middle), " in an operation that did not end: a consequence"));
+  RuleOut(NotTheCause::CRASH,
+          absl::StrCat(pytorch ? "PyTorch's watchdog" : "a watchdog", " ended ", ranks.size(),
+                       ranks.size() == 1 ? " process (rank " : " processes (ranks ", RankList(ranks),
+                       "; SIGABRT) after ", LongText(*middle), " in an operation that did not end: a consequence"),
+          verdict);
   for (Finding& finding : *verdict->mutable_findings()) {
     for (const Culprit& culprit : finding.culprits()) {
       const auto it = of_rank.find(culprit.rank());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/engine/engine.h"
+#include "analyzer/report/evidence.h"
 #include "analyzer/testing/findings.h"
 #include "analyzer/testing/job.h"
 #include "proto/process.pb.h"
@@ -255,8 +256,8 @@ Bundle EndedByWatchdogs(Job job, int64_t after_ns, const char* thread, const std
 }
 
 bool Says(const Verdict& v, const std::string& part) {
-  for (const std::string& text : v.not_the_cause()) {
-    if (text.find(part) != std::string::npos) return true;
+  for (const NotTheCause& not_it : v.ruled_out()) {
+    if (NotTheCauseText(not_it).find(part) != std::string::npos) return true;
   }
   return false;
 }

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/finding_kinds.h"
 #include "analyzer/model/topology.h"
 
 namespace lockstep {
@@ -346,14 +347,14 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
       stuck.size(),
       " operations on different communicators that all their members entered do not end; what they have in common is ",
       where);
-  first.evidence.insert(first.evidence.begin(),
-                        {absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks});
+  first.evidence.insert(
+      first.evidence.begin(),
+      EvidenceItem(absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks));
   first.ranks = std::move(ranks);
   first.confidence = 0.7;
   first.alternatives.insert(first.alternatives.begin(), "several links or GPUs at once");
-  first.advice =
-      "1. Read the state and error counters of the ports there, and of the switch.\n2. Drain what is named and restart "
-      "without it.";
+  first.advice = {"Read the state and error counters of the ports there, and of the switch.",
+                  "Drain what is named and restart without it."};
   if (crossing.thing != nullptr) {
     first.factor.emplace();
     first.factor->set_kind(crossing.thing->kind);
@@ -451,10 +452,7 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
     c->factor->set_members(static_cast<int32_t>(thing.ranks.size()));
   };
   for (Cause& c : *causes) {
-    if (c.factor.has_value() || c.ranks.size() < 2 || c.kind == COLLECTIVE_STUCK) continue;
-    if (c.kind != RANK_DEAD && c.kind != HOST_STALL && c.kind != GPU_STALL && c.kind != RANK_NOT_ARRIVED &&
-        c.kind != ASYNC_ERROR)
-      continue;
+    if (c.factor.has_value() || c.ranks.size() < 2 || !FindingFactsOf(c.kind).one_broken_thing) continue;
     if (!things.has_value()) things.emplace(bundle);
     if (const Things::Thing* thing = things->CommonTo(c.ranks)) set(&c, *thing);
   }

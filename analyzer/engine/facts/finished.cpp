@@ -1,4 +1,5 @@
 #include "analyzer/engine/facts/finished.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 

@@ -5,24 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 namespace {
 
 using ring::CallKind;
-
-bool HasRoot(CallKind kind) {
-  return kind == CallKind::kBroadcast || kind == CallKind::kReduce || kind == CallKind::kGather ||
-         kind == CallKind::kScatter;
-}
-
-// Shapes that may lawfully differ between ranks: splits of an all-to-all, the root's side of a scatter or gather.
-bool InputsAgree(CallKind kind) {
-  return kind != CallKind::kAlltoAll && kind != CallKind::kScatter && kind != CallKind::kCoalesced;
-}
-bool OutputsAgree(CallKind kind) {
-  return kind != CallKind::kAlltoAll && kind != CallKind::kGather && kind != CallKind::kCoalesced;
-}
 
 std::pair<std::string, std::string> Dtypes(const Bundle& bundle, const Op& op) {
   if (op.dtypes == kNoIndex || op.dtypes >= bundle.strings.size()) return {};
@@ -34,18 +22,18 @@ std::pair<std::string, std::string> Dtypes(const Bundle& bundle, const Op& op) {
 bool Contradicts(const Op& op, int32_t size, std::string* found, std::string* expected) {
   if (op.in_batch || op.batch_end || op.input_elements <= 0 || op.output_elements <= 0 || size <= 0) return false;
   int64_t want = -1;
-  switch (op.kind) {
-    case CallKind::kAllReduce:
+  switch (CallFactsOf(op.kind).output) {
+    case CallFacts::Output::kSame:
       want = op.input_elements;
       break;
-    case CallKind::kAllGather:
+    case CallFacts::Output::kTimesMembers:
       want = op.input_elements * size;
       break;
-    case CallKind::kReduceScatter:
+    case CallFacts::Output::kByMembers:
       if (op.output_elements * size == op.input_elements) return false;
       want = op.input_elements / size;
       break;
-    default:
+    case CallFacts::Output::kAny:
       return false;
   }
   if (want == op.output_elements) return false;
@@ -216,12 +204,13 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
     return MISMATCH_COUNT;
   }
   const bool members = !a.batch_end && !b.batch_end;
-  if (members && InputsAgree(a.kind) && a.input_elements >= 0 && b.input_elements >= 0 &&
+  const CallFacts& facts = CallFactsOf(a.kind);
+  if (members && facts.inputs_agree && a.input_elements >= 0 && b.input_elements >= 0 &&
       a.input_elements != b.input_elements) {
     say(absl::StrCat(a.input_elements, " input elements"), absl::StrCat(b.input_elements, " input elements"));
     return MISMATCH_COUNT;
   }
-  if (members && OutputsAgree(a.kind) && a.output_elements >= 0 && b.output_elements >= 0 &&
+  if (members && facts.outputs_agree && a.output_elements >= 0 && b.output_elements >= 0 &&
       a.output_elements != b.output_elements) {
     say(absl::StrCat(a.output_elements, " output elements"), absl::StrCat(b.output_elements, " output elements"));
     return MISMATCH_COUNT;
@@ -233,11 +222,11 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
   if (a.dtypes != b.dtypes) {  // interned: equal text has one index
     const auto [a_in, a_out] = Dtypes(bundle, a);
     const auto [b_in, b_out] = Dtypes(bundle, b);
-    if (members && !a_in.empty() && !b_in.empty() && a_in != b_in && a.kind != CallKind::kScatter) {
+    if (members && !a_in.empty() && !b_in.empty() && a_in != b_in && facts.has_every_input) {
       say(a_in, b_in);
       return MISMATCH_DATATYPE;
     }
-    if (members && !a_out.empty() && !b_out.empty() && a_out != b_out && a.kind != CallKind::kGather) {
+    if (members && !a_out.empty() && !b_out.empty() && a_out != b_out && facts.has_every_output) {
       say(a_out, b_out);
       return MISMATCH_DATATYPE;
     }
@@ -246,7 +235,7 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
     say(ReductionText(a.reduction), ReductionText(b.reduction));
     return MISMATCH_REDUCTION;
   }
-  if (HasRoot(a.kind) && a.root_or_peer >= 0 && b.root_or_peer >= 0 && a.root_or_peer != b.root_or_peer) {
+  if (facts.has_root && a.root_or_peer >= 0 && b.root_or_peer >= 0 && a.root_or_peer != b.root_or_peer) {
     say(absl::StrCat("root ", a.root_or_peer), absl::StrCat("root ", b.root_or_peer));
     return MISMATCH_ROOT;
   }
@@ -258,7 +247,7 @@ std::string ArgumentsText(const Bundle& bundle, const Op& op) {
   if (op.count >= 0) absl::StrAppend(&text, " of ", op.count, " x ", DatatypeText(op.datatype));
   if (op.count < 0 && op.input_elements >= 0) absl::StrAppend(&text, " of ", op.input_elements, " elements");
   if (op.reduction != ring::kNoReduction) absl::StrAppend(&text, ", ", ReductionText(op.reduction));
-  if (HasRoot(op.kind) && op.root_or_peer >= 0) absl::StrAppend(&text, ", root ", op.root_or_peer);
+  if (CallFactsOf(op.kind).has_root && op.root_or_peer >= 0) absl::StrAppend(&text, ", root ", op.root_or_peer);
   return text;
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/exits.h"
+#include "analyzer/model/call_kinds.h"
 #include "analyzer/util/parallel.h"
 #include "analyzer/util/rank_text.h"
 
@@ -15,19 +16,6 @@ using ring::CallKind;
 using ring::CommState;
 using ring::IsCollective;
 using ring::IsPointToPoint;
-
-bool NeedsEveryMember(CallKind kind) {
-  switch (kind) {
-    case CallKind::kAllReduce:
-    case CallKind::kAllGather:
-    case CallKind::kReduceScatter:
-    case CallKind::kAlltoAll:
-    case CallKind::kBarrier:
-      return true;
-    default:
-      return false;
-  }
-}
 
 Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), options_(options) {
   for (const Rank& r : bundle.ranks) {
@@ -54,17 +42,25 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
 
 // Names of sibling communicators differ in their numbers only ("tp_0", "tp_3"), whatever else may be known of their
 // making.
-std::string Model::Classify(const Communicator& comm) const {
-  std::string pattern;
+void Model::Classify(const Communicator& comm, CommView* view) const {
+  std::string pattern, names;
+  bool numbered = false;
   for (char c : comm.name) {
-    if (c >= '0' && c <= '9') {
-      if (pattern.empty() || pattern.back() != '#') pattern += '#';
-    } else {
+    if (c < '0' || c > '9') {
       pattern += c;
+      names += c;
+    } else if (pattern.empty() || pattern.back() != '#') {
+      pattern += '#';
+      names += '*';
+      numbered = true;
     }
   }
-  if (!pattern.empty() && pattern != "#") return absl::StrCat(comm.size, "/", pattern);
-  return absl::StrCat(comm.size, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
+  if (pattern.empty() || pattern == "#") {
+    view->klass = absl::StrCat(comm.size, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
+    return;
+  }
+  view->klass = absl::StrCat(comm.size, "/", pattern);
+  if (numbered) view->names = std::move(names);
 }
 
 // Members that no source names, by the communicators of the same class that are known whole: the same distances, ranks
@@ -158,7 +154,7 @@ void Model::BuildComms() {
   for (size_t c = 0; c < comms.size(); ++c) {
     const Communicator& comm = bundle.comms[c];
     CommView& view = comms[c];
-    view.klass = Classify(comm);
+    Classify(comm, &view);
     view.members.resize(comm.members.size());
     for (size_t m = 0; m < comm.members.size(); ++m) view.members[m].global_rank = comm.members[m];
     InferMembers(comm, &view);
@@ -413,7 +409,7 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
   *counted = false;
   const Rank& rank = bundle.ranks[rank_index];
   const int32_t me = rank.memberships[op.membership].member_rank;
-  const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+  const CallKind reverse = OtherSideOf(op.kind);
   if (peer.rank_index < 0 || peer.membership == kNoIndex ||
       bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
     return FindPointToPoint(peer, reverse, me, op.seq);

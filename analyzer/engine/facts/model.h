@@ -31,6 +31,7 @@ struct Member {
 struct CommView {
   std::vector<Member> members;        // by member rank
   int64_t least_arrived = INT64_MAX;  // of the members that have data
+  std::string names;                  // what the names in its class have in common: "tp_*"; empty: nothing
   std::string klass;                  // communicators made at the same place of the program on other ranks share it
   bool used_for_p2p = false;
 };
@@ -110,7 +111,7 @@ class Model {
   void BuildRank(size_t index, Standing* standing);
   void SetHost(size_t index, bool dead);
   bool ProvenIncomplete(const Rank& rank, const Op& op) const;
-  std::string Classify(const Communicator& comm) const;
+  void Classify(const Communicator& comm, CommView* view) const;
   // What a framework recorded of sends to (receives from) each peer, in order; nothing of groups whose first are gone.
   using Lanes = absl::flat_hash_map<std::tuple<uint32_t, ring::CallKind, int32_t>,
                                     std::vector<uint32_t>>;  // membership, kind, peer
@@ -124,9 +125,6 @@ class Model {
 
 // "dead: signal 9", "waits for its GPU"; empty: not known.
 std::string HostStateText(const Rank& rank, HostState host);
-
-// True when no member can complete the operation before all have taken part in it.
-bool NeedsEveryMember(ring::CallKind kind);
 
 // "AllReduce" or the framework's own name of it.
 std::string OpName(const Bundle& bundle, const Op& op);

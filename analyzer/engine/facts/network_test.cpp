@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "analyzer/engine/engine.h"
+#include "analyzer/report/evidence.h"
 #include "analyzer/testing/job.h"
 
 namespace lockstep {
@@ -63,7 +64,7 @@ struct Stuck {
 
 bool AnyEvidence(const Finding& finding, const std::string& text) {
   return std::any_of(finding.evidence().begin(), finding.evidence().end(),
-                     [&](const auto& evidence) { return evidence.text().find(text) != std::string::npos; });
+                     [&](const auto& evidence) { return EvidenceText(evidence).find(text) != std::string::npos; });
 }
 
 TEST(EngineNetwork, TheLinkThatLosesAStepIsNamed) {

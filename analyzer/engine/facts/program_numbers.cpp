@@ -116,8 +116,7 @@ std::vector<Divergence> FindLeftByNumber(const Model& model,
   // By role alone: which thread makes a call does not matter for its number.
   std::map<std::string, std::set<int32_t>> roles;
   for (const auto& [key, family] : families) {
-    std::set<int32_t>& role = roles[key.substr(0, key.find('|'))];
-    for (const Program& p : family) role.insert(p.rank);
+    for (const Program& p : family) roles[p.role].insert(p.rank);
   }
   const ByNumber numbers(model);
   std::vector<Divergence> found;

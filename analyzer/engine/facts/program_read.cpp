@@ -106,6 +106,7 @@ class Reader {
     std::map<uint64_t, int> makers;  // threads of the rank by kind of call
     for (auto& [thread, program] : programs) {
       program.rank = static_cast<int32_t>(rank_index);
+      program.role = role;
       CallKinds kinds = Fill(rank, thread, programs.size() > 1, &program);
       for (const auto& [kind, n] : kinds) {
         if (++makers[kind] > 1) shared_.insert(kind);
@@ -113,7 +114,7 @@ class Reader {
       if (programs.size() == 1) {
         families_[role].push_back(std::move(program));
       } else {
-        unnamed_.push_back({role, std::move(kinds), std::move(program)});
+        unnamed_.push_back({std::move(kinds), std::move(program)});
       }
     }
   }
@@ -128,7 +129,8 @@ class Reader {
         any = std::min(any, kind);
         if (!shared_.contains(kind)) own = std::min(own, kind);
       }
-      families_[absl::StrCat(thread.role, "|", own != UINT64_MAX ? own : any)].push_back(std::move(thread.program));
+      families_[absl::StrCat(thread.program.role, "|", own != UINT64_MAX ? own : any)].push_back(
+          std::move(thread.program));
     }
     unnamed_.clear();
     return std::move(families_);
@@ -137,7 +139,6 @@ class Reader {
  private:
   using CallKinds = std::map<uint64_t, int>;  // kind of call and place in the code -> how often
   struct Unnamed {                            // one of several threads of a rank
-    std::string role;
     CallKinds kinds;
     Program program;
   };

@@ -24,6 +24,7 @@ using Segment = std::vector<Token>;
 
 struct Program {
   int32_t rank = -1;
+  std::string role;  // same kinds of communicators, same place in the pipeline
   std::vector<Segment> segments;
   size_t calls = 0;
 };

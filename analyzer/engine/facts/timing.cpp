@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/call_kinds.h"
 #include "analyzer/util/parallel.h"
 
 namespace lockstep {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "analyzer/engine/facts/waits.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 
@@ -193,7 +194,7 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   }
   const RankView& peer = model_.ranks[member.rank_index];
   const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
-  const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+  const CallKind reverse = OtherSideOf(op.kind);
   bool counted = false;
   const Op* theirs = model_.OtherSide(static_cast<int32_t>(rank_index), op, member, &counted);
   const int64_t count = model_.PeerIssued(member, reverse, ms.member_rank);

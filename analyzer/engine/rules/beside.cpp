@@ -13,6 +13,7 @@
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/stopped.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 
@@ -154,7 +155,7 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
             static_cast<size_t>(op.root_or_peer) >= view.members.size())
           continue;
         const Member& z = view.members[static_cast<size_t>(op.root_or_peer)];
-        const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+        const CallKind reverse = OtherSideOf(op.kind);
         // Who is named owes it what it should have sent, or sent elsewhere, whatever it counts.
         const bool owes = still.contains(z.rank_index) && !waits_in_any(z.rank_index);
         if (z.rank_index < 0 || z.membership == kNoIndex || bundle_.ranks[z.rank_index].damaged || owes) {
@@ -332,19 +333,18 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
         absl::StrCat(OpText(bundle_, witness, *early[i].next), " on ", CommText(bundle_.comms[c.comm]));
     const bool waits = model_.ranks[i].host == HostState::kInWait;
     if (!waits) c.confidence = kNoPlace;
-    c.what = absl::StrCat("never issued what its siblings issued as ", next,
-                          waits ? ", and waits for its GPU where they did not yet"
-                                : ": its host stopped before that, or left out the call");
+    c.what = Say("never issued what ", Clause("its", "their"), " siblings issued as ", next,
+                 waits ? Clause(", and waits for its GPU where they did not yet")
+                       : Say(": ", Clause("its host", "their hosts"), " stopped before that, or left out the call"));
     c.evidence.push_back({absl::StrCat(early[i].witnesses, " ranks in the same role issued ", next,
                                        " with all the work unfinished that ", Who(r),
                                        " has: no wait for that work comes before that call"),
                           {early[i].witness, r}});
     c.alternatives = {"its host waits for work on its GPU that is not NCCL's and that does not end"};
     c.tells_apart = "its stack beside a sibling's: the same wait, or an earlier one; a kernel trace of its GPU";
-    c.advice =
-        "1. Find the branch around this call that the named rank did not take (data-dependent condition, early "
-        "continue).\n"
-        "2. Look for a kernel that never ends on its GPU.";
+    c.advice = {
+        "Find the branch around this call that the named rank did not take (data-dependent condition, early continue).",
+        "Look for a kernel that never ends on its GPU."};
     c.refuted_by = "that rank's own record of the operation";
     Merge(causes, std::move(c));
   }
@@ -376,14 +376,14 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
     c.what = "counted what the program of the ranks in the same role nowhere counts: it left out or added a call";
     c.evidence.push_back(
         {"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
-    c.advice = "1. Look for a call of this rank that depends on local data.\n2. Record with a larger ring.";
+    c.advice = {"Look for a call of this rank that depends on local data.", "Record with a larger ring."};
     c.refuted_by = "the ranks in the same role running a different program by design";
     if (i >= by_many) {
       c.confidence = kOneWitness;
       c.what =
           "made fewer calls of one communicator than a rank in the same role before a call that both made: it left one "
           "out";
-      c.evidence[0].first = "in each of the rounds before both made equally many, and that rank went on so";
+      c.evidence[0].fields.set_text("in each of the rounds before both made equally many, and that rank went on so");
       c.alternatives = {"a thread of it that makes these calls stands still"};
       c.tells_apart = "its stacks, of all threads";
     }

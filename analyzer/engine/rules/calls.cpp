@@ -59,9 +59,9 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
                                        ": ", ArgumentsText(bundle_, *m.usual_op)),
                           {c.op_rank, m.usual_rank}});
   }
-  c.advice =
-      "1. Compare the arguments at this call site on the named ranks: data-dependent shape, branch or configuration.\n"
-      "2. Results since then may be wrong even where nothing hangs.";
+  c.advice = {
+      "Compare the arguments at this call site on the named ranks: data-dependent shape, branch or configuration.",
+      "Results since then may be wrong even where nothing hangs."};
   c.refuted_by = "records of the other members showing the same arguments";
   return c;
 }
@@ -104,9 +104,8 @@ void Causes::AddPartner(const Divergence& d, Cause* cause) const {
        both});
   cause->alternatives = {"one of them issued its call first, and the other answered it"};
   cause->tells_apart = "their calls of that exchange, which have left the rings: a longer record";
-  cause->advice =
-      "1. Find the code path on which only these two exchange something (a retry, a branch on local data).\n"
-      "2. Two that send to each other before either receives need one group for both.";
+  cause->advice = {"Find the code path on which only these two exchange something (a retry, a branch on local data).",
+                   "Two that send to each other before either receives need one group for both."};
 }
 
 Cause Causes::FromDivergence(const Divergence& d) const {
@@ -144,9 +143,9 @@ Cause Causes::FromDivergence(const Divergence& d) const {
                                        ArgumentsText(bundle_, *theirs), " there; ", Who(d.rank), " issued ",
                                        d.own == nullptr ? "nothing" : ArgumentsText(bundle_, *d.own), " instead"),
                           {d.sibling_rank, d.rank}});
-    c.advice =
-        "1. Find the branch around this call that the named rank did not take (data-dependent condition, early "
-        "continue).";
+    c.advice = {
+        "Find the branch around this call that the named rank did not take (data-dependent condition, early "
+        "continue)."};
   } else if (d.type == Divergence::Type::kExtra) {
     c.kind = RANK_AHEAD;
     c.comm = own_comm(rank, *d.own);
@@ -157,19 +156,20 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
                                        " ranks in the same role went on with ", ArgumentsText(bundle_, *theirs)),
                           {d.sibling_rank, d.rank}});
-    c.advice = "1. Find the code path on which only this rank makes the call (logging, evaluation, a retry).";
+    c.advice = {"Find the code path on which only this rank makes the call (logging, evaluation, a retry)."};
   } else if (d.type == Divergence::Type::kReordered) {
     c.kind = ORDER_INVERSION;
     c.comm = own_comm(rank, *d.own);
     c.op = d.own;
     c.op_rank = d.rank;
-    c.what = absl::StrCat("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
-                          " at another place than its siblings, which issued ", OpText(bundle_, sibling, *theirs),
-                          " on ", CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
+    c.what =
+        Say("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
+            " at another place than ", Clause("its", "their"), " siblings, which issued ",
+            OpText(bundle_, sibling, *theirs), " on ", CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
                                        " ranks in the same role issued the same calls in another order"),
                           {d.sibling_rank, d.rank}});
-    c.advice = "1. Make every rank issue operations of different communicators in one order, or from one stream.";
+    c.advice = {"Make every rank issue operations of different communicators in one order, or from one stream."};
   } else {
     std::string own_text, their_text;
     if (IsPointToPoint(d.own->kind) && IsPointToPoint(theirs->kind)) {
@@ -185,7 +185,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
       c.evidence.push_back(
           {absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued the latter"),
            {d.sibling_rank, d.rank}});
-      c.advice = "1. Compare the peer that this rank computes at this call site with its neighbours in the pipeline.";
+      c.advice = {"Compare the peer that this rank computes at this call site with its neighbours in the pipeline."};
       c.refuted_by = "the other side's record of the operation";
       return c;
     }
@@ -199,9 +199,9 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.evidence.push_back({absl::StrCat(Who(d.rank), ": ", ArgumentsText(bundle_, *d.own), "; ", Who(d.sibling_rank),
                                        " at the same place: ", ArgumentsText(bundle_, *theirs)),
                           {d.rank, d.sibling_rank}});
-    c.advice =
-        "1. Compare the arguments at this call site on the named rank: data-dependent shape, branch or configuration.\n"
-        "2. Results since then may be wrong even where nothing hangs.";
+    c.advice = {
+        "Compare the arguments at this call site on the named rank: data-dependent shape, branch or configuration.",
+        "Results since then may be wrong even where nothing hangs."};
   }
   c.refuted_by = "the ranks in the same role running a different program by design";
   AddPartner(d, &c);

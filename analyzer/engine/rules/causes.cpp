@@ -8,11 +8,10 @@
 #include <map>
 #include <tuple>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/engine/rules/unseen_end.h"
+#include "analyzer/evidence/frames.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
@@ -40,9 +39,23 @@ std::string Causes::Who(int32_t rank_index) const {
   return absl::StrCat("rank ", bundle_.ranks[rank_index].rank);
 }
 
+std::optional<int64_t> Causes::Lasted(const Rank& rank, int64_t since_ns) const {
+  if (rank.captured_ns == 0 || since_ns <= 0 || rank.captured_ns < since_ns || EndUnseen(rank)) return std::nullopt;
+  return rank.captured_ns - since_ns;
+}
+
 std::string Causes::Seconds(const Rank& rank, int64_t since_ns) const {
-  if (rank.captured_ns == 0 || since_ns <= 0 || rank.captured_ns < since_ns || EndUnseen(rank)) return "";
-  return absl::StrFormat(" for %.1f s", static_cast<double>(rank.captured_ns - since_ns) / 1e9);
+  const std::optional<int64_t> lasted = Lasted(rank, since_ns);
+  return lasted.has_value() ? absl::StrFormat(" for %.1f s", static_cast<double>(*lasted) / 1e9) : "";
+}
+
+EvidenceItem Causes::InOperation(int32_t rank_index, const Op& op) const {
+  const Rank& rank = bundle_.ranks[static_cast<size_t>(rank_index)];
+  Evidence in;
+  in.set_kind(Evidence::IN_OPERATION);
+  in.set_operation(OpText(bundle_, rank, op));
+  if (const std::optional<int64_t> lasted = Lasted(rank, op.enter_ns)) in.set_duration_ns(*lasted);
+  return {std::move(in), {rank_index}};
 }
 
 // The smallest communicator is the closest to the place in the program where the rank stopped; among equals, the
@@ -102,34 +115,36 @@ void Causes::AddWaiterEvidence(uint32_t node, Cause* cause) const {
     }
   }
   const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
-  const Communicator& comm = bundle_.comms[edge->comm];
-  cause->evidence.push_back(
-      {absl::StrCat(waiting.size(), " of ", comm.size, " members of ", CommText(comm), " wait in ",
-                    OpText(bundle_, waiter, *edge->op), Seconds(waiter, edge->op->enter_ns)),
-       std::vector<int32_t>(waiting.begin(), waiting.end())});
+  Evidence wait;
+  wait.set_kind(Evidence::WAITING);
+  wait.set_operation(OpText(bundle_, waiter, *edge->op));
+  *wait.mutable_communicator() = Labelled(bundle_.comms[edge->comm]);
+  if (const std::optional<int64_t> lasted = Lasted(waiter, edge->op->enter_ns)) wait.set_duration_ns(*lasted);
+  cause->evidence.push_back({std::move(wait), std::vector<int32_t>(waiting.begin(), waiting.end())});
 }
 
 void Causes::AddHostEvidence(int32_t rank_index, Cause* cause) const {
   const Rank& rank = bundle_.ranks[rank_index];
   const Process& p = rank.process;
-  std::string text;
-  if (!p.state.empty()) text = absl::StrCat("process state ", p.state);
-  if (!p.wchan.empty() && p.wchan != "0")
-    absl::StrAppend(&text, text.empty() ? "" : ", ", "in kernel function ", p.wchan);
-  if (p.cpu_ns_between_samples >= 0 && p.sample_gap_ns > 0) {
-    absl::StrAppend(
-        &text, text.empty() ? "" : ", ",
-        absl::StrFormat("CPU %.0f%% of the last %.1f s",
-                        100.0 * static_cast<double>(p.cpu_ns_between_samples) / static_cast<double>(p.sample_gap_ns),
-                        static_cast<double>(p.sample_gap_ns) / 1e9));
+  const bool sampled_cpu = p.cpu_ns_between_samples >= 0 && p.sample_gap_ns > 0;
+  const bool sleeps = !p.wchan.empty() && p.wchan != "0";
+  if (!p.state.empty() || sleeps || sampled_cpu || p.io_bytes_between_samples > 0) {
+    Evidence seen;
+    seen.set_kind(Evidence::PROCESS_STATE);
+    seen.mutable_process()->set_state(p.state);
+    if (sleeps) seen.mutable_process()->set_kernel_function(p.wchan);
+    seen.mutable_process()->set_between_ns(p.sample_gap_ns);
+    seen.mutable_process()->set_cpu_ns(p.cpu_ns_between_samples);
+    seen.mutable_process()->set_io_bytes(p.io_bytes_between_samples);
+    cause->evidence.push_back({std::move(seen), {rank_index}});
   }
-  if (p.io_bytes_between_samples > 0) absl::StrAppend(&text, ", ", p.io_bytes_between_samples, " bytes of I/O");
-  if (!text.empty()) cause->evidence.push_back({absl::StrCat(Who(rank_index), ": ", text), {rank_index}});
-  if (!p.stack.empty()) {
-    cause->evidence.push_back({absl::StrCat(Who(rank_index), " stack: ", absl::StrJoin(p.stack, " < ")), {rank_index}});
-  } else if (!p.stack_refused.empty()) {
-    cause->evidence.push_back({absl::StrCat(Who(rank_index), " stack: ", p.stack_refused), {rank_index}});
-  }
+  if (p.stack.empty() && p.stack_refused.empty()) return;
+  Evidence stack;
+  stack.set_kind(Evidence::STACK);
+  for (const std::string& frame : p.stack) *stack.add_frames() = ParseFrame(frame);
+  stack.set_place(CodePlace(stack.frames()));
+  if (p.stack.empty()) stack.set_refused(p.stack_refused);
+  cause->evidence.push_back({std::move(stack), {rank_index}});
 }
 
 namespace {
@@ -172,40 +187,41 @@ Cause Causes::DeathCause(int32_t rank_index) const {
                             it == kSignals.end() ? "" : absl::StrCat(" (", it->second, ")"));
       c.advice =
           rank.process.signal == 9 || rank.process.signal == 7
-              ? "1. Look in that host's kernel log for the out-of-memory killer and hardware errors.\n"
-                "2. Ask who sent the signal (scheduler, operator).\n3. Restart; drain the host if it happens again."
-              : "1. Read that rank's own error output and core file.\n2. Fix the crash; the other ranks only wait.";
+              ? Steps{"Look in that host's kernel log for the out-of-memory killer and hardware errors.",
+                      "Ask who sent the signal (scheduler, operator).", "Restart; drain the host if it happens again."}
+              : Steps{"Read that rank's own error output and core file.", "Fix the crash; the other ranks only wait."};
       break;
     }
     case Life::kExited:
       c.what = absl::StrCat("exited ", rank.process.exit_code);
-      c.advice = rank.process.exit_code == 0
-                     ? "1. Find out why this rank left the training loop early (data ran out, a swallowed exception).\n"
-                       "2. Make every rank run the same number of steps."
-                     : "1. Read that rank's own error output: it failed first.\n2. The other ranks only wait for it.";
+      c.advice =
+          rank.process.exit_code == 0
+              ? Steps{"Find out why this rank left the training loop early (data ran out, a swallowed exception).",
+                      "Make every rank run the same number of steps."}
+              : Steps{"Read that rank's own error output: it failed first.", "The other ranks only wait for it."};
       break;
     default:
-      c.what = "its process is gone; how it ended was not seen";
+      c.what = Say(Clause("its process is", "their processes are"), " gone; how it ended was not seen");
       c.confidence = 0.85;
-      c.advice = "1. Read that rank's own error output and its host's kernel log.";
+      c.advice = {"Read that rank's own error output and its host's kernel log."};
   }
   if (const HardwareEvent* event = KernelOnEndOf(rank); event != nullptr) {
     c.evidence.push_back({absl::StrCat("the kernel's log on its end: ", event->text()), {rank_index}});
     if (event->kind() == HardwareEvent::OUT_OF_MEMORY) {
-      absl::StrAppend(&c.what, ": the kernel killed it for memory");
-      c.advice =
-          "1. Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints that are "
-          "staged in memory.\n"
-          "2. The line in the kernel's log tells how much it had, and whether a container's limit or the host's was "
-          "reached.\n"
-          "3. The other ranks only wait for it.";
+      c.what = Say(c.what, ": the kernel killed it for memory");
+      c.advice = {
+          "Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints that are "
+          "staged in memory.",
+          "The line in the kernel's log tells how much it had, and whether a container's limit or the host's was "
+          "reached.",
+          "The other ranks only wait for it."};
     }
   } else if (rank.process.life == Life::kKilled && rank.process.signal == SIGKILL && rank.process.evidence != nullptr &&
              rank.process.evidence->hardware_unread().empty()) {
-    c.advice =
-        "1. Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel's log tells of no kill for "
-        "memory.\n"
-        "2. Restart; drain the host if it happens again.";
+    c.advice = {
+        "Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel's log tells of no kill for "
+        "memory.",
+        "Restart; drain the host if it happens again."};
   }
   // A watchdog ends its process because of somebody else; whom this one waited for is in what was lost.
   const bool in_own_code =
@@ -223,9 +239,11 @@ Cause Causes::DeathCause(int32_t rank_index) const {
     if (last == nullptr || op.enter_ns > last->enter_ns) last = &op;
   }
   if (last != nullptr) {
-    c.evidence.push_back({absl::StrCat("its last recorded call: ", OpText(bundle_, rank, *last), " on ",
-                                       CommText(bundle_.comms[rank.memberships[last->membership].comm])),
-                          {rank_index}});
+    Evidence call;
+    call.set_kind(Evidence::LAST_CALL);
+    call.set_operation(OpText(bundle_, rank, *last));
+    *call.mutable_communicator() = Labelled(bundle_.comms[rank.memberships[last->membership].comm]);
+    c.evidence.push_back({std::move(call), {rank_index}});
   }
   for (size_t s = 0; s < rank.streams.size(); ++s) {
     const ring::StreamSnapshot& stream = rank.streams[s];
@@ -253,12 +271,11 @@ Cause Causes::NoDataCause(int32_t global_rank) const {
   c.missing = {global_rank};
   c.what = "left no data";
   c.confidence = 0.3;
-  c.advice =
-      "1. Look at this rank by hand: is its process alive, was the recorder loaded, was its dump written?\n"
-      "2. Add its dump and analyze again.";
+  c.advice = {"Look at this rank by hand: is its process alive, was the recorder loaded, was its dump written?",
+              "Add its dump and analyze again."};
   c.refuted_by = "its data showing that it had arrived";
   for (const Problem& problem : bundle_.problems) {
-    if (problem.rank == global_rank && absl::StartsWith(problem.text, "recording stopped")) c.what = problem.text;
+    if (problem.rank == global_rank && problem.stopped) c.what = problem.text;
   }
   return c;
 }
@@ -341,8 +358,10 @@ Cause Causes::HostCause(uint32_t node) const {
   if (r < 0) {
     c = NoDataCause(graph_->MissingRank(node));
     c.nodes = {node};
-    const bool stopped = absl::StartsWith(c.what, "recording stopped");
-    c.what = stopped ? absl::StrCat("others wait for it, and its ", c.what) : "others wait for it and it left no data";
+    const bool stopped = std::any_of(bundle_.problems.begin(), bundle_.problems.end(), [&](const Problem& problem) {
+      return problem.stopped && problem.rank == c.missing[0];
+    });
+    c.what = stopped ? Say("others wait for it, and its ", c.what) : Clause("others wait for it and it left no data");
     if (damaged_.contains(c.missing[0]))
       c.what = "others wait for it, and the part of its data that would tell is lost";
     c.confidence = 0.5;
@@ -400,21 +419,24 @@ Cause Causes::HostCause(uint32_t node) const {
                            CommText(bundle_.comms[edge->comm]));
     }
   }
+  const Clause and_it_never = never.empty() ? Clause() : Say("; ", Clause("it ", "they "), never);
+  const auto since = [&](int64_t ns) { c.since_ns = ns, c.since_rank = r; };
   AddWaiterEvidence(node, &c);
   c.refuted_by = "that rank's own record of the operation";
 
   if (view.host == HostState::kStopped) {
     c.kind = HOST_STALL;
     c.what =
-        absl::StrCat("its process is stopped (state ", rank.process.state, ")", never.empty() ? "" : "; it ", never);
+        Say(Clause("its process is", "their processes are"), " stopped (state ", rank.process.state, ")", and_it_never);
     c.confidence = 0.97;
-    c.advice = "1. Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID.";
+    c.advice = {"Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID."};
   } else if (open_group != nullptr && view.host != HostState::kInCall) {
     c.kind = GROUP_LEFT_OPEN;
     c.what = absl::StrCat("called ncclGroupStart without ncclGroupEnd (depth ", open_group->group_depth,
                           "): its calls were accepted, none was launched",
                           ended_well ? std::string(", and it exited 0") : Seconds(rank, open_group->group_since_ns));
-    c.advice = "1. Find the path that leaves the group without ncclGroupEnd (an early return, an exception).";
+    if (!ended_well) since(open_group->group_since_ns);
+    c.advice = {"Find the path that leaves the group without ncclGroupEnd (an early return, an exception)."};
   } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
     c.kind = GROUP_LEFT_OPEN;
     c.what = absl::StrCat("never ended the batch that ", OpText(bundle_, rank, *queued), " on ",
@@ -423,31 +445,34 @@ Cause Causes::HostCause(uint32_t node) const {
     c.confidence = 0.85;
     c.evidence.push_back(
         {absl::StrCat(Who(r), " recorded that call, and neither the end of its batch nor its launch"), {r}});
-    c.advice = "1. Find the path that leaves the group of calls without ending it (an early return, an exception).";
+    c.advice = {"Find the path that leaves the group of calls without ending it (an early return, an exception)."};
   } else if (edge != nullptr && LeftTheLoop(r, edge->comm)) {
     c.kind = RANK_NOT_ARRIVED;
     c.cause = "code mismatch";
     c.what =
         absl::StrCat(never, never.empty() ? "it" : "; it", " has left the training loop and ends its communicators");
     c.confidence = 0.93;
-    c.advice =
-        "1. Find out why this rank left the loop: its data ran out, a swallowed exception, another number of steps.\n"
-        "2. Make every rank run the same number of steps, or agree on the end by a collective.";
+    c.advice = {
+        "Find out why this rank left the loop: its data ran out, a swallowed exception, another number of steps.",
+        "Make every rank run the same number of steps, or agree on the end by a collective."};
   } else if (view.host == HostState::kInCall && view.thread != nullptr) {
     const bool init = ring::IsCommInit(view.thread->call);
+    since(view.thread->since_ns);
+    c.inside = absl::StrCat("nccl", ring::CallName(view.thread->call));
     c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
     c.doubtful = rank.damaged;  // for whom it waits there may be among what was lost
-    c.what = absl::StrCat("is inside nccl", ring::CallName(view.thread->call), Seconds(rank, view.thread->since_ns),
-                          never.empty() ? "" : "; it ", never);
+    c.what =
+        Say("is inside nccl", ring::CallName(view.thread->call), Seconds(rank, view.thread->since_ns), and_it_never);
     c.confidence = 0.6;
-    c.advice = "1. Look at this thread's stack: the call itself does not return.";
+    c.advice = {"Look at this thread's stack: the call itself does not return."};
   } else if (view.host == HostState::kInWait && view.thread != nullptr) {
     c.kind = GPU_STALL;
+    since(view.thread->wait_since_ns);
+    c.inside = ring::CallName(view.thread->wait);
     const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
-    c.what =
-        absl::StrCat("waits in ", ring::CallName(view.thread->wait), Seconds(rank, view.thread->wait_since_ns),
-                     blind ? " for its GPU, and what that is in was not recorded" : " for GPU work that is not NCCL's",
-                     never.empty() ? "" : "; it ", never);
+    c.what = Say("waits in ", ring::CallName(view.thread->wait), Seconds(rank, view.thread->wait_since_ns),
+                 blind ? " for its GPU, and what that is in was not recorded" : " for GPU work that is not NCCL's",
+                 and_it_never);
     c.confidence = 0.8;
     if (blind) {
       // Nothing tells what its GPU is in: it may as well be an operation that waits for somebody.
@@ -456,16 +481,15 @@ Cause Causes::HostCause(uint32_t node) const {
       c.alternatives = {"it waits for an NCCL operation, and is a victim"};
       c.tells_apart = "GPU marks (LOCKSTEP_GPU=done or full)";
     }
-    c.advice = "1. Look for a kernel that never ends on this GPU.\n2. Read the host's kernel log for Xid errors.";
+    c.advice = {"Look for a kernel that never ends on this GPU.", "Read the host's kernel log for Xid errors."};
   } else if (view.host == HostState::kElsewhere) {
     c.kind = HOST_STALL;
-    const int64_t since = view.thread != nullptr ? view.thread->last_call_ns : 0;
-    c.what = absl::StrCat(never, never.empty() ? "its host is" : "; its host is", " in no NCCL call and no GPU wait",
-                          Seconds(rank, since));
+    since(view.thread != nullptr ? view.thread->last_call_ns : 0);
+    c.what = Say(never, never.empty() ? "" : "; ", Clause("its host is", "their hosts are"),
+                 " in no NCCL call and no GPU wait", Seconds(rank, c.since_ns));
     c.confidence = 0.93;
-    c.advice =
-        "1. Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.\n"
-        "2. The network and the other ranks only wait for it.";
+    c.advice = {"Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.",
+                "The network and the other ranks only wait for it."};
   } else {
     c.kind = RANK_NOT_ARRIVED;
     c.what = never.empty() ? "never arrived" : never;
@@ -490,7 +514,8 @@ Cause Causes::HostCause(uint32_t node) const {
       const std::string next = absl::StrCat(OpText(bundle_, witness, *stopped.next), " on ",
                                             CommText(bundle_.comms[model_.CommOf(witness, *stopped.next)]));
       if (never.empty()) {
-        c.what = "its host stopped short of where its siblings went on with the same work unfinished";
+        c.what = Say(Clause("its host stopped short of where its", "their hosts stopped short of where their"),
+                     " siblings went on with the same work unfinished");
         c.comm = model_.CommOf(witness, *stopped.next);
         c.op = stopped.next;
         c.op_rank = stopped.witness;
@@ -501,9 +526,8 @@ Cause Causes::HostCause(uint32_t node) const {
                                          Who(r), " has; it did not, so that work did not hold its host"),
                             {stopped.witness, r}});
     }
-    c.advice =
-        "1. Look at this rank's host process: data loader, checkpoint, lock held, exception.\n"
-        "2. The network and the other ranks only wait for it.";
+    c.advice = {"Look at this rank's host process: data loader, checkpoint, lock held, exception.",
+                "The network and the other ranks only wait for it."};
   }
   AddHostEvidence(r, &c);
   if (c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) {

@@ -66,6 +66,7 @@ class Causes {
   std::vector<Cause> FromBeside(const std::vector<Cause>& known) const;
 
   Finding ToFinding(const Cause& cause) const;
+  void AddWhere(const Cause& cause, Finding* finding) const;
   // Of an operation that a launch of a CUDA graph issued.
   void DescribeReplay(const Cause& cause, Finding* finding) const;
 
@@ -164,7 +165,11 @@ class Causes {
   void Merge(std::vector<Cause>* causes, Cause cause) const;
   void AddHostEvidence(int32_t rank_index, Cause* cause) const;
   std::string Who(int32_t rank_index) const;
-  std::string Seconds(const Rank& rank, int64_t since_ns) const;
+  // For how long, when the rank's data was taken; none: not known.
+  std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns) const;
+  std::string Seconds(const Rank& rank, int64_t since_ns) const;  // " for 1.5 s", or nothing
+  // That the rank has been in the cause's operation for so long.
+  EvidenceItem InOperation(int32_t rank_index, const Op& op) const;
 
   const Model& model_;
   const Bundle& bundle_;

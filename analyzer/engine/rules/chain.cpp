@@ -16,8 +16,8 @@ constexpr int kMaxLinks = 64;
 constexpr size_t kMaxNames = 3;
 
 struct Link {
-  std::set<int32_t> ranks, waits_for;  // global
-  std::set<std::string> operations;    // as each rank numbers it
+  std::set<int32_t> ranks, waits_for;         // global
+  std::map<std::string, int64_t> operations;  // as each rank numbers it; its number
   std::set<uint32_t> comms;
   std::string plain;                    // the operation without number and peer
   uint32_t last_collective = kNoIndex;  // whose `waits_for` were added last
@@ -37,7 +37,9 @@ void Write(const Bundle& bundle, const Link& link, Finding* finding) {
   ChainLink* out = finding->add_chain();
   for (int32_t r : link.ranks) out->add_ranks(r);
   for (int32_t r : link.waits_for) out->add_waits_for(r);
-  out->set_operation(link.operations.size() == 1 ? *link.operations.begin() : link.plain);
+  const bool one = link.operations.size() == 1;
+  out->set_operation(one ? link.operations.begin()->first : link.plain);
+  if (one && link.operations.begin()->second >= 0) out->set_sequence(link.operations.begin()->second);
   if (link.comms.empty()) return;
   const Communicator& first = bundle.comms[*link.comms.begin()];
   const std::string names = Names(bundle, link.comms);
@@ -75,7 +77,7 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
       }
       Link& link = links[{e.comm == kNoIndex ? "" : model.comms[e.comm].klass, plain}];
       link.plain = plain;
-      link.operations.insert(numbered);
+      link.operations.emplace(numbered, e.op == nullptr ? -1 : e.op->seq);
       link.ranks.insert(waiter.rank);
       // The same for everybody in a collective: thousands are in one, and may wait for thousands.
       if (collective == kNoIndex || link.last_collective != collective)

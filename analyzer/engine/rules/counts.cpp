@@ -30,8 +30,8 @@ Cause Causes::FromCounts() {
         "counts one send or receive with a rank that has none with it, while all others exchange many: most likely the "
         "wrong peer";
     c.evidence.push_back({"counts of each pair of ranks, which outlive the records", c.ranks});
-    c.advice =
-        "1. Look at how the named rank computes the peers of its sends and receives.\n2. Record with a larger ring.";
+    c.advice = {"Look at how the named rank computes the peers of its sends and receives.",
+                "Record with a larger ring."};
   } else if (found(FindOddlyCounted(model_))) {
     c.kind = P2P_UNMATCHED;
     c.what =
@@ -41,9 +41,8 @@ Cause Causes::FromCounts() {
         {"most ranks in the same role, with as many collectives issued everywhere, made another number of sends and "
          "receives",
          c.ranks});
-    c.advice =
-        "1. Look at the sends and receives of these ranks: one too many, one too few, or one with the wrong peer.\n2. "
-        "Record with a larger ring.";
+    c.advice = {"Look at the sends and receives of these ranks: one too many, one too few, or one with the wrong peer.",
+                "Record with a larger ring."};
   } else if (found(FindOtherPrograms(model_))) {
     c.kind = SILENT_DESYNC;
     c.what =
@@ -51,7 +50,7 @@ Cause Causes::FromCounts() {
         "record is gone";
     c.evidence.push_back(
         {"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
-    c.advice = "1. Look for a call of these ranks that depends on local data.\n2. Record with a larger ring.";
+    c.advice = {"Look for a call of these ranks that depends on local data.", "Record with a larger ring."};
     if (std::any_of(c.ranks.begin(), c.ranks.end(),
                     [&](int32_t r) { return bundle_.ranks[static_cast<size_t>(r)].damaged; })) {
       c.confidence = 0.6;  // a damaged file's number may be the damage's
@@ -92,7 +91,7 @@ void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   c.evidence.insert(c.evidence.end(), odd.evidence.begin(), odd.evidence.end());
   c.alternatives = {"the order of calls of any rank of the circle"};
   c.tells_apart = odd.tells_apart;
-  c.what = absl::StrCat(odd.what, "; with it ", c.ranks.size() - odd.ranks.size(), " others wait in a circle");
+  c.what = Say(odd.what, "; with it ", c.ranks.size() - odd.ranks.size(), " others wait in a circle");
   c.ranks = odd.ranks;
   c.confidence = odd.confidence;
   c.advice = odd.advice;

@@ -118,15 +118,15 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
       c.confidence = 0.6;
       c.what = absl::StrCat("entered ", call, " with different unique ids; nothing recorded tells which is right");
     }
-    c.advice =
-        "1. Look at how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another "
-        "group's id.";
+    c.advice = {
+        "Look at how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's "
+        "id."};
     c.refuted_by = "the two communicators being different ones by design";
   } else if (!p.failed.empty()) {
     c.ranks = p.failed;
     c.confidence = 0.9;
     c.what = absl::StrCat("its ", call, " returned an error, and it went on; the others still wait");
-    c.advice = "1. Read this rank's NCCL log (NCCL_DEBUG=WARN): the error stands there.";
+    c.advice = {"Read this rank's NCCL log (NCCL_DEBUG=WARN): the error stands there."};
   } else if (!free.empty()) {
     if (const int32_t r = free[0]; free.size() == 1 && model_.ranks[r].host == HostState::kDead) {
       Cause dead = DeathCause(r);
@@ -143,25 +143,23 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     for (int32_t r : c.ranks) stopped &= model_.ranks[r].host == HostState::kStopped;
     if (stopped) {
       c.kind = HOST_STALL;
-      absl::StrAppend(&c.what, "; its process is stopped");
+      c.what = Say(c.what, "; ", Clause("its process is", "their processes are"), " stopped");
       c.confidence = 0.97;
     }
     for (int32_t r : c.ranks) {
       if (c.ranks.size() <= 4) AddHostEvidence(r, &c);
     }
-    c.advice =
-        "1. Look at the named ranks' host processes: still starting, in an exception, at another place of the "
-        "program.\n"
-        "2. Check that they got the same world size and rank from the launcher.";
+    c.advice = {
+        "Look at the named ranks' host processes: still starting, in an exception, at another place of the program.",
+        "Check that they got the same world size and rank from the launcher."};
   } else if (!p.absent.empty()) {
     c.kind = FINDING_UNSPECIFIED;  // held by something else, which is the cause
   } else if (!p.unseen.empty()) {
     c.missing = p.unseen;
     c.confidence = p.unseen.size() == 1 ? 0.75 : 0.5;
     c.what = absl::StrCat("not seen in ", call, ", and left no data: not started, or its data is missing");
-    c.advice =
-        "1. Check that this rank was started and is alive: scheduler, launcher log, its own error output.\n"
-        "2. A process that never called NCCL leaves no ring.";
+    c.advice = {"Check that this rank was started and is alive: scheduler, launcher log, its own error output.",
+                "A process that never called NCCL leaves no ring."};
     c.refuted_by = "its data showing that it had entered";
   } else if (p.unnamed > 0) {
     c.kind = FINDING_UNSPECIFIED;  // nobody to name
@@ -169,16 +167,16 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     c.ranks = p.waiting;
     c.confidence = 0.6;
     c.what = absl::StrCat("did not come back from ", call, ", which ", p.returned.size(), " other members left");
-    c.advice = "1. Look at these ranks' stacks and at the network between them and their neighbours.";
+    c.advice = {"Look at these ranks' stacks and at the network between them and their neighbours."};
     c.waiting.clear();
   } else if (bundle_.known_stalled || p.oldest_ns >= kLongSetUp) {
     c.ranks = p.waiting;
     c.confidence = 0.5;
     c.what = absl::StrCat("all members are in ", call, " and none comes back");
-    c.advice =
-        "1. Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, a host that "
-        "cannot be reached.\n"
-        "2. NCCL_DEBUG=INFO shows how far each rank's set-up went.";
+    c.advice = {
+        "Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, a host that cannot "
+        "be reached.",
+        "NCCL_DEBUG=INFO shows how far each rank's set-up went."};
     c.cause = "network";
     c.waiting.clear();
   } else {
@@ -201,11 +199,11 @@ Cause Causes::Unexplained(const PendingCreation& p) const {
   if (p.absent.empty()) {
     c.what = absl::StrCat(p.unnamed, " of ", p.size, " members were not seen in ", call,
                           "; nothing recorded tells their ranks");
-    c.advice = "1. Compare the list of members that the program means with the ranks that wait.";
+    c.advice = {"Compare the list of members that the program means with the ranks that wait."};
     c.refuted_by = "records of the members that are missing";
   } else {
     c.what = absl::StrCat("not in ", call, ", in which ", p.waiting.size(), " wait, but waiting elsewhere");
-    c.advice = "1. Make communicators in one order on all ranks.";
+    c.advice = {"Make communicators in one order on all ranks."};
     c.refuted_by = "what the named ranks wait for ending by itself";
   }
   c.evidence.push_back({absl::StrCat(p.waiting.size(), " wait in ", call), p.waiting});
@@ -241,11 +239,10 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
     c.confidence = fault.confidence;
     c.what = std::move(fault.what);
     c.evidence.push_back({std::move(fault.evidence), fault.ranks});
-    c.advice =
-        "1. Compare how the named rank computes its colour, key or list of ranks with its neighbours: rank, world "
-        "size, "
-        "parallel sizes from its environment.\n2. All results of these communicators are wrong, also where nothing "
-        "hangs.";
+    c.advice = {
+        "Compare how the named rank computes its colour, key or list of ranks with its neighbours: rank, world size, "
+        "parallel sizes from its environment.",
+        "All results of these communicators are wrong, also where nothing hangs."};
     c.refuted_by = "the groups being of these sizes by design";
     found.push_back(std::move(c));
   }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 
@@ -147,9 +148,7 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
         first = &e;
         continue;
       }
-      if (e.op->seq != 1 ||
-          model_.PeerIssued(peer, e.op->kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend, me) != 0)
-        continue;
+      if (e.op->seq != 1 || model_.PeerIssued(peer, OtherSideOf(e.op->kind), me) != 0) continue;
       if (stranger >= 0 && stranger != r) return false;
       stranger = r;
       first = &e;
@@ -168,7 +167,7 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
                          ", its first with that rank, which has nothing to match it: most likely the wrong peer, and "
                          "others wait for what it "
                          "should have done instead");
-  c->advice = "1. Look at how the named rank computes the peer of that call.";
+  c->advice = {"Look at how the named rank computes the peer of that call."};
   c->refuted_by = "the other side's program having a matching call further on";
   return true;
 }
@@ -278,15 +277,14 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     stall.op = front.op;
     stall.op_rank = r;
     stall.confidence = 0.75;
-    stall.what = absl::StrCat("its stream never reached ", OpText(bundle_, bundle_.ranks[r], *front.op), " on ",
-                              CommText(bundle_.comms[front.comm]),
-                              ", which its peers are in, while another of its streams waits in a later operation");
+    stall.what = Say("its stream never reached ", OpText(bundle_, bundle_.ranks[r], *front.op), " on ",
+                     CommText(bundle_.comms[front.comm]), ", which ", Clause("its", "their"),
+                     " peers are in, while another of its streams waits in a later operation");
     stall.alternatives = {"work ahead of it on that stream that is not NCCL's does not end",
                           "the GPU runs the two operations in the opposite order of the other GPUs"};
     stall.tells_apart = "a kernel trace of this GPU; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1";
-    stall.advice =
-        "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
-        "2. Read the host's kernel log for Xid errors.";
+    stall.advice = {"Look for a kernel or host callback that never ends on this GPU, ahead of the collective.",
+                    "Read the host's kernel log for Xid errors."};
     stall.refuted_by = "a start mark of that operation on that GPU";
     return {stall};
   }
@@ -317,7 +315,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
   if (inverted) {
     c.kind = ORDER_INVERSION;
     c.what = "issued the same operations in different orders and wait for each other";
-    c.advice = "1. Make every rank issue operations of different communicators in one order, or from one stream.";
+    c.advice = {"Make every rank issue operations of different communicators in one order, or from one stream."};
     // Many against few: the few are out of order.
     const size_t few = ranks.size() - orders[0].ranks.size();
     if (orders[0].ranks.size() >= 3 && few * 3 <= orders[0].ranks.size()) {
@@ -342,25 +340,24 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
         absl::StrCat("is in ", OpText(bundle_, odd, own), " on ", CommText(bundle_.comms[c.comm]), " where all ",
                      orders[0].ranks.size(), " others of the circle are in ", OpText(bundle_, usual, theirs), " on ",
                      CommText(bundle_.comms[model_.CommOf(usual, theirs)]), ": it left out or added a call before");
-    c.advice =
-        "1. Compare the calls of the named rank with those of one in the same role around the operations listed.";
+    c.advice = {"Compare the calls of the named rank with those of one in the same role around the operations listed."};
   } else if (p2p && sends) {
     c.what = "wait for each other in sends: each must receive before the other's send ends";
-    c.advice = "1. Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd).";
+    c.advice = {"Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd)."};
   } else if (comms.size() > 1) {
     std::vector<std::string> names;
     for (uint32_t comm : comms) names.push_back(CommText(bundle_.comms[comm]));
     if (names.size() > kMaxOrders) names.resize(kMaxOrders);
     c.what = absl::StrCat("wait for each other in a circle over ", comms.size(),
                           " communicators: ", absl::StrJoin(names, ", "));
-    c.advice =
-        "1. Make every rank issue operations of these communicators in one order: the evidence lists who holds what.\n"
-        "2. Or issue them from one stream, one group, or with NCCL_LAUNCH_ORDER_IMPLICIT=1.";
+    c.advice = {
+        "Make every rank issue operations of these communicators in one order: the evidence lists who holds what.",
+        "Or issue them from one stream, one group, or with NCCL_LAUNCH_ORDER_IMPLICIT=1."};
   } else {
     c.what = "wait for each other in a circle";
-    c.advice =
-        "1. Compare the order of calls of the named ranks around the operations listed: one of them left out, added or "
-        "reordered a call.";
+    c.advice = {
+        "Compare the order of calls of the named ranks around the operations listed: one of them left out, added or "
+        "reordered a call."};
   }
   return {c};
 }
@@ -395,12 +392,12 @@ Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
   c.tells_apart =
       "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; stream priorities and "
       "CUDA_DEVICE_MAX_CONNECTIONS of the ranks being equal; a kernel trace of one of the GPUs";
-  c.advice =
-      "1. Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
-      "stream.\n"
-      "2. Give the streams one priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make streams share a "
-      "queue.\n"
-      "3. Make one stream wait for the other with an event where the order matters.";
+  c.advice = {
+      "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
+      "stream.",
+      "Give the streams one priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make streams share a "
+      "queue.",
+      "Make one stream wait for the other with an event where the order matters."};
   c.refuted_by = "one of the operations completing, or running in one order on all of these GPUs";
   return c;
 }
@@ -443,13 +440,14 @@ void Causes::JoinStuck(std::vector<Cause>* causes) const {
                                          SiteText(bundle_, *a.op), SiteText(bundle_, *b.op)),
                             shared});
       c.alternatives = {"the network between members of both", "the GPU of one of them, inside one of the operations"};
+      c.may_be_network = true;
       c.tells_apart =
           "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
           "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
-      c.advice =
-          "1. Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from "
-          "one stream.\n"
-          "2. Read link and Xid errors on these hosts: if there are any, they are the likelier cause.";
+      c.advice = {
+          "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
+          "stream.",
+          "Read link and Xid errors on these hosts: if there are any, they are the likelier cause."};
       c.refuted_by = "one of the operations completing, or running in one order on all of these GPUs";
       a = std::move(c);
       gone.insert(stuck[k]);

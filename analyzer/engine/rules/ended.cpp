@@ -36,8 +36,8 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
     c.kind = HOST_STALL;
     c.ranks = stopped;
     c.confidence = stopped.size() == 1 ? 0.85 : 0.7;
-    c.what = absl::StrFormat("its process is stopped (state %s), and all others wait for their GPUs",
-                             bundle_.ranks[static_cast<size_t>(stopped[0])].process.state);
+    c.what = Say(Clause("its process is", "their processes are"), " stopped (state ",
+                 bundle_.ranks[static_cast<size_t>(stopped[0])].process.state, "), and all others wait for their GPUs");
     c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make "
                                           "no further call; GPU marks are off, so that "
                                           "for whom is not recorded",
@@ -46,8 +46,9 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
     for (int32_t r : stopped) AddHostEvidence(r, &c);
     c.alternatives.push_back(
         "an operation does not end on a GPU or in the network, and somebody stopped the process to look at it");
+    c.may_be_network = true;
     c.tells_apart = "GPU marks: what each GPU is in";
-    c.advice = "1. Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID.";
+    c.advice = {"Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID."};
     c.refuted_by = "the job standing still after it was continued";
     return {c};
   }
@@ -64,6 +65,7 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
        {}});
   c.alternatives.push_back(
       "an operation does not end on a GPU or in the network, and the process ended for reasons of its own");
+  c.may_be_network = true;
   c.tells_apart = "GPU marks: whether its last operations were done when it ended";
   c.refuted_by = "its last operations having been done when it ended";
   return {c};

@@ -1,4 +1,4 @@
-// A cause as it is told: the message, and what several did in one sentence.
+// A cause as a finding.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -7,28 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/chain.h"
+#include "analyzer/evidence/frames.h"
+#include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
 namespace {
-
-// What one did, said of several.
-std::string OfSeveral(const std::string& what) {
-  return absl::StrReplaceAll(what,
-                             {{"its GPU never", "their GPUs never"},
-                              {"which its peers", "which their peers"},
-                              {"its GPU reported an error and completes", "their GPUs reported an error and complete"},
-                              {"its GPU completed", "their GPUs completed"},
-                              {"its GPU did", "their GPUs did"},
-                              {"its host is", "their hosts are"},
-                              {"its host stopped", "their hosts stopped"},
-                              {"its process is", "their processes are"},
-                              {"; it never", "; they never"},
-                              {"its siblings", "their siblings"}});
-}
 
 // Of processes (global rank, how it ended) that did not all end in the same way: who in which; empty where they did.
 std::string DifferentEnds(const std::vector<std::pair<int32_t, std::string>>& ends) {
@@ -51,48 +37,64 @@ std::string DifferentEnds(const std::vector<std::pair<int32_t, std::string>>& en
   return ways.size() > kMostWays ? text + "; and others" : text;
 }
 
+constexpr size_t kMostEvidence = 24, kMostCallSites = 64;
+
+// Where the process is in the user's code; empty: no stack tells.
+std::string PlaceOf(const Process& process) {
+  for (const auto* stack : {&process.python_stack, &process.stack}) {
+    google::protobuf::RepeatedPtrField<Frame> frames;
+    for (const std::string& frame : *stack) *frames.Add() = ParseFrame(frame);
+    if (std::string place = CodePlace(frames); !place.empty()) return place;
+  }
+  return "";
+}
+
 // Below it a finding that names several ranks says what would tell them apart.
 constexpr double kSure = 0.9;
 
-const char* TellsApart(const Cause& cause) {
-  switch (cause.kind) {
-    case RANK_NO_DATA:
-      return "the dumps of the named ranks, or their hosts' process lists and kernel logs";
-    case RANK_DEAD:
-      return "which process ended first: exit times and the last lines of each one's log";
-    case GPU_STALL:
-      return "Xid errors and a kernel trace of each named GPU; full GPU marks (which of them did not start)";
-    case COLLECTIVE_STUCK:
-      return "the profiler's network steps, link and Xid errors of the named ranks' hosts";
-    case HOST_STALL:
-    case RANK_NOT_ARRIVED:
-    case INIT_INCOMPLETE:
-      return "stacks of the named ranks, taken twice: which of them waits for another";
-    case STRAGGLER:
-    case SLOW_HOST:
-    case SLOW_LINK:
-      return "times of each rank's own computation (the profiler), clocks and temperatures of the named GPUs";
-    case ASYNC_ERROR:
-      return "NCCL's own log of the named ranks (NCCL_DEBUG=WARN): which of them reported first, and which peer it "
-             "names";
-    case SILENT_DESYNC:
-      return "a longer record of the named ranks (a larger ring), or the job watched, which catches the call itself";
-    case SPLIT_MISMATCH:
-      return "the colours and keys that the program meant, beside those that each named rank passed";
-    case DEADLOCK_CYCLE:
-    case ORDER_INVERSION:
-      return "the program at the call sites above: which of these orders is meant";
-    case GROUP_LEFT_OPEN:
-      return "stacks of the named ranks: which of them are between the group's start and its end";
-    case P2P_UNMATCHED:
-      return "the program of both sides at that place: a send or receive too many, too few, or with another peer";
-    default:
-      return "the program at the call sites above: which side does what the others of its role do there; longer "
-             "records where they are overwritten";
-  }
-}
-
 }  // namespace
+
+// What the code at issue is: the culprits' place, call and time in it, and where the operation was issued.
+void Causes::AddWhere(const Cause& cause, Finding* finding) const {
+  for (size_t i = 0; i < cause.ranks.size() && finding->place().empty(); ++i)
+    finding->set_place(PlaceOf(bundle_.ranks[static_cast<size_t>(cause.ranks[i])].process));
+  finding->set_stuck_inside(cause.inside);
+  const bool in_op = cause.since_rank < 0 && cause.op != nullptr && cause.op->state != OpState::kCompleted;
+  const int32_t timed = in_op ? cause.op_rank : cause.since_rank;
+  const int64_t since_ns = in_op ? cause.op->enter_ns : cause.since_ns;
+  if (timed >= 0) {
+    const Rank& rank = bundle_.ranks[static_cast<size_t>(timed)];
+    if (const std::optional<int64_t> lasted = Lasted(rank, since_ns)) {
+      finding->set_duration_ns(*lasted);
+      if (rank.real_minus_mono_ns != 0) finding->set_since_real_ns(since_ns + rank.real_minus_mono_ns);
+    }
+  }
+  if (cause.op == nullptr || cause.comm == kNoIndex) return;
+  std::map<std::pair<std::string, std::string>, std::vector<int32_t>> sites;  // place, operation
+  const auto add = [&](int32_t rank_index, const Op& op) {
+    if (op.call_site < bundle_.strings.size())
+      sites[{bundle_.strings[op.call_site], OpName(bundle_, op)}].push_back(
+          bundle_.ranks[static_cast<size_t>(rank_index)].rank);
+  };
+  if (ring::IsCollective(cause.op->kind)) {
+    for (const Member& m : model_.comms[cause.comm].members) {
+      const Op* op = m.rank_index < 0 ? nullptr : model_.FindCollective(m, cause.op->seq);
+      if (op != nullptr) add(m.rank_index, *op);
+    }
+  } else if (cause.op_rank >= 0) {
+    add(cause.op_rank, *cause.op);
+  }
+  for (auto& [site, ranks] : sites) {
+    if (finding->call_sites_size() >= static_cast<int>(kMostCallSites)) break;
+    std::sort(ranks.begin(), ranks.end());
+    CallSite* out = finding->add_call_sites();
+    for (const int32_t rank : ranks) out->add_ranks(rank);
+    out->set_place(site.first);
+    out->set_operation(site.second);
+  }
+  std::stable_sort(finding->mutable_call_sites()->begin(), finding->mutable_call_sites()->end(),
+                   [](const CallSite& a, const CallSite& b) { return a.ranks_size() > b.ranks_size(); });
+}
 
 Finding Causes::ToFinding(const Cause& cause) const {
   Finding f;
@@ -130,20 +132,22 @@ Finding Causes::ToFinding(const Cause& cause) const {
     f.set_operation(cause.op_name);
   }
   f.set_confidence(cause.confidence);
-  for (const auto& [text, ranks] : cause.evidence) {
-    bool repeated = false;
-    for (const Evidence& known : f.evidence()) repeated |= known.text() == text;
-    if (repeated || f.evidence_size() >= 24) continue;
+  std::vector<const EvidenceItem*> told;
+  for (const EvidenceItem& item : cause.evidence) {
+    if (told.size() >= kMostEvidence) break;
+    if (std::any_of(told.begin(), told.end(), [&](const auto* t) { return SameEvidence(*t, item); })) continue;
+    told.push_back(&item);
     Evidence* e = f.add_evidence();
-    e->set_text(text);
-    for (int32_t r : ranks) {
+    *e = item.fields;
+    for (int32_t r : item.ranks) {
       if (r >= 0) e->add_ranks(bundle_.ranks[r].rank);
     }
-    if (ranks.size() == 1 && ranks[0] >= 0)
-      e->set_source(absl::StrCat("rank ", bundle_.ranks[ranks[0]].rank, "'s record"));
+    if (item.ranks.size() == 1 && item.ranks[0] >= 0)
+      e->set_source(absl::StrCat("rank ", bundle_.ranks[item.ranks[0]].rank, "'s record"));
   }
+  AddWhere(cause, &f);
   DescribeReplay(cause, &f);
-  f.set_advice(cause.advice);
+  SetAdvice(cause.advice, &f);
   f.set_refuted_by(cause.refuted_by);
   f.set_cause(cause.cause);
   f.set_hypothesis(cause.hypothesis);
@@ -151,8 +155,9 @@ Finding Causes::ToFinding(const Cause& cause) const {
   // What the evidence leaves open - which of several ranks, or which of several explanations - is never left without a
   // way to decide.
   const bool set = culprits.size() > 1 && cause.confidence < kSure && !cause.factor.has_value();
-  f.set_tells_apart(cause.tells_apart.empty() && (set || !cause.alternatives.empty()) ? TellsApart(cause)
-                                                                                      : cause.tells_apart);
+  f.set_tells_apart(cause.tells_apart.empty() && (set || !cause.alternatives.empty())
+                        ? FindingFactsOf(cause.kind).tells_apart
+                        : cause.tells_apart);
   if (cause.factor.has_value()) *f.mutable_common_factor() = *cause.factor;
   f.set_cost_ns_per_step(cause.cost_ns_per_step);
   f.set_cost_uncertainty_ns(cause.cost_uncertainty_ns);
@@ -160,12 +165,11 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_slowdown(cause.slowdown);
   std::vector<std::pair<int32_t, std::string>> ends;  // global rank, how it ended
   for (size_t i = 0; cause.kind == RANK_DEAD && cause.ranks.size() > 1 && i < cause.ranks.size(); ++i) {
-    ends.push_back({bundle_.ranks[static_cast<size_t>(cause.ranks[i])].rank, DeathCause(cause.ranks[i]).what});
+    ends.push_back({bundle_.ranks[static_cast<size_t>(cause.ranks[i])].rank, DeathCause(cause.ranks[i]).what.one});
   }
   const std::string differently = DifferentEnds(ends);
-  f.set_summary(!differently.empty() ? differently : culprits.size() > 1 ? OfSeveral(cause.what) : cause.what);
-  if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED || cause.kind == INIT_INCOMPLETE)
-    DescribeStall(bundle_, cause.ranks, &f);
+  f.set_summary(!differently.empty() ? differently : culprits.size() > 1 ? cause.what.several : cause.what.one);
+  if (FindingFactsOf(cause.kind).host_shows_why) DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
   if (f.chain_size() == 0 && !cause.waiting.empty()) {
     std::set<int32_t> ranks;

@@ -97,10 +97,11 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
                                      " and the others are in it, and it ends for all or for none"),
                         {alone, r}});
   c.alternatives = {"the network or a GPU inside the operation, after this rank had all that it needed"};
+  c.may_be_network = true;
   c.tells_apart = "a longer record of the named rank (a larger ring); the profiler's network steps";
-  c.advice =
-      "1. Look for what this rank passes to that call and the others do not: a size, a datatype, another "
-      "operation.\n2. Record with a larger ring.";
+  c.advice = {
+      "Look for what this rank passes to that call and the others do not: a size, a datatype, another operation.",
+      "Record with a larger ring."};
   c.refuted_by = "that rank's record of the call being the same as the others'";
   return c;
 }
@@ -126,14 +127,14 @@ Cause Causes::GpuCause(uint32_t node) const {
   const std::string where = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[front.comm]));
   const std::string error = GpuErrorOf(rank);
   if (failed) {
-    c.what = absl::StrCat("its GPU reported an error and completes nothing since",
-                          front.op == nullptr ? "" : absl::StrCat(", first ", what, where));
-    c.advice =
-        "1. Read that rank's own error output and the host's kernel log for Xid errors.\n"
-        "2. Drain the GPU if it is the hardware's; restart the job.";
+    c.what = Say(Clause("its GPU reported an error and completes", "their GPUs reported an error and complete"),
+                 " nothing since", front.op == nullptr ? "" : absl::StrCat(", first ", what, where));
+    c.advice = {"Read that rank's own error output and the host's kernel log for Xid errors.",
+                "Drain the GPU if it is the hardware's; restart the job."};
     c.refuted_by = "the error being a consequence of the job's end";
   } else if (front.front == Front::kPeersFinished) {
-    c.what = absl::StrCat("its GPU never completed ", what, where, ", which its peers completed with it");
+    c.what = Say(Clause("its GPU", "their GPUs"), " never completed ", what, where, ", which ", Clause("its", "their"),
+                 " peers completed with it");
     c.confidence = 0.85;
     c.evidence.push_back(
         {absl::StrCat(Who(r), ": ", what, where, " is unfinished here and finished on its peers"), {r}});
@@ -153,9 +154,8 @@ Cause Causes::GpuCause(uint32_t node) const {
           {absl::StrCat("it stands still in ", behind, " communicators at once: not one stream, the GPU"), {r}});
       c.confidence = 0.93;
     }
-    c.advice =
-        "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
-        "2. Drain the GPU if it is gone; restart the job without it.";
+    c.advice = {"Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.",
+                "Drain the GPU if it is gone; restart the job without it."};
     c.refuted_by = "the rank's own watchdog merely being slow to notice completions";
     const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(front);
     if (!counted.empty()) {
@@ -215,18 +215,17 @@ Cause Causes::GpuCause(uint32_t node) const {
                         "'s counters its GPU completed all that it started, and peers' GPUs are in it"),
            {r}});
     }
-    c.advice =
-        "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
-        "2. Read the host's kernel log for Xid errors.";
+    c.advice = {"Look for a kernel or host callback that never ends on this GPU, ahead of the collective.",
+                "Read the host's kernel log for Xid errors."};
     c.refuted_by = "a start mark of that operation on that GPU";
   }
   if (!error.empty()) {
-    absl::StrAppend(&c.what, "; ", error);
+    c.what = Say(c.what, "; ", error);
     c.evidence.push_back({absl::StrCat(Who(r), ": ", error), {r}});
     c.confidence = std::max(c.confidence, 0.95);
   }
   if (front.op != nullptr && rank.captured_ns > 0) {
-    c.evidence.push_back({absl::StrCat(Who(r), " has been in it", Seconds(rank, front.op->enter_ns)), {r}});
+    c.evidence.push_back(InOperation(r, *front.op));
   }
   AddWaiterEvidence(node, &c);
   return c;

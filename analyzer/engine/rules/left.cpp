@@ -159,11 +159,10 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
                       ", in the same role, stands at that place as well, and made the call that the named left out"),
          {witnesses[0]}});
   }
-  c.advice =
-      "1. Find out why the named ranks came to that call: they ended the step or the loop early (uneven data, a "
-      "condition that depends on local "
-      "data), or nobody should make it there.\n"
-      "2. Make every rank run the same number of steps, or agree on the end by a collective.";
+  c.advice = {
+      "Find out why the named ranks came to that call: they ended the step or the loop early (uneven data, a condition "
+      "that depends on local data), or nobody should make it there.",
+      "Make every rank run the same number of steps, or agree on the end by a collective."};
   c.alternatives = {absl::StrCat("they left out nothing, but added ", later, ", which the others never call"),
                     "they issue these operations in another order than the others"};
   c.tells_apart = "the named ranks' program after the operation that they wait in";

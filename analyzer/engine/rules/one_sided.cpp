@@ -65,8 +65,8 @@ void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* 
       c.evidence.push_back(
           {absl::StrCat("it has issued ", sent, " PutSignal and Signal calls to member ", own.member_rank),
            {sender.rank_index}});
-      c.advice =
-          "1. Look for the PutSignal or Signal call that this rank left out, or for a wait that asks for too many.";
+      c.advice = {
+          "Look for the PutSignal or Signal call that this rank left out, or for a wait that asks for too many."};
       c.refuted_by = "a signal that a kernel sent by the device interface, which no record shows";
       waiters.insert(static_cast<int32_t>(r));
       found.push_back(std::move(c));

@@ -132,8 +132,8 @@ std::vector<Cause> Causes::FromOverwritten() {
     c.evidence.push_back(
         {"their streams and counters show older operations in flight than the oldest that is still recorded",
          stood.empty() ? c.ranks : stood});
-    c.advice =
-        "1. Look at these ranks by hand: stacks of their hosts, errors of their GPUs.\n2. Record with a larger ring.";
+    c.advice = {"Look at these ranks by hand: stacks of their hosts, errors of their GPUs.",
+                "Record with a larger ring."};
     c.refuted_by = "the operation that they are in";
   }
   return causes;

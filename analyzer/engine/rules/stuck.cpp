@@ -128,9 +128,10 @@ Cause Causes::StuckCause(uint32_t node) const {
                                      " arrived in ", what),
                         c.ranks});
   if (front.op != nullptr && rank.captured_ns > 0) {
-    c.evidence.push_back({absl::StrCat(Who(r), " has been in it", Seconds(rank, front.op->enter_ns)), {r}});
+    c.evidence.push_back(InOperation(r, *front.op));
   }
   c.alternatives = {"the network between these ranks", "the GPU of one of them, inside the operation"};
+  c.may_be_network = true;
   c.tells_apart =
       "full GPU marks (which GPU did not start), the profiler (whose network steps stopped), Xid and link errors of "
       "their hosts";
@@ -142,24 +143,23 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.what = absl::StrCat(GpuErrorOf(bundle_.ranks[failed[0]]), "; ", what, where, ", which all ", everybody,
                           " members entered, does not end");
     c.evidence.push_back({absl::StrCat(Who(failed[0]), ": ", GpuErrorOf(bundle_.ranks[failed[0]])), failed});
-    c.advice =
-        "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
-        "2. Drain the GPU if it is gone; restart the job without it.";
+    c.advice = {"Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.",
+                "Drain the GPU if it is gone; restart the job without it."};
     c.alternatives.clear();
+    c.may_be_network = false;
     c.tells_apart.clear();
     c.refuted_by = "the error being a consequence of the job's end";
   } else if (all_known && !moved.empty() && !stopped.empty() && stopped.size() <= 2 && stopped.size() < moved.size()) {
     c.kind = GPU_STALL;
     c.ranks = stopped;
     c.confidence = stopped.size() == 1 ? 0.75 : 0.65;
-    c.what = absl::StrCat("its GPU completed nothing that was issued after ", what, where,
-                          "; the GPUs of the other members did, and all wait in it");
+    c.what = Say(Clause("its GPU", "their GPUs"), " completed nothing that was issued after ", what, where,
+                 "; the GPUs of the other members did, and all wait in it");
     c.evidence.push_back({absl::StrCat(moved.size(), " of ", everybody,
                                        " members completed operations that they issued after it, the named did not"),
                           stopped});
-    c.advice =
-        "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
-        "2. If there is none, suspect the network between the members of this communicator.";
+    c.advice = {"Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.",
+                "If there is none, suspect the network between the members of this communicator."};
   } else {
     c.what = absl::StrCat("all members entered ", what, where, " and none finishes it");
     const std::vector<int32_t> unseen = MayBelongTo(bundle_, front.comm);
@@ -167,19 +167,18 @@ Cause Causes::StuckCause(uint32_t node) const {
       c.doubtful = c.hypothesis = true;
       c.confidence = 0.3;
       c.what = absl::StrCat("all members that left data entered ", what, where, " and none finishes it");
-      c.evidence[0].first = absl::StrCat("who is in ", CommText(bundle_.comms[front.comm]),
-                                         " is known from its use alone: everybody who used it arrived in ", what);
+      c.evidence[0].fields.set_text(absl::StrCat("who is in ", CommText(bundle_.comms[front.comm]),
+                                                 " is known from its use alone: everybody who used it arrived in ",
+                                                 what));
       c.alternatives.insert(c.alternatives.begin(),
                             absl::StrCat(unseen.size() == 1 ? "" : "one of ", SomeRanks(unseen),
                                          ", which left no data, belongs to it and never arrived"));
       c.refuted_by = "a member without data that had not arrived";
-      c.advice =
-          "1. Add the dumps of the ranks without data and analyze again: the others may wait for one of them.\n"
-          "2. Otherwise suspect the network between these ranks, or one of their GPUs.";
+      c.advice = {"Add the dumps of the ranks without data and analyze again: the others may wait for one of them.",
+                  "Otherwise suspect the network between these ranks, or one of their GPUs."};
     } else {
-      c.advice =
-          "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
-          "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
+      c.advice = {"Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.",
+                  "Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more."};
     }
   }
   if (c.kind == COLLECTIVE_STUCK && c.doubtful && front.op != nullptr && IsPointToPoint(front.op->kind) &&
@@ -196,7 +195,7 @@ Cause Causes::StuckCause(uint32_t node) const {
         absl::StrCat(Who(r), " and that rank exchange with others, and but for this call not with each other"), {r}};
     c.alternatives = {"the network between these two ranks, or one of their GPUs inside the operation"};
     c.tells_apart = "the program of both sides at that place; longer records";
-    c.advice = "1. Look at how the named rank computes the peer of that call.";
+    c.advice = {"Look at how the named rank computes the peer of that call."};
     c.refuted_by = "the other side's program having a matching call";
   }
   if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(front, &c);
@@ -232,11 +231,9 @@ Cause Causes::NotBegunCause(uint32_t node) const {
   c.evidence.push_back({absl::StrCat(alone ? Who(r) + " issued " : "all members issued ", what,
                                      " and no GPU has begun it; all that NCCL had queued before is complete"),
                         c.ranks});
-  if (rank.captured_ns > 0)
-    c.evidence.push_back({absl::StrCat(Who(r), " has been in it", Seconds(rank, front.op->enter_ns)), {r}});
-  c.advice =
-      "1. Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.\n"
-      "2. Read the hosts' kernel logs for Xid errors.";
+  if (rank.captured_ns > 0) c.evidence.push_back(InOperation(r, *front.op));
+  c.advice = {"Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.",
+              "Read the hosts' kernel logs for Xid errors."};
   c.refuted_by = "a start mark of that operation, or a long computation that ends";
   AddWaiterEvidence(node, &c);
   return c;
@@ -274,14 +271,13 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
                                " in ", what, " does not arrive: ", StepText(model_, *told[0]));
     cause->alternatives = {"the network between these two ranks", "one of their network adapters"};
     cause->tells_apart = "counters and errors of the two hosts' network ports";
-    cause->advice =
-        "1. Look at the network ports of both hosts, and the switches between them.\n"
-        "2. Run a bandwidth test between these two hosts alone.";
+    cause->advice = {"Look at the network ports of both hosts, and the switches between them.",
+                     "Run a bandwidth test between these two hosts alone."};
     cause->refuted_by = "a step of that channel that advances";
   } else if (!links.empty()) {
-    absl::StrAppend(&cause->what, "; data stands still on ", links.size(), " links between them");
+    cause->what = Say(cause->what, "; data stands still on ", links.size(), " links between them");
   } else {
-    absl::StrAppend(&cause->what, "; its longest wait: ", Who(steps[0].rank_index), " ", StepText(model_, steps[0]));
+    cause->what = Say(cause->what, "; its longest wait: ", Who(steps[0].rank_index), " ", StepText(model_, steps[0]));
   }
 }
 // Members that wait in a second operation of theirs as well, on another stream: their GPUs may have taken the two up in

@@ -1,4 +1,5 @@
 #include "analyzer/engine/rules/unseen_end.h"
+#include "analyzer/model/finding_kinds.h"
 
 #include <algorithm>
 
@@ -6,21 +7,6 @@ namespace lockstep {
 namespace {
 
 constexpr double kMedium = 0.6;
-
-bool RestsOnFlight(FindingKind kind) {
-  switch (kind) {
-    case COLLECTIVE_STUCK:
-    case DEADLOCK_CYCLE:
-    case GPU_STALL:
-    case HOST_STALL:
-    case INIT_INCOMPLETE:
-    case P2P_UNMATCHED:
-    case RANK_NOT_ARRIVED:
-      return true;
-    default:
-      return false;
-  }
-}
 
 // Neither a ring nor this host tells when: gone, or recorded on another boot or host.
 bool NobodySaw(const Rank& rank) {
@@ -45,7 +31,7 @@ void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cau
   int64_t last = 0;
   for (const Rank& rank : bundle.ranks) last = std::max(last, LastSign(rank));
   for (Cause& c : *causes) {
-    if (!RestsOnFlight(c.kind)) continue;
+    if (!FindingFactsOf(c.kind).rests_on_flight) continue;
     if (c.op != nullptr && c.op_rank >= 0 && c.op->enter_ns > 0 &&
         last - (c.op->enter_ns + bundle.ranks[static_cast<size_t>(c.op_rank)].real_minus_mono_ns) >= late_after_ns) {
       continue;

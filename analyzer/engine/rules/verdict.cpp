@@ -6,6 +6,8 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/model/call_kinds.h"
+#include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
 
@@ -58,7 +60,7 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
   };
   if (still(a) && still(b)) return true;
   if (!SameStall(a.stall, b.stall)) return false;
-  return a.kind == b.kind && a.kind != COLLECTIVE_STUCK && a.kind != DEADLOCK_CYCLE && a.kind != ORDER_INVERSION;
+  return a.kind == b.kind && FindingFactsOf(a.kind).alike_is_one;
 }
 
 }  // namespace
@@ -432,7 +434,7 @@ void Causes::PreferCounted(const Mismatch& m, Cause* cause) const {
       m.seq, " on ", CommText(bundle_.comms[m.comm]));
   cause->evidence.push_back(
       {"most ranks in the same role agree with each other on how many collectives come before which", here});
-  cause->advice = "1. Look for a call of this rank that depends on local data.\n2. Record with a larger ring.";
+  cause->advice = {"Look for a call of this rank that depends on local data.", "Record with a larger ring."};
   cause->refuted_by = "the ranks in the same role running a different program by design";
 }
 
@@ -561,7 +563,7 @@ std::vector<Cause> Causes::FromAbsence() {
                                 CommText(bundle_.comms[c]));
       cause.evidence.push_back(
           {absl::StrCat(Who(holder), " recorded it; the named ranks' records end before it"), {holder}});
-      cause.advice = "1. Look at the named ranks' program after their last recorded call.";
+      cause.advice = {"Look at the named ranks' program after their last recorded call."};
       cause.refuted_by = "an older or newer dump of that rank holding the operation";
       causes.push_back(std::move(cause));
       break;
@@ -611,9 +613,8 @@ std::vector<Cause> Causes::FromHashes() {
                                 " between collectives #", last_equal, " and #", seq, "; the records of them are gone");
       cause.evidence.push_back(
           {absl::StrCat("hashes of all calls agree at #", last_equal, " and differ at #", seq), cause.ranks});
-      cause.advice =
-          "1. Run again with a larger ring, or with lockstep run watching, to catch the call.\n"
-          "2. Results since then may be wrong.";
+      cause.advice = {"Run again with a larger ring, or with lockstep run watching, to catch the call.",
+                      "Results since then may be wrong."};
       cause.refuted_by = "the calls in that window agreeing";
       causes.push_back(std::move(cause));
       break;
@@ -646,12 +647,12 @@ std::vector<Cause> Causes::FromAsyncErrors() {
   if (first->async_error == kNcclUnhandledCudaError) {
     c.cause = "gpu";
     c.what = absl::StrCat("NCCL reported an unhandled CUDA error on ", CommText(bundle_.comms[first->comm]));
-    c.advice =
-        "1. Look for Xid errors of this GPU in the host's kernel log, and for the CUDA error in this rank's output.";
+    c.advice = {
+        "Look for Xid errors of this GPU in the host's kernel log, and for the CUDA error in this rank's output."};
   } else {
     c.what = absl::StrCat("NCCL reported asynchronous error ", first->async_error, " on ",
                           CommText(bundle_.comms[first->comm]));
-    c.advice = "1. Read NCCL's own log (NCCL_DEBUG=WARN) of this rank; the peer it names may be the cause.";
+    c.advice = {"Read NCCL's own log (NCCL_DEBUG=WARN) of this rank; the peer it names may be the cause."};
   }
   c.refuted_by = "an earlier error on another rank";
   causes.push_back(std::move(c));

@@ -1,4 +1,5 @@
 #include "analyzer/engine/slow/habit.h"
+#include "analyzer/model/call_kinds.h"
 
 #include <algorithm>
 #include <cmath>

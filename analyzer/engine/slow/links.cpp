@@ -10,6 +10,7 @@
 #include "analyzer/engine/facts/factor.h"
 #include "analyzer/engine/facts/network.h"
 #include "analyzer/engine/slow/slow.h"
+#include "analyzer/model/call_kinds.h"
 #include "analyzer/util/numbers.h"
 
 namespace lockstep {
@@ -53,8 +54,7 @@ int64_t FrameworkSize(const Bundle& bundle, uint32_t dtypes) {
 // The payload as nccl-tests counts it: of AllGather, ReduceScatter and AlltoAll the whole, of the others what one rank
 // passes.
 int64_t PayloadBytes(const Bundle& bundle, const Op& op, int64_t members) {
-  const bool whole =
-      op.kind == CallKind::kAllGather || op.kind == CallKind::kReduceScatter || op.kind == CallKind::kAlltoAll;
+  const bool whole = CallFactsOf(op.kind).payload_is_whole;
   int64_t elements = op.count, size = DatatypeSize(op.datatype), bytes = 0;
   if (elements < 0) {
     elements = std::max(op.input_elements, op.output_elements);
@@ -180,10 +180,8 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
 double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns) {
   if (use.bytes <= 0 || transfer_ns <= 0 || size < 2) return 0;
   const double n = size;
-  double factor = 1;
-  if (use.kind == CallKind::kAllReduce) factor = 2 * (n - 1) / n;
-  if (use.kind == CallKind::kAllGather || use.kind == CallKind::kReduceScatter || use.kind == CallKind::kAlltoAll)
-    factor = (n - 1) / n;
+  const int passes = CallFactsOf(use.kind).bus_passes;
+  const double factor = passes == 0 ? 1 : passes * (n - 1) / n;
   return static_cast<double>(use.bytes) * factor / (static_cast<double>(transfer_ns) * 1e-9);
 }
 
@@ -366,11 +364,12 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
     where = absl::StrCat("the links of rank ", bundle.ranks[static_cast<size_t>(crossing.ranks[0])].rank);
   }
   const std::string much = absl::StrFormat("%.1f", slow[worst].ratio);
-  c.what = absl::StrCat(
-      "transfers are slow: ", ring::CallName(use.kind), " on ", CommText(bundle.comms[use.comm]), " takes ", much,
-      slow[worst].since > 0 ? " times what it took before" : " times what its siblings take",
-      random ? absl::StrCat(" in ", slow[worst].times, " of ", use.transfers_ns.size(), " operations") : "",
-      " although all members have arrived; it points to ", where);
+  c.what =
+      Say("transfers are slow: ", ring::CallName(use.kind), " on ", CommText(bundle.comms[use.comm]), " takes ", much,
+          slow[worst].since > 0 ? Clause(" times what it took before")
+                                : Say(" times what ", Clause("its", "their"), " siblings take"),
+          random ? absl::StrCat(" in ", slow[worst].times, " of ", use.transfers_ns.size(), " operations") : "",
+          " although all members have arrived; it points to ", where);
   // Now and then: what is seen so is less sure to be the link's.
   c.confidence = random                                                    ? 0.6
                  : crossing.certain                                        ? 0.85
@@ -394,10 +393,9 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
       {absl::StrCat(slow.size(), slow.size() == 1 ? " communicator or pair is" : " communicators or pairs are",
                     " slow, ", well.size(), " that move the same are well; arrivals are counted off"),
        c.ranks});
-  c.advice =
-      "1. Read link errors, speed and width of the named ranks' network ports (ibstat, ethtool -S, nvidia-smi nvlink "
-      "-e).\n"
-      "2. Run nccl-tests between the named hosts and between others, and compare.";
+  c.advice = {
+      "Read link errors, speed and width of the named ranks' network ports (ibstat, ethtool -S, nvidia-smi nvlink -e).",
+      "Run nccl-tests between the named hosts and between others, and compare."};
   c.refuted_by = "the slow communicators moving more than their siblings by design";
   // Steps that happened to wait when the data was taken: where the time goes.
   const std::vector<StuckStep> waiting = StuckSteps(model, use.comm, use.kind, kUnknown);

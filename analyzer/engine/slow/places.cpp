@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "analyzer/model/call_kinds.h"
 #include "analyzer/util/chance.h"
 
 namespace lockstep {

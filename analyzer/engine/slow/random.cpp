@@ -109,9 +109,9 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
            Percent(static_cast<double>(best->ranks.size()) / static_cast<double>(std::max<size_t>(measured, 1))),
            " would be"),
        std::move(late)});
-  c.advice = absl::StrCat("1. Look for what runs on ", best->kind, " ", best->name,
-                          " beside the job: daemons, another job's data, monitoring.\n",
-                          "2. Compare its interrupts, page faults and power with its neighbours'.");
+  c.advice = {absl::StrCat("Look for what runs on ", best->kind, " ", best->name,
+                           " beside the job: daemons, another job's data, monitoring."),
+              "Compare its interrupts, page faults and power with its neighbours'."};
   c.refuted_by = "delays of the same size on other ranks as often";
   c.tells_apart = "the profiler or stacks of the late rank while it is late: which of them is held up, and in what";
   causes.push_back(std::move(c));

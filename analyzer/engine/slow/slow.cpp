@@ -254,11 +254,13 @@ void Slowness::Fill(Verdict* verdict) const {
       for (int64_t o : pace.own_ns) delays += o - usual > pace.step_ns / 50 ? o - usual : 0;
     }
     if (delays / static_cast<int64_t>(steps) > paces_.step_ns / 20) {
-      verdict->add_not_the_cause(absl::StrCat("NO persistent straggler: lateness is random, another rank each time (",
-                                              late_ranks, " ranks, none of them more than ",
-                                              Percent(static_cast<double>(most_last) / static_cast<double>(much)),
-                                              " of these times; all delays together come to ",
-                                              Milliseconds(delays / static_cast<int64_t>(steps)), " a step)"));
+      RuleOut(
+          NotTheCause::PERSISTENT_STRAGGLER,
+          absl::StrCat("lateness is random, another rank each time (", late_ranks, " ranks, none of them more than ",
+                       Percent(static_cast<double>(most_last) / static_cast<double>(much)),
+                       " of these times; all delays together come to ",
+                       Milliseconds(delays / static_cast<int64_t>(steps)), " a step)"),
+          verdict);
     }
   }
 }

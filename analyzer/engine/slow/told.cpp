@@ -53,9 +53,9 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
                            later, " and more"),
         waits);
   } else {
-    c.what = absl::StrCat(
+    c.what = Say(
         one ? "is slow: its own work between operations takes " : "are slow: their own work between operations takes ",
-        Percent(c.slowdown - 1), one ? " longer than its siblings'" : " longer than their siblings'", waits);
+        Percent(c.slowdown - 1), " longer than ", one ? Clause("its", "their") : Clause("their"), " siblings'", waits);
   }
   // How clear: the excess against what the times are worth, and how many siblings there are to compare with.
   const size_t siblings = paces_.roles[pace.role].size();
@@ -91,10 +91,10 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
     c.evidence.push_back({"it waits in no kind of operation longer than its siblings: its lateness is its own",
                           {static_cast<int32_t>(worst->rank)}});
   }
-  c.advice =
-      "1. Compare clocks, power and temperature of the named GPUs with their neighbours (nvidia-smi -q -d "
-      "CLOCK,POWER,TEMPERATURE,PERFORMANCE).\n"
-      "2. Look for other work on the host, and for data or shapes that only these ranks have.";
+  c.advice = {
+      "Compare clocks, power and temperature of the named GPUs with their neighbours (nvidia-smi -q -d "
+      "CLOCK,POWER,TEMPERATURE,PERFORMANCE).",
+      "Look for other work on the host, and for data or shapes that only these ranks have."};
   c.refuted_by = "the ranks in the same role having less work by design";
   c.cause = "late";
   return c;

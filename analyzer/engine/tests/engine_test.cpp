@@ -354,8 +354,8 @@ TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperation) {
       continue;
     }
     EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
-    ASSERT_GE(seen.not_the_cause_size(), 1) << Describe(seen);
-    EXPECT_NE(seen.not_the_cause(seen.not_the_cause_size() - 1).find("all members that left data are in"),
+    ASSERT_GE(seen.ruled_out_size(), 1) << Describe(seen);
+    EXPECT_NE(seen.ruled_out(seen.ruled_out_size() - 1).why().find("all members that left data are in"),
               std::string::npos)
         << Describe(seen);
     b.known_stalled = true;
@@ -402,8 +402,8 @@ TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperationThatIsNotRecorded) {
   const Verdict seen = Analyze(b);
   EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
   EXPECT_EQ(seen.verdict(), VERDICT_INCOMPLETE_DATA);
-  ASSERT_GE(seen.not_the_cause_size(), 1) << Describe(seen);
-  EXPECT_NE(seen.not_the_cause(0).find("all members that left data are in the first operation of data"),
+  ASSERT_GE(seen.ruled_out_size(), 1) << Describe(seen);
+  EXPECT_NE(seen.ruled_out(0).why().find("all members that left data are in the first operation of data"),
             std::string::npos)
       << Describe(seen);
   for (Rank& rank : b.ranks) rank.captured_ns += 180 * kSecond;
@@ -477,8 +477,8 @@ TEST(Engine, WhereNoGpuReachesTheOperationWorkThatIsNotNcclsIsAhead) {
   const Verdict seen = Analyze(b);
   EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
   EXPECT_EQ(seen.verdict(), VERDICT_LATE);
-  ASSERT_GE(seen.not_the_cause_size(), 1);
-  EXPECT_NE(seen.not_the_cause(seen.not_the_cause_size() - 1).find("no GPU has begun"), std::string::npos)
+  ASSERT_GE(seen.ruled_out_size(), 1);
+  EXPECT_NE(seen.ruled_out(seen.ruled_out_size() - 1).why().find("no GPU has begun"), std::string::npos)
       << Describe(seen);
   for (Rank& r : b.ranks) r.captured_ns += 60'000'000'000;
   ExpectOne(Analyze(b), GPU_STALL, {0, 1});

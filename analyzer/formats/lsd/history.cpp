@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/formats/lsd/format.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 namespace {
@@ -36,9 +37,7 @@ uint64_t Signature(const Op& op) {
   hash = Combine(hash, op.datatype);
   if (ring::IsPointToPoint(op.kind)) return hash;
   hash = Combine(hash, op.reduction);
-  const bool rooted = op.kind == CallKind::kBroadcast || op.kind == CallKind::kReduce || op.kind == CallKind::kGather ||
-                      op.kind == CallKind::kScatter;
-  return Combine(hash, rooted ? static_cast<uint64_t>(op.root_or_peer) : 0);
+  return Combine(hash, CallFactsOf(op.kind).has_root ? static_cast<uint64_t>(op.root_or_peer) : 0);
 }
 
 // 0 stands for "not known".

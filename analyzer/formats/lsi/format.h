@@ -10,7 +10,7 @@
 namespace lockstep {
 
 constexpr std::string_view kIndexMagic = "LSINDEX1";
-constexpr uint32_t kIndexVersion = 3;
+constexpr uint32_t kIndexVersion = 4;
 // Of what the analysis makes of the same files: with another one an index is out of date.
 constexpr uint32_t kIndexRevision = 1;
 constexpr uint32_t kIndexByteOrder = 0x01020304;

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/html/parts.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
@@ -218,8 +219,9 @@ void FillCells(const Verdict& verdict, const Bundle& bundle, Panel* panel) {
     }
   }
   for (const Finding& finding : verdict.findings()) {
-    const bool differs = (finding.kind() >= MISMATCH_KIND && finding.kind() <= MISMATCH_SPLITS);
-    if (!differs || finding.communicator().id() != bundle.comms[panel->comm].id) continue;
+    if (FindingFactsOf(finding.kind()).differs == nullptr ||
+        finding.communicator().id() != bundle.comms[panel->comm].id)
+      continue;
     if (finding.sequence() < panel->first || finding.sequence() > panel->last) continue;
     const std::set<int32_t> named(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
     for (Row& row : panel->rows) {

@@ -1,0 +1,67 @@
+#include "analyzer/engine/facts/cause.h"
+
+#include "analyzer/engine/facts/model.h"
+
+namespace lockstep {
+
+namespace {
+
+// What a reader sees of it: durations to a tenth of a second, communicators by their label.
+std::string AsRead(const EvidenceItem& item) {
+  constexpr int64_t kTenth = 100'000'000;
+  Evidence seen = item.fields;
+  switch (seen.kind()) {
+    case Evidence::STACK:
+    case Evidence::PROCESS_STATE:
+      seen.add_ranks(item.ranks.empty() ? -1 : item.ranks[0]);
+      break;
+    case Evidence::IN_OPERATION:
+      seen.add_ranks(item.ranks.empty() ? -1 : item.ranks[0]);
+      seen.clear_operation();
+      break;
+    case Evidence::WAITING:
+      seen.add_ranks(static_cast<int32_t>(item.ranks.size()));
+      break;
+    default:
+      break;
+  }
+  if (seen.has_duration_ns()) seen.set_duration_ns((seen.duration_ns() + kTenth / 2) / kTenth);
+  if (seen.has_communicator()) {
+    seen.mutable_communicator()->clear_id();
+    seen.mutable_communicator()->clear_name();
+  }
+  return seen.SerializeAsString();
+}
+
+}  // namespace
+
+bool SameEvidence(const EvidenceItem& a, const EvidenceItem& b) {
+  return a.fields.kind() == b.fields.kind() && AsRead(a) == AsRead(b);
+}
+
+CommunicatorRef Labelled(const Communicator& comm) {
+  CommunicatorRef ref;
+  ref.set_id(comm.id);
+  ref.set_name(comm.name);
+  ref.set_size(comm.size);
+  ref.set_label(CommText(comm));
+  return ref;
+}
+
+void RuleOut(NotTheCause::What what, std::string why, Verdict* verdict) {
+  NotTheCause* out = verdict->add_ruled_out();
+  out->set_what(what);
+  out->set_why(std::move(why));
+}
+
+void SetAdvice(const Steps& steps, Finding* finding) {
+  finding->clear_advice();
+  finding->clear_advice_steps();
+  for (const std::string& step : steps) {
+    finding->add_advice_steps(step);
+    absl::StrAppend(finding->mutable_advice(), finding->advice_steps_size() > 1 ? "\n" : "",
+                    finding->advice_steps_size(), ". ", step);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,115 @@
+#include "analyzer/evidence/frames.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "analyzer/util/clean_utf8.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMostPlaceFrames = 256;
+constexpr size_t kMostPlaceBytes = 200;
+constexpr std::string_view kKernel = "[kernel] ";
+
+// Files of what jobs are built on: the line above them is the job's own.
+constexpr std::string_view kLibraries[] = {
+    "site-packages/", "dist-packages/", "lib/python3", "<frozen ",        "torch/",   "threading.py",
+    "selectors.py",   "socket.py",      "queue.py",    "subprocess.py",   "asyncio/", "concurrent/",
+    "contextlib.py",  "importlib/",     "pickle.py",   "multiprocessing", "<string>"};
+
+// Everything that waits stands in one of these: they tell nothing apart.
+constexpr std::string_view kWaiting[] = {
+    "futex",           "poll",   "ppoll", "epoll_wait", "read",       "pread",   "pread64", "write",   "nanosleep",
+    "clock_nanosleep", "usleep", "sleep", "select",     "wait4",      "waitpid", "pause",   "syscall", "sem_wait",
+    "sched_yield",     "ioctl",  "fsync", "raise",      "sigsuspend", "accept",  "recv",    "send",    "recvmsg",
+    "sendmsg",         "none"};
+constexpr std::string_view kWaitingBegin[] = {"[kernel]",         "__", "pthread_", "do_syscall_64",
+                                              "entry_SYSCALL_64", "0x", "??",       "libc.so"};
+
+bool Holds(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool IsPython(std::string_view frame) {
+  return Holds(frame, ".py:") || Holds(frame, "<string>:") || Holds(frame, "<stdin>:");
+}
+
+bool IsLibrary(std::string_view frame) {
+  return std::any_of(std::begin(kLibraries), std::end(kLibraries),
+                     [frame](std::string_view library) { return Holds(frame, library); });
+}
+
+// Says nothing: a function that everything waits in, or a sentence in a stack's place.
+bool Waits(std::string_view frame) {
+  const std::string_view name = frame.substr(0, frame.find_first_of("(+@[<"));
+  const size_t blank = name.find(' ');
+  if (name.empty() || (blank != std::string_view::npos && blank + 1 < name.size())) return true;
+  return std::find(std::begin(kWaiting), std::end(kWaiting), name.substr(0, blank)) != std::end(kWaiting) ||
+         std::any_of(std::begin(kWaitingBegin), std::end(kWaitingBegin),
+                     [frame](std::string_view begin) { return frame.substr(0, begin.size()) == begin; });
+}
+
+// "train.py:88" of "load (train.py:88)" or "train.py:88 load", "io.c:12" of "read (io.c:12)".
+void SetPlace(std::string_view place, Frame* frame) {
+  const size_t colon = place.rfind(':');
+  uint32_t line = 0;
+  if (colon != std::string_view::npos &&
+      absl::SimpleAtoi(absl::string_view(place.data() + colon + 1, place.size() - colon - 1), &line)) {
+    frame->set_line(line);
+    place = place.substr(0, colon);
+  }
+  frame->set_file(std::string(place));
+}
+
+}  // namespace
+
+std::string_view WithoutOffset(std::string_view text) {
+  const size_t offset = text.find("+0x");
+  return offset == std::string_view::npos || offset == 0 ? text : text.substr(0, offset);
+}
+
+bool IsSystemCallEntry(std::string_view text) {
+  return Holds(text, "do_syscall_64") || Holds(text, "entry_SYSCALL_64");
+}
+
+Frame ParseFrame(std::string_view text) {
+  Frame frame;
+  frame.set_text(std::string(text));
+  if (text.substr(0, kKernel.size()) == kKernel) {
+    frame.set_kind(StackFrame::KERNEL);
+    text.remove_prefix(kKernel.size());
+    frame.set_function(std::string(text.substr(0, text.find('+'))));
+    return frame;
+  }
+  frame.set_kind(IsPython(text) ? StackFrame::PYTHON : StackFrame::NATIVE);
+  text = WithoutOffset(text);
+  const size_t open = text.rfind(" ("), blank = text.find(' ');
+  if (open != std::string_view::npos && text.back() == ')') {
+    frame.set_function(std::string(text.substr(0, open)));
+    SetPlace(text.substr(open + 2, text.size() - open - 3), &frame);
+  } else if (frame.kind() == StackFrame::PYTHON) {
+    SetPlace(text.substr(0, blank), &frame);
+    if (blank != std::string_view::npos) frame.set_function(std::string(text.substr(blank + 1)));
+  } else {
+    frame.set_function(std::string(text));
+  }
+  return frame;
+}
+
+std::string CodePlace(const google::protobuf::RepeatedPtrField<Frame>& frames) {
+  std::string_view any_python, native;
+  for (int i = 0; i < std::min(frames.size(), kMostPlaceFrames); ++i) {
+    const std::string_view text = frames[i].text();
+    if (text.empty()) continue;
+    if (frames[i].kind() == StackFrame::PYTHON) {
+      if (!IsLibrary(text)) return CleanUtf8(WithoutOffset(text), kMostPlaceBytes);
+      if (any_python.empty()) any_python = text;
+    } else if (native.empty() && !Waits(text)) {
+      native = text;
+    }
+  }
+  return CleanUtf8(WithoutOffset(any_python.empty() ? native : any_python), kMostPlaceBytes);
+}
+
+}  // namespace lockstep
