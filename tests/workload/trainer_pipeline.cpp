@@ -57,7 +57,7 @@ void Trainer::StageActivation(int64_t share, const Memory& buffer) {
 
 void Trainer::ExpectActivation(const Memory& buffer, int sender, int64_t share, const char* what) {
   Comm& pp = comms_[CommKind::kPp];
-  const int rank = pp.group.ranks[static_cast<size_t>(sender)];
+  const int rank = pp.ranks[static_cast<size_t>(sender)];
   Expect(pp, what, ncclBfloat16, buffer.data() + 2 * (options_.elements - 1), ShareValue(Base(rank), share));
 }
 
