@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "recorder/ring/layout.h"
+#include "tests/support/files.h"
 
 namespace lockstep::ring {
 namespace {
@@ -281,9 +282,8 @@ TEST_F(ReaderTest, NewerLayoutsAreReadAsFarAsTheyAllow) {
 }
 
 TEST_F(ReaderTest, OnlyRegularFilesAndNoLinks) {
-  char folder[] = "/tmp/ring_reader_test_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string base = folder;
+  const support::TempFolder folder;
+  const std::string& base = folder.path();
   Snapshot snapshot;
   std::string error;
   EXPECT_FALSE(ReadRingFile(base, {}, &snapshot, &error));
@@ -294,9 +294,6 @@ TEST_F(ReaderTest, OnlyRegularFilesAndNoLinks) {
   EXPECT_FALSE(ReadRingFile(base + "/link", {}, &snapshot, &error));
   EXPECT_THAT(error, HasSubstr("cannot open"));
   EXPECT_FALSE(ReadRingFile(base + "/absent", {}, &snapshot, &error));
-  unlink((base + "/fifo").c_str());
-  unlink((base + "/link").c_str());
-  rmdir(folder);
 }
 
 TEST(Dependency, TellsAfterHowManyTicketsTheStreamWasMadeToWait) {
