@@ -288,7 +288,6 @@ TEST(Redact, TheKeyIsASitesOrMadeUp) {
   chmod(file.c_str(), 0644);
   EXPECT_EQ(MakeRedactor(RedactLevel::kPaths, "", &from).status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_TRUE(MakeRedactor(RedactLevel::kNo, "", &from).ok());
-
 }
 
 }  // namespace
