@@ -4,12 +4,10 @@
 import json
 import os
 import re
-import resource
 import signal
 import socket
 import subprocess
 import sys
-import time
 import unittest
 
 from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, wait_for
