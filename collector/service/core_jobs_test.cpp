@@ -77,7 +77,7 @@ Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, co
 }
 
 // A relay that has connected.
-FleetAgent Relay(Fleet* fleet, int number) {
+FleetAgent ConnectedRelay(Fleet* fleet, int number) {
   FleetAgent relay;
   relay.host = absl::StrCat("relay", number);
   relay.peer = 501 + static_cast<uint64_t>(number);
@@ -95,7 +95,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
-  FleetAgent one = Relay(&fleet, 0), two = Relay(&fleet, 1);
+  FleetAgent one = ConnectedRelay(&fleet, 0), two = ConnectedRelay(&fleet, 1);
   const auto beat = [&](FleetAgent* relay, uint32_t life, const Ranks& ranks, uint64_t comm, uint64_t issued) {
     Heartbeat heartbeat = FromRelay(fleet, 0, ranks, {}, issued);
     heartbeat.mutable_job()->set_life(life);
@@ -216,7 +216,7 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
-  FleetAgent one = Relay(&fleet, 0), two = Relay(&fleet, 1);
+  FleetAgent one = ConnectedRelay(&fleet, 0), two = ConnectedRelay(&fleet, 1);
   const Ranks low = Ranks::Between(0, 3), high = Ranks::Between(4, 7);
   // Told at moments that are seconds apart: one is behind the other, for ever.
   fleet.Say(&one, wire::Type::kHeartbeat, FromRelay(fleet, 0, low, {}, 40), wire::Role::kRelay);
@@ -244,7 +244,7 @@ TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatCounts) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
-  FleetAgent relay = Relay(&fleet, 0);
+  FleetAgent relay = ConnectedRelay(&fleet, 0);
   LateReport late;
   *late.mutable_job() = fleet.identity();
   late.set_communicator(0xa1);
@@ -265,7 +265,7 @@ TEST_F(CoreJobsTest, AnAgentThatSpeaksForItselfIsNotSilentBehindARelay) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.agents[3].connected = false;
   fleet.Start();
-  FleetAgent relay = Relay(&fleet, 0);
+  FleetAgent relay = ConnectedRelay(&fleet, 0);
   const auto second = [&](const std::vector<std::string>& silent) {
     Heartbeat beat = FromRelay(fleet, 0, Ranks::Between(6, 7), {}, 40);
     for (const std::string& host : silent) beat.add_silent_host(host);
@@ -288,7 +288,7 @@ TEST_F(CoreJobsTest, AGenerationThatEndedBeforeIsNotJudged) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
-  FleetAgent one = Relay(&fleet, 0), two = Relay(&fleet, 1);
+  FleetAgent one = ConnectedRelay(&fleet, 0), two = ConnectedRelay(&fleet, 1);
   const Ranks low = Ranks::Between(0, 3), high = Ranks::Between(4, 7);
   ProcessEnded end;
   *end.mutable_job() = fleet.identity();
