@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/formats/lsd/writer.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -28,16 +29,9 @@ struct Outcome {
   std::string out, err;
 };
 
-std::string Slurp(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 class AnalyzeTest : public ::testing::Test {
  protected:
   AnalyzeTest() {
-    std::string name = (fs::temp_directory_path() / "lockstep-analyze-test.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
     // Rank 2 of four never came: the others are in their call, seen by somebody who knows that nothing moves.
     Bundle bundle;
     bundle.job = "train";
@@ -100,7 +94,6 @@ class AnalyzeTest : public ::testing::Test {
     }
     EXPECT_TRUE(WriteLsd(bundle, {0, 1, 2, 3}, {}, (folder_ / "healthy/node0.lsd").string()).ok());
   }
-  ~AnalyzeTest() override { fs::remove_all(folder_); }
 
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
 
@@ -124,8 +117,8 @@ class AnalyzeTest : public ::testing::Test {
     int status = 0;
     EXPECT_EQ(waitpid(child, &status, 0), child);
     outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-    if (out.empty()) outcome.out = Slurp(out_path);
-    outcome.err = Slurp(err_path);
+    if (out.empty()) outcome.out = support::ReadFile(out_path);
+    outcome.err = support::ReadFile(err_path);
     return outcome;
   }
 
@@ -134,7 +127,8 @@ class AnalyzeTest : public ::testing::Test {
     EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
   }
 
-  fs::path folder_;
+  const support::TempFolder temp_;
+  const fs::path folder_ = temp_.path();
 };
 
 TEST_F(AnalyzeTest, HungJobNamesTheRankAndExitsOne) {
@@ -215,7 +209,7 @@ TEST_F(AnalyzeTest, ADashDashEndsOptions) {
 
 TEST_F(AnalyzeTest, OutputGoesToAFileWhole) {
   EXPECT_EQ(Run({Path("hung"), "--format=html", "--output", Path("report")}).status, 1);
-  EXPECT_THAT(Slurp(folder_ / "report"), StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(support::ReadFile(folder_ / "report"), StartsWith("<!DOCTYPE html>"));
   for (const auto& entry : fs::directory_iterator(folder_)) EXPECT_NE(entry.path().filename().string()[0], '.');
 }
 
@@ -250,7 +244,7 @@ TEST_F(AnalyzeTest, AReaderThatWentAwayIsNoCrash) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 3);
-  EXPECT_THAT(Slurp(folder_ / "stderr"), HasSubstr("Broken pipe"));
+  EXPECT_THAT(support::ReadFile(folder_ / "stderr"), HasSubstr("Broken pipe"));
 }
 
 TEST_F(AnalyzeTest, CtrlCEndsItAtOnceWithNothingHalfWritten) {
@@ -266,7 +260,7 @@ TEST_F(AnalyzeTest, CtrlCEndsItAtOnceWithNothingHalfWritten) {
   // Once the main thread has the signal blocked, somebody waits for it.
   const std::string status_path = "/proc/" + std::to_string(child) + "/status";
   for (bool watched = false; !watched;) {
-    const std::string text = Slurp(status_path);
+    const std::string text = support::ReadFile(status_path);
     const size_t at = text.find("SigBlk:");
     ASSERT_NE(at, std::string::npos) << "the program ended by itself";
     watched = strtoull(text.c_str() + at + 7, nullptr, 16) >> (SIGINT - 1) & 1;

@@ -13,6 +13,8 @@
 
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/evidence/process_evidence.h"
+#include "tests/support/environment.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -267,17 +269,15 @@ TEST(Redact, BundleAndItsReportLine) {
 }
 
 TEST(Redact, TheKeyIsASitesOrMadeUp) {
-  char folder[] = "/tmp/lockstep-redact-XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  setenv("LOCKSTEP_KEYS", folder, 1);
-  setenv("HOME", folder, 1);
+  const support::TempFolder folder;
+  const support::EnvironmentVariable keys("LOCKSTEP_KEYS", folder.path()), home("HOME", folder.path());
   std::string from;
   absl::StatusOr<Redactor> one = MakeRedactor(RedactLevel::kPaths, "", &from),
                            other = MakeRedactor(RedactLevel::kPaths, "", &from);
   ASSERT_TRUE(one.ok() && other.ok());
   EXPECT_THAT(from, HasSubstr("made up"));
   EXPECT_NE(one->Path("/a/b"), other->Path("/a/b"));
-  const std::string file = std::string(folder) + "/redact.key";
+  const std::string file = folder.path() + "/redact.key";
   std::ofstream(file) << "short";
   chmod(file.c_str(), 0600);
   EXPECT_FALSE(MakeRedactor(RedactLevel::kPaths, "", &from).ok());
@@ -289,9 +289,6 @@ TEST(Redact, TheKeyIsASitesOrMadeUp) {
   chmod(file.c_str(), 0644);
   EXPECT_EQ(MakeRedactor(RedactLevel::kPaths, "", &from).status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_TRUE(MakeRedactor(RedactLevel::kNo, "", &from).ok());
-  unlink(file.c_str());
-  rmdir(folder);
-  unsetenv("LOCKSTEP_KEYS");
 }
 
 }  // namespace

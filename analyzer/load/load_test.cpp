@@ -13,6 +13,7 @@
 
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/load/registry.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -22,12 +23,6 @@ using ::testing::HasSubstr;
 
 class LoadTest : public ::testing::Test {
  protected:
-  LoadTest() {
-    std::string name = (fs::temp_directory_path() / "lockstep-load-test.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~LoadTest() override { fs::remove_all(folder_); }
-
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
   void Put(const std::string& name, const std::string& text) const {
     fs::create_directories((folder_ / name).parent_path());
@@ -70,7 +65,8 @@ class LoadTest : public ::testing::Test {
     return bundle.ok() ? *std::move(bundle) : Bundle();
   }
 
-  fs::path folder_;
+  const support::TempFolder temp_;
+  const fs::path folder_ = temp_.path();
 };
 
 TEST_F(LoadTest, AMissingPathIsNamed) {

@@ -12,6 +12,7 @@
 
 #include "analyzer/settings/merge.h"
 #include "recorder/ring/settings.h"
+#include "tests/support/files.h"
 
 namespace lockstep::settings {
 namespace {
@@ -122,18 +123,14 @@ TEST(SettingsFileTest, RandomBytesAreReadOrRefused) {
   }
 }
 
-class SettingsTest : public ::testing::Test {
+class SettingsTest : public support::FolderTest {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/lockstep_settings_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
     for (const Row& row : Table()) unsetenv(row.variable.c_str());
     unsetenv("LOCKSTEP_CONFIG");
     if (access(ring::kConfigFile, F_OK) == 0) GTEST_SKIP() << ring::kConfigFile << " is there";
   }
   void TearDown() override {
-    std::filesystem::remove_all(folder_);
     for (const Row& row : Table()) unsetenv(row.variable.c_str());
     unsetenv("LOCKSTEP_CONFIG");
   }
@@ -148,7 +145,6 @@ class SettingsTest : public ::testing::Test {
     if (!merged.ok()) return {"error: " + std::string(merged.status().message())};
     return merged->words;
   }
-  std::string folder_;
 };
 
 TEST_F(SettingsTest, WithoutAnythingTheWordsStayAsTheyAre) {

@@ -23,6 +23,7 @@
 
 #include "analyzer/formats/fr/loader.h"
 #include "analyzer/model/bundle.h"
+#include "tests/support/files.h"
 
 namespace lockstep::fr_test {
 
@@ -389,39 +390,22 @@ inline std::string ToJson(const FrDump& dump) {
   return out;
 }
 
-// A folder of its own that goes when the object goes.
-class DumpFolder {
+class DumpFolder : public support::TempFolder {
  public:
-  DumpFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "fr_dumps_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) std::abort();
-    path_ = pattern;
-  }
-  ~DumpFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  DumpFolder(const DumpFolder&) = delete;
-  DumpFolder& operator=(const DumpFolder&) = delete;
-
   std::string Write(const std::string& name, const std::string& bytes) const {
-    std::string file = path_ + "/" + name;
-    std::ofstream(file, std::ios::binary) << bytes;
+    const std::string file = path() + "/" + name;
+    support::WriteFile(file, bytes);
     return file;
   }
   // Files as LoadFlightRecorder wants them; the number is the rank.
   std::string WriteRank(int rank, const std::string& bytes) const {
     return Write("nccl_trace_rank_" + std::to_string(rank), bytes);
   }
-  const std::string& path() const { return path_; }
   std::vector<std::string> Files() const {
     std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) files.push_back(entry.path().string());
+    for (const auto& entry : std::filesystem::directory_iterator(path())) files.push_back(entry.path().string());
     return files;
   }
-
- private:
-  std::string path_;
 };
 
 inline Bundle LoadFiles(const std::vector<std::string>& paths) {

@@ -2,71 +2,58 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/testing/job.h"
+#include "tests/jobmodel/step.h"
 
 namespace lockstep::testing {
 
 using ring::CallKind;
 
-Job::Job(int tp, int pp, int dp, int steps) : tp_(tp), pp_(pp), dp_(dp) {
-  const int world = tp * pp * dp;
-  ranks.resize(world);
-  step_starts_.resize(world);
-  JobComm all{"world", {}};
-  for (int r = 0; r < world; ++r) all.members.push_back(r);
-  comms.push_back(all);
-  auto rank_of = [&](int t, int d, int p) { return t + tp * (d + dp * p); };
-  auto add = [&](const std::string& prefix, std::vector<int> members) {
-    int n = 0;
-    for (const JobComm& c : comms) n += c.name.rfind(prefix + "_", 0) == 0;
-    comms.push_back({absl::StrCat(prefix, "_", n), std::move(members)});
-  };
-  for (int p = 0; p < pp; ++p) {
-    for (int d = 0; d < dp; ++d) {
-      std::vector<int> m;
-      for (int t = 0; t < tp; ++t) m.push_back(rank_of(t, d, p));
-      add("tp", m);
-    }
+namespace {
+
+namespace model = jobmodel;
+
+model::Step TestStep() {
+  using model::Family;
+  model::Step step;
+  step.micro_batches = 2;
+  for (int layer = 0; layer < 2; ++layer) {
+    step.forward.push_back({Family::kTp, CallKind::kAllReduce, 1024, 7, 0, -1, 2});
+    step.forward.push_back({Family::kTp, CallKind::kAllGather, 512, 9, ring::kNoReduction, -1, 3});
+    step.backward.push_back({Family::kTp, CallKind::kAllReduce, 1024, 7, 0, -1, 6});
   }
-  for (int p = 0; p < pp; ++p) {
-    for (int t = 0; t < tp; ++t) {
-      std::vector<int> m;
-      for (int d = 0; d < dp; ++d) m.push_back(rank_of(t, d, p));
-      add("dp", m);
-    }
+  step.exchange_count = 256;
+  const uint64_t sites[] = {7, 1, 4, 5};
+  std::copy(sites, sites + 4, step.exchange_sites);
+  step.end = {{Family::kTp, CallKind::kBroadcast, 64, 7, ring::kNoReduction, 0, 8},
+              {Family::kDp, CallKind::kReduceScatter, 2048, 7, 0, -1, 9},
+              {Family::kDp, CallKind::kAllGather, 2048, 7, ring::kNoReduction, -1, 10},
+              {Family::kDp, CallKind::kBroadcast, 64, 7, ring::kNoReduction, 0, 11},
+              {Family::kWorld, CallKind::kBroadcast, 16, 7, ring::kNoReduction, 0, 12},
+              {Family::kWorld, CallKind::kAllReduce, 1, 7, 0, -1, 13}};
+  return step;
+}
+
+}  // namespace
+
+Job::Job(int tp, int pp, int dp, int steps) {
+  model::Layout layout;
+  layout.tp = tp, layout.pp = pp, layout.dp = dp;
+  ranks.resize(layout.Ranks());
+  step_starts_.resize(layout.Ranks());
+  for (model::Family family : {model::Family::kWorld, model::Family::kTp, model::Family::kDp, model::Family::kPp}) {
+    for (const model::Group& group : model::Groups(layout, family)) comms.push_back({group.Name(), group.Members()});
   }
-  for (int d = 0; d < dp; ++d) {
-    for (int t = 0; t < tp; ++t) {
-      std::vector<int> m;
-      for (int p = 0; p < pp; ++p) m.push_back(rank_of(t, d, p));
-      add("pp", m);
-    }
-  }
-  for (int r = 0; r < world; ++r) {
-    const int stage = r / (tp * dp);
-    auto& prog = ranks[r].program;
-    const int t = CommOf(r, "tp"), d = CommOf(r, "dp"), p = CommOf(r, "pp");
+  const model::Step step = TestStep();
+  for (int r = 0; r < layout.Ranks(); ++r) {
+    auto& program = ranks[r].program;
+    const std::vector<model::Call> calls = model::CallsOf(step, layout.PlaceOf(r).pp, pp);
     for (int s = 0; s < steps; ++s) {
-      step_starts_[r].push_back(prog.size());
-      for (int mb = 0; mb < 2; ++mb) {
-        if (stage > 0) prog.push_back({p, CallKind::kRecv, 256, 7, ring::kNoReduction, stage - 1, 1});
-        for (int layer = 0; layer < 2; ++layer) {
-          prog.push_back({t, CallKind::kAllReduce, 1024, 7, 0, -1, 2});
-          prog.push_back({t, CallKind::kAllGather, 512, 9, ring::kNoReduction, -1, 3});
-        }
-        if (stage + 1 < pp) prog.push_back({p, CallKind::kSend, 256, 7, ring::kNoReduction, stage + 1, 4});
+      step_starts_[r].push_back(program.size());
+      for (const model::Call& c : calls) {
+        program.push_back(
+            {CommOf(r, model::FamilyName(c.family)), c.kind, c.count, c.datatype, c.reduction, c.root_or_peer, c.site});
       }
-      for (int mb = 0; mb < 2; ++mb) {
-        if (stage + 1 < pp) prog.push_back({p, CallKind::kRecv, 256, 7, ring::kNoReduction, stage + 1, 5});
-        for (int layer = 0; layer < 2; ++layer) prog.push_back({t, CallKind::kAllReduce, 1024, 7, 0, -1, 6});
-        if (stage > 0) prog.push_back({p, CallKind::kSend, 256, 7, ring::kNoReduction, stage - 1, 7});
-      }
-      prog.push_back({t, CallKind::kBroadcast, 64, 7, ring::kNoReduction, 0, 8});
-      prog.push_back({d, CallKind::kReduceScatter, 2048, 7, 0, -1, 9});
-      prog.push_back({d, CallKind::kAllGather, 2048, 7, ring::kNoReduction, -1, 10});
-      prog.push_back({d, CallKind::kBroadcast, 64, 7, ring::kNoReduction, 0, 11});
-      prog.push_back({0, CallKind::kBroadcast, 16, 7, ring::kNoReduction, 0, 12});
-      prog.push_back({0, CallKind::kAllReduce, 1, 7, 0, -1, 13});
-      prog.push_back({});
+      program.push_back({});
     }
   }
 }

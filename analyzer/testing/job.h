@@ -1,6 +1,6 @@
-// A small executable model of a training job for the engine's tests: each rank's program, who waits for whom, in-order
-// GPU streams. It plays the job until nothing moves and hands over what a recorder would have seen. It shares no code
-// with the engine.
+// A small executable model of a training job for the engine's tests: each rank's program (tests/jobmodel), which rank
+// waits for which, in-order GPU streams. It plays the job until nothing moves and returns what a recorder would have
+// seen. It shares no code with the engine.
 #ifndef LOCKSTEP_ANALYZER_TESTING_JOB_H_
 #define LOCKSTEP_ANALYZER_TESTING_JOB_H_
 
@@ -69,7 +69,6 @@ class Job {
   // The GPU has come to this call, which has been issued.
   bool Reached(int rank, size_t call, const State& state) const;
   bool Completes(int rank, size_t call, const std::vector<State>& states) const;
-  int tp_, pp_, dp_;
   std::vector<std::vector<size_t>> step_starts_;
 };
 

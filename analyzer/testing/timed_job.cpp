@@ -1,14 +1,15 @@
-// The model of timed_job.h, and a test that it plays what it says.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
 
 #include "analyzer/testing/timed_job.h"
+#include "tests/jobmodel/step.h"
 
 namespace lockstep::testing {
 namespace {
 
+using jobmodel::Family;
 using ring::CallKind;
 
 struct Comm {
@@ -16,7 +17,7 @@ struct Comm {
   std::vector<int> members;
 };
 
-struct Step {  // one operation of a rank's program
+struct Timed {  // one operation of a rank's program
   int comm = 0;
   CallKind kind = CallKind::kAllReduce;
   int peer = -1;         // member
@@ -26,32 +27,22 @@ struct Step {  // one operation of a rank's program
 class Player {
  public:
   explicit Player(const TimedJob& job) : job_(job) {
-    const int n = job.Ranks();
-    auto rank_of = [&](int t, int d, int p) { return (p * job.dp + d) * job.tp + t; };
-    of_rank_.resize(n);
-    auto add = [&](const std::string& name, std::vector<int> members) {
-      for (int r : members) of_rank_[r][name.substr(0, 2)] = static_cast<int>(comms_.size());
-      comms_.push_back({name, std::move(members)});
-    };
-    for (int p = 0; p < job.pp; ++p) {
-      for (int d = 0; d < job.dp && job.tp > 1; ++d) {
-        std::vector<int> m;
-        for (int t = 0; t < job.tp; ++t) m.push_back(rank_of(t, d, p));
-        add("tp_" + std::to_string(p * job.dp + d), m);
-      }
-      for (int t = 0; t < job.tp && job.dp > 1; ++t) {
-        std::vector<int> m;
-        for (int d = 0; d < job.dp; ++d) m.push_back(rank_of(t, d, p));
-        add("dp_" + std::to_string(p * job.tp + t), m);
+    jobmodel::Layout layout;
+    layout.tp = job.tp, layout.pp = job.pp, layout.dp = job.dp;
+    of_rank_.resize(layout.Ranks());
+    for (Family family : {Family::kTp, Family::kDp, Family::kPp}) {
+      for (const jobmodel::Group& group : jobmodel::Groups(layout, family)) {
+        if (group.size < 2) continue;
+        for (int r : group.Members()) of_rank_[r][jobmodel::FamilyName(family)] = static_cast<int>(comms_.size());
+        comms_.push_back({group.Name(), group.Members()});
       }
     }
-    for (int d = 0; d < job.dp && job.pp > 1; ++d) {
-      for (int t = 0; t < job.tp; ++t) {
-        std::vector<int> m;
-        for (int p = 0; p < job.pp; ++p) m.push_back(rank_of(t, d, p));
-        add("pp_" + std::to_string(d * job.tp + t), m);
-      }
-    }
+    // Two layers, each with one operation after its computation.
+    jobmodel::Step step;
+    step.micro_batches = job.micro_batches;
+    step.forward = step.backward = {{Family::kTp, CallKind::kAllReduce}, {Family::kTp, CallKind::kAllReduce}};
+    step.end = {{Family::kDp, CallKind::kAllReduce}};
+    for (int stage = 0; stage < job.pp; ++stage) calls_.push_back(jobmodel::CallsOf(step, stage, job.pp));
   }
 
   Bundle Play(std::vector<int64_t>* step_ends) {
@@ -93,7 +84,7 @@ class Player {
     std::vector<uint64_t> random(n);
     for (int r = 0; r < n; ++r) random[r] = job_.seed * 7919 + static_cast<uint64_t>(r) * 104729 + 12345;
     for (int step = 0; step < job_.steps; ++step) {
-      std::vector<std::deque<Step>> todo(n);
+      std::vector<std::deque<Timed>> todo(n);
       std::vector<int> nth(n, 0);
       std::vector<int64_t> arrived(n, 0);
       for (int r = 0; r < n; ++r) todo[r] = Program(r);
@@ -102,7 +93,7 @@ class Player {
         moved = false;
         for (int r = 0; r < n; ++r) {
           if (todo[r].empty() || arrived[r] != 0) continue;
-          const Step& s = todo[r].front();
+          const Timed& s = todo[r].front();
           int64_t t = now[r];
           if (s.compute) {
             const double factor = job_.compute_factor ? job_.compute_factor(r, step) : 1;
@@ -115,7 +106,7 @@ class Player {
         }
         for (int r = 0; r < n; ++r) {
           if (todo[r].empty()) continue;
-          const Step s = todo[r].front();
+          const Timed s = todo[r].front();
           std::vector<int> in;
           if (s.kind == CallKind::kSend || s.kind == CallKind::kRecv) {
             in = {r, comms_[s.comm].members[s.peer]};
@@ -174,29 +165,18 @@ class Player {
     return static_cast<double>(*state >> 11) / static_cast<double>(uint64_t{1} << 52) - 1;
   }
 
-  std::deque<Step> Program(int r) const {
-    std::deque<Step> steps;
-    auto comm = [&](const std::string& prefix) {
-      const auto it = of_rank_[r].find(prefix);
-      return it == of_rank_[r].end() ? -1 : it->second;
-    };
-    const int tp = comm("tp"), dp = comm("dp"), pp = comm("pp");
-    const int stage = pp < 0 ? 0 : MemberOf(pp, r);
-    for (int pass = 0; pass < 2; ++pass) {
-      const int from = pass == 0 ? stage - 1 : stage + 1, to = pass == 0 ? stage + 1 : stage - 1;
-      for (int m = 0; m < job_.micro_batches; ++m) {
-        if (pp >= 0 && from >= 0 && from < job_.pp) steps.push_back({pp, CallKind::kRecv, from, false});
-        for (int k = 0; k < 2; ++k) {
-          if (tp >= 0) steps.push_back({tp, CallKind::kAllReduce, -1, true});
-        }
-        if (pp >= 0 && to >= 0 && to < job_.pp) steps.push_back({pp, CallKind::kSend, to, tp < 0});
-      }
+  std::deque<Timed> Program(int r) const {
+    std::deque<Timed> timed;
+    for (const jobmodel::Call& call : calls_[r / (job_.tp * job_.dp)]) {
+      const auto comm = of_rank_[r].find(jobmodel::FamilyName(call.family));
+      if (comm == of_rank_[r].end()) continue;
+      const bool computes = call.kind == CallKind::kAllReduce || (call.kind == CallKind::kSend && job_.tp == 1);
+      timed.push_back({comm->second, call.kind, call.root_or_peer, computes});
     }
-    if (dp >= 0) steps.push_back({dp, CallKind::kAllReduce, -1, true});
-    return steps;
+    return timed;
   }
 
-  void Record(Rank* rank, int r, const Step& s, uint32_t membership, std::map<std::pair<int, int>, int64_t>* issued,
+  void Record(Rank* rank, int r, const Timed& s, uint32_t membership, std::map<std::pair<int, int>, int64_t>* issued,
               std::map<std::tuple<int, int, int>, int64_t>* p2p, int64_t step_begin, int64_t arrived,
               int64_t end) const {
     Op op;
@@ -235,6 +215,7 @@ class Player {
 
   const TimedJob& job_;
   std::vector<Comm> comms_;
+  std::vector<std::vector<jobmodel::Call>> calls_;  // by stage, of one step
   std::vector<std::map<std::string, int>> of_rank_;
   mutable std::map<std::tuple<int, int, int>, int64_t> p2p_received_;
 };

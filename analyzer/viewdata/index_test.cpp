@@ -12,6 +12,8 @@
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/testing/job.h"
 #include "analyzer/viewdata/facts.h"
+#include "tests/support/environment.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -21,11 +23,7 @@ namespace fs = std::filesystem;
 class ViewIndexTest : public ::testing::Test {
  protected:
   ViewIndexTest() {
-    std::string name = (fs::temp_directory_path() / "lockstep-view-index.XXXXXX").string();
-    base_ = mkdtemp(name.data());
-    folder_ = base_ / "incident";
     fs::create_directory(folder_);
-    setenv("XDG_CACHE_HOME", (base_ / "cache").c_str(), 1);
     testing::Job job(2, 2, 2, 12);
     job.ranks[5].host_fault_at = job.Find(5, "dp", 10);
     job.ranks[5].host_fault = testing::HostFault::kStall;
@@ -36,13 +34,10 @@ class ViewIndexTest : public ::testing::Test {
                       .ok());
     }
   }
-  ~ViewIndexTest() override {
-    std::error_code error;
-    fs::remove_all(base_, error);
-    unsetenv("XDG_CACHE_HOME");
-  }
 
-  fs::path base_, folder_;
+  const support::TempFolder temp_;
+  const fs::path base_ = temp_.path(), folder_ = base_ / "incident";
+  const support::EnvironmentVariable cache_{"XDG_CACHE_HOME", base_ / "cache"};
   Bundle bundle_;
 };
 
@@ -181,11 +176,8 @@ TEST_F(ViewIndexTest, WhereNothingCanBeWrittenMemoryIsLeft) {
   fs::create_directory(folder_ / "index.lsi");
   std::ofstream(folder_ / "index.lsi" / "x") << "x";
   std::ofstream(base_ / "cache") << "in the way";
-  const char* before = getenv("TMPDIR");
-  const std::string kept = before == nullptr ? "" : before;
-  setenv("TMPDIR", (base_ / "absent").c_str(), 1);
+  const support::EnvironmentVariable temporary("TMPDIR", base_ / "absent");
   const auto made = EnsureViewIndex({folder_.string()}, nullptr);
-  before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_TRUE(made->temporary);
   EXPECT_EQ(made->path.rfind("/dev/shm/", 0), 0u) << made->path;

@@ -33,6 +33,7 @@
 #include "collector/host/proc.h"
 #include "collector/wire/server.h"
 #include "proto/wire.pb.h"
+#include "tests/support/files.h"
 #include "zstd.h"
 
 namespace lockstep {
@@ -41,11 +42,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // Starts a program with these variables added; stdout and stderr go to `log`. `before` runs in the child.
 pid_t Spawn(const std::vector<std::string>& words, const std::vector<std::string>& variables, const std::string& log,
@@ -193,34 +189,29 @@ class PlayedCollector {
   uint64_t peer_ = 0, requests_ = 0;
 };
 
-class AgentVerbTest : public ::testing::Test {
+class AgentVerbTest : public support::FolderTest {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_agentverb_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    base_ = folder;
-    collector_ = std::make_unique<PlayedCollector>("tcp://127.0.0.1:0");
-  }
+  void SetUp() override { collector_ = std::make_unique<PlayedCollector>("tcp://127.0.0.1:0"); }
   void TearDown() override {
     for (const pid_t pid : children_) {
       kill(pid, SIGKILL);
       waitpid(pid, nullptr, 0);
     }
     if (HasFailure()) {
-      fprintf(stderr, "--- agent.log\n%s--- agent's stderr\n%s", ReadFile(base_ + "/spool/agent.log").c_str(),
-              ReadFile(base_ + "/agent.err").c_str());
+      fprintf(stderr, "--- agent.log\n%s--- agent's stderr\n%s",
+              support::ReadFile(folder_ + "/spool/agent.log").c_str(),
+              support::ReadFile(folder_ + "/agent.err").c_str());
     }
-    fs::remove_all(base_);
   }
 
   pid_t StartAgent(std::vector<std::string> more = {}, const std::function<void()>& before = {}) {
-    std::vector<std::string> words = {LOCKSTEP_AGENT, "--spool", base_ + "/spool", "--late-after", "1"};
+    std::vector<std::string> words = {LOCKSTEP_AGENT, "--spool", folder_ + "/spool", "--late-after", "1"};
     if (std::find(more.begin(), more.end(), "--rings") == more.end())
-      more.insert(more.end(), {"--rings", base_ + "/rings"});
+      more.insert(more.end(), {"--rings", folder_ + "/rings"});
     words.insert(words.end(), more.begin(), more.end());
     const pid_t pid =
-        Spawn(words, {"LOCKSTEP_RUNTIME_DIR=" + base_ + "/run", "LOCKSTEP_COLLECTOR=" + collector_->endpoint()},
-              base_ + "/agent.err", before);
+        Spawn(words, {"LOCKSTEP_RUNTIME_DIR=" + folder_ + "/run", "LOCKSTEP_COLLECTOR=" + collector_->endpoint()},
+              folder_ + "/agent.err", before);
     children_.push_back(pid);
     return pid;
   }
@@ -242,10 +233,10 @@ class AgentVerbTest : public ::testing::Test {
       pids.push_back(
           Spawn(words,
                 {"RANK=" + number, "LOCAL_RANK=" + number, "WORLD_SIZE=" + std::to_string(ranks),
-                 "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port), "LOCKSTEP_DIR=" + base_ + "/rings",
+                 "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port), "LOCKSTEP_DIR=" + folder_ + "/rings",
                  "LOCKSTEP_JOB=" + job, "LOCKSTEP_GPU=full", "LOCKSTEP_RING_KIB=512", "LD_PRELOAD=" LOCKSTEP_LIBRARY,
                  "LD_LIBRARY_PATH=" LOCKSTEP_STANDIN},
-                base_ + "/job.log"));
+                folder_ + "/job.log"));
       children_.push_back(pids.back());
     }
     return pids;
@@ -256,7 +247,6 @@ class AgentVerbTest : public ::testing::Test {
     });
   }
 
-  std::string base_;
   std::unique_ptr<PlayedCollector> collector_;
   std::vector<pid_t> children_;
 };
@@ -290,20 +280,20 @@ TEST_F(AgentVerbTest, AHangIsReportedLateAndItsDigestsEvidenceAndRingsCome) {
   const std::string host = collector_->digests[0].host();
   ASSERT_TRUE(
       collector_->Until([&] { return collector_->Whole(host + ".lsd") && collector_->Whole(host + ".evidence.lsd"); }));
-  const std::string path = base_ + "/" + host + ".lsd";
+  const std::string path = folder_ + "/" + host + ".lsd";
   std::ofstream(path, std::ios::binary) << collector_->files[host + ".lsd"].content;
   const absl::StatusOr<Bundle> bundle = LoadPaths({path});
   ASSERT_TRUE(bundle.ok()) << bundle.status();
   EXPECT_EQ(bundle->ranks.size(), 4u);
 
   // Without a place to look, the tools of this host find the collector.
-  const absl::StatusOr<CollectorPlace> place = ReadCollectorPlace(base_ + "/run");
+  const absl::StatusOr<CollectorPlace> place = ReadCollectorPlace(folder_ + "/run");
   ASSERT_TRUE(place.ok()) << place.status();
   EXPECT_EQ(place->endpoint, collector_->endpoint());
   const int status = End(agent, SIGTERM);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_FALSE(ReadCollectorPlace(base_ + "/run").ok());
-  const std::string said = ReadFile(base_ + "/agent.err");
+  EXPECT_FALSE(ReadCollectorPlace(folder_ + "/run").ok());
+  const std::string said = support::ReadFile(folder_ + "/agent.err");
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
@@ -322,7 +312,7 @@ TEST_F(AgentVerbTest, OfRanksThatDieTheRingsAreSavedAndTheFirstIsToldFirst) {
   int saved = 0;
   EXPECT_TRUE(collector_->Until([&] {
     saved = 0;
-    for (const auto& entry : fs::directory_iterator(base_ + "/spool/rings"))
+    for (const auto& entry : fs::directory_iterator(folder_ + "/spool/rings"))
       saved += entry.path().filename().string()[0] == '.' ? 0 : 1;
     return saved == 4;
   })) << saved;
@@ -346,7 +336,7 @@ TEST_F(AgentVerbTest, KilledAtAnyPointItsChunksComeWithTheirIdsAndItsSavedRingsS
     End(agent, SIGKILL);
     // Ids that came are still in the spool, for none of them was acknowledged.
     std::set<std::string> spooled;
-    for (const auto& entry : fs::recursive_directory_iterator(base_ + "/spool/files")) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ + "/spool/files")) {
       const std::string name = entry.path().filename();
       if (entry.is_regular_file() && name.size() > 38) spooled.insert(name.substr(name.size() - 38, 32));
     }
@@ -372,8 +362,8 @@ TEST_F(AgentVerbTest, KilledAtAnyPointItsChunksComeWithTheirIdsAndItsSavedRingsS
   collector_->acknowledge = true;
   kill(ranks[1], SIGSEGV);
   ASSERT_TRUE(collector_->Until([&] {
-    if (!fs::exists(base_ + "/spool/rings")) return false;
-    for (const auto& entry : fs::directory_iterator(base_ + "/spool/rings")) {
+    if (!fs::exists(folder_ + "/spool/rings")) return false;
+    for (const auto& entry : fs::directory_iterator(folder_ + "/spool/rings")) {
       if (entry.path().filename().string().find(".r1.") != std::string::npos &&
           entry.path().filename().string()[0] != '.')
         return true;
@@ -383,7 +373,7 @@ TEST_F(AgentVerbTest, KilledAtAnyPointItsChunksComeWithTheirIdsAndItsSavedRingsS
   End(agent, SIGKILL);
   agent = StartAgent();
   // Everything that waits is taken; then the spool is empty, and each id was stored once.
-  ASSERT_TRUE(collector_->Until([&] { return fs::is_empty(base_ + "/spool/files"); }, 90 * kSecond));
+  ASSERT_TRUE(collector_->Until([&] { return fs::is_empty(folder_ + "/spool/files"); }, 90 * kSecond));
   ASSERT_TRUE(collector_->Until([&] {
     return !collector_->heartbeats.empty() && Ranks::From(collector_->heartbeats.back().ended())->Contains(1);
   }));
@@ -437,28 +427,28 @@ TEST_F(AgentVerbTest, WithoutACollectorRingsAreSavedAllTheSame) {
     }
     return count;
   };
-  ASSERT_TRUE(collector_->Until([&] { return rings(base_ + "/rings") == 2; }));
+  ASSERT_TRUE(collector_->Until([&] { return rings(folder_ + "/rings") == 2; }));
   // It may not have met them yet: a ring whose process is gone by then is saved too.
   kill(ranks[0], SIGKILL);
-  EXPECT_TRUE(collector_->Until([&] { return rings(base_ + "/spool/rings") >= 1; }));
+  EXPECT_TRUE(collector_->Until([&] { return rings(folder_ + "/spool/rings") >= 1; }));
 }
 
 TEST_F(AgentVerbTest, OnAFullDiskItGoesOnAndSaysWhatIsMissing) {
-  fs::create_directories(base_ + "/disk");
+  fs::create_directories(folder_ + "/disk");
   bool mounted = true;
   const pid_t probe = fork();
   if (probe == 0)
     _exit(unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                  mount("tmpfs", (base_ + "/disk").c_str(), "tmpfs", 0, "size=600k") == 0
+                  mount("tmpfs", (folder_ + "/disk").c_str(), "tmpfs", 0, "size=600k") == 0
               ? 0
               : 1);
   int status = 0;
   waitpid(probe, &status, 0);
   mounted = WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (!mounted) GTEST_SKIP() << "a file system cannot be mounted here";
-  const pid_t agent = StartAgent({"--spool", base_ + "/disk/spool", "--log", base_ + "/agent.log"}, [&] {
+  const pid_t agent = StartAgent({"--spool", folder_ + "/disk/spool", "--log", folder_ + "/agent.log"}, [&] {
     if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("tmpfs", (base_ + "/disk").c_str(), "tmpfs", 0, "size=600k") != 0) {
+        mount("tmpfs", (folder_ + "/disk").c_str(), "tmpfs", 0, "size=600k") != 0) {
       _exit(1);
     }
   });
@@ -469,7 +459,7 @@ TEST_F(AgentVerbTest, OnAFullDiskItGoesOnAndSaysWhatIsMissing) {
   ASSERT_TRUE(collector_->Until([&] { return collector_->ended.size() == 4; }));
   collector_->Ask(CollectRequest::EVIDENCE, {0, 1, 2, 3});
   ASSERT_TRUE(collector_->Until([&] {
-    const std::string log = ReadFile(base_ + "/agent.log");
+    const std::string log = support::ReadFile(folder_ + "/agent.log");
     return log.find("is not saved") != std::string::npos || log.find("no room in the spool") != std::string::npos;
   }));
   const size_t beats = collector_->heartbeats.size();
@@ -491,9 +481,10 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   if (status != 0) GTEST_SKIP() << "namespaces cannot be made here (unshare or mount refused)";
 
   // With the default places: jobs of others on this machine are seen, too.
-  const pid_t agent = Spawn({LOCKSTEP_AGENT, "--spool", base_ + "/spool"},
-                            {"LOCKSTEP_RUNTIME_DIR=" + base_ + "/run", "LOCKSTEP_COLLECTOR=" + collector_->endpoint()},
-                            base_ + "/agent.err");
+  const pid_t agent =
+      Spawn({LOCKSTEP_AGENT, "--spool", folder_ + "/spool"},
+            {"LOCKSTEP_RUNTIME_DIR=" + folder_ + "/run", "LOCKSTEP_COLLECTOR=" + collector_->endpoint()},
+            folder_ + "/agent.err");
   children_.push_back(agent);
   const std::string job = "contained-" + std::to_string(getpid());
   const int port = *FreePort();
@@ -506,7 +497,7 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
                               {"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1",
                                "MASTER_PORT=" + std::to_string(port), "LOCKSTEP_JOB=" + job, "LOCKSTEP_RING_KIB=512",
                                "LD_PRELOAD=" LOCKSTEP_LIBRARY, "LD_LIBRARY_PATH=" LOCKSTEP_STANDIN},
-                              base_ + "/job.log", [] { mount("proc", "/proc", "proc", 0, nullptr); });
+                              folder_ + "/job.log", [] { mount("proc", "/proc", "proc", 0, nullptr); });
     int ended = 0;
     waitpid(inner, &ended, 0);
     _exit(0);
@@ -529,7 +520,7 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
                        [&](const ProcessEnded& e) { return e.job().job() == job; });
   }));
   EXPECT_TRUE(collector_->Until([&] {
-    for (const auto& entry : fs::directory_iterator(base_ + "/spool/rings")) {
+    for (const auto& entry : fs::directory_iterator(folder_ + "/spool/rings")) {
       const std::string name = entry.path().filename();
       if (name[0] != '.' && name.find(job) != std::string::npos) return true;
     }
@@ -540,25 +531,25 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
 TEST_F(AgentVerbTest, WrongArgumentsAndPlacesAreSaidAndNothingStarts) {
   const auto run = [&](std::vector<std::string> words, std::vector<std::string> variables = {}) {
     words.insert(words.begin(), LOCKSTEP_AGENT);
-    fs::remove(base_ + "/agent.err");
-    variables.push_back("LOCKSTEP_RUNTIME_DIR=" + base_ + "/run");
-    const pid_t pid = Spawn(words, variables, base_ + "/agent.err");
+    fs::remove(folder_ + "/agent.err");
+    variables.push_back("LOCKSTEP_RUNTIME_DIR=" + folder_ + "/run");
+    const pid_t pid = Spawn(words, variables, folder_ + "/agent.err");
     int status = 0;
     waitpid(pid, &status, 0);
-    return std::make_pair(WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(base_ + "/agent.err"));
+    return std::make_pair(WIFEXITED(status) ? WEXITSTATUS(status) : -1, support::ReadFile(folder_ + "/agent.err"));
   };
   EXPECT_EQ(run({"--nonsense"}).first, 2);
   EXPECT_EQ(run({"--spool"}).first, 2);
   EXPECT_EQ(run({"--spool-bytes", "lots"}).first, 2);
   EXPECT_EQ(run({"--late-after", "-1"}).first, 2);
-  const std::string spool = "--spool=" + base_ + "/own";
+  const std::string spool = "--spool=" + folder_ + "/own";
   const auto open_network =
-      run({spool, "--collector", "tcp://192.0.2.1:9470"}, {"HOME=" + base_, "LOCKSTEP_KEYS=" + base_});
+      run({spool, "--collector", "tcp://192.0.2.1:9470"}, {"HOME=" + folder_, "LOCKSTEP_KEYS=" + folder_});
   EXPECT_EQ(open_network.first, 1);
   EXPECT_THAT(open_network.second, HasSubstr("lockstep keygen"));
   EXPECT_EQ(run({spool, "--metrics", "0.0.0.0:9400", "--collector", collector_->endpoint()}).first, 2);
-  std::ofstream(base_ + "/file") << "x";
-  EXPECT_EQ(run({"--spool", base_ + "/file/spool"}).first, 1);
+  std::ofstream(folder_ + "/file") << "x";
+  EXPECT_EQ(run({"--spool", folder_ + "/file/spool"}).first, 1);
   EXPECT_EQ(run({"--help"}).first, 0);
 }
 

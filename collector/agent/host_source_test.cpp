@@ -15,6 +15,7 @@
 #include "collector/common/rank_set.h"
 #include "collector/host/proc.h"
 #include "collector/testing/ring.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -22,12 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-class HostSourceTest : public ::testing::Test {
+class HostSourceTest : public support::FolderTest {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/lockstep_source_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    base_ = folder;
     options_.host = "node1";
     options_.boot_id = ReadSmallFile("/proc/sys/kernel/random/boot_id", 64).substr(0, 36);
     options_.version = "test";
@@ -37,13 +35,12 @@ class HostSourceTest : public ::testing::Test {
   void TearDown() override {
     source_.reset();
     spool_.reset();
-    fs::remove_all(base_);
   }
   void Open() {
     source_.reset();
     spool_.reset();
     SpoolOptions spool;
-    spool.folder = base_ + "/spool";
+    spool.folder = folder_ + "/spool";
     absl::StatusOr<std::unique_ptr<Spool>> opened = Spool::Open(spool);
     ASSERT_TRUE(opened.ok()) << opened.status();
     spool_ = std::move(*opened);
@@ -51,7 +48,7 @@ class HostSourceTest : public ::testing::Test {
     ASSERT_TRUE(made.ok()) << made.status();
     source_ = std::move(*made);
   }
-  std::string Path(const std::string& name) const { return base_ + "/" + name + ".ring"; }
+  std::string Path(const std::string& name) const { return folder_ + "/" + name + ".ring"; }
   void Adopt(const std::string& name) {
     FoundRing ring;
     ring.path = Path(name);
@@ -91,7 +88,7 @@ class HostSourceTest : public ::testing::Test {
     return request;
   }
 
-  std::string base_, log_;
+  std::string log_;
   HostSourceOptions options_;
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<HostSource> source_;
@@ -146,7 +143,7 @@ TEST_F(HostSourceTest, WhoCameAndWentBetweenTwoLooksIsToldAllTheSame) {
   EXPECT_GT(ended.clock_uncertainty_ns(), 0);
   EXPECT_FALSE(source_->NextEnded(&ended));
   // To an agent that comes later it is history.
-  fs::remove_all(base_ + "/spool");
+  fs::remove_all(folder_ + "/spool");
   Open();
   Adopt("r0");
   Adopt("r1");

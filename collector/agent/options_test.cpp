@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "collector/agent/log.h"
+#include "tests/support/environment.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -73,20 +75,18 @@ TEST_F(AgentOptionsTest, OptionsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
 }
 
 TEST_F(AgentOptionsTest, KeysAreLookedForWhereTheCollectorIsFarAwayOrSomebodyNamedSome) {
-  char folder[] = "/tmp/lockstep_options_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  std::ofstream(std::string(folder) + "/agent.key") << "x";
-  std::ofstream(std::string(folder) + "/collector.pub") << "x";
-  setenv("LOCKSTEP_KEYS", folder, 1);
-  EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.own_key, std::string(folder) + "/agent.key");
-  EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.server_key, std::string(folder) + "/collector.pub");
+  const support::TempFolder temp;
+  const std::string& folder = temp.path();
+  std::ofstream(folder + "/agent.key") << "x";
+  std::ofstream(folder + "/collector.pub") << "x";
+  const support::EnvironmentVariable keys("LOCKSTEP_KEYS", folder);
+  EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.own_key, folder + "/agent.key");
+  EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.server_key, folder + "/collector.pub");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--insecure"})->security.own_key, "");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--key", "/k"})->security.own_key, "/k");
   // On loopback only where somebody named keys: a collector there may go without.
-  EXPECT_EQ(Parse({"--collector", "tcp://127.0.0.1:1"})->security.own_key, std::string(folder) + "/agent.key");
-  unsetenv("LOCKSTEP_KEYS");
+  EXPECT_EQ(Parse({"--collector", "tcp://127.0.0.1:1"})->security.own_key, folder + "/agent.key");
   EXPECT_EQ(Parse({"--collector", "tcp://127.0.0.1:1"})->security.own_key, "");
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(AgentOptionsTest, WhatMakesNoSenseIsNamed) {
@@ -106,9 +106,9 @@ TEST_F(AgentOptionsTest, WhatMakesNoSenseIsNamed) {
 }
 
 TEST(AgentLogTest, ItIsBoundedAndSaysNothingOverAndOver) {
-  char folder[] = "/tmp/lockstep_log_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string path = std::string(folder) + "/agent.log";
+  const support::TempFolder temp;
+  const std::string& folder = temp.path();
+  const std::string path = folder + "/agent.log";
   {
     AgentLog log;
     ASSERT_TRUE(log.Open(path, 10'000).ok());
@@ -119,7 +119,6 @@ TEST(AgentLogTest, ItIsBoundedAndSaysNothingOverAndOver) {
   }
   EXPECT_LT(std::filesystem::file_size(path), 11'000u);
   EXPECT_LT(std::filesystem::file_size(path + ".1"), 11'000u);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

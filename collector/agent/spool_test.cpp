@@ -23,6 +23,7 @@
 #include <set>
 
 #include "collector/host/proc.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -36,16 +37,12 @@ std::string Noise(size_t bytes, uint32_t seed) {
   return text;
 }
 
-class SpoolTest : public ::testing::Test {
+class SpoolTest : public support::FolderTest {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/lockstep_spool_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    base_ = folder;
-    options_.folder = base_ + "/spool";
+    options_.folder = folder_ + "/spool";
     options_.chunk_bytes = 64 << 10;
   }
-  void TearDown() override { fs::remove_all(base_); }
 
   std::unique_ptr<Spool> Open() {
     absl::StatusOr<std::unique_ptr<Spool>> spool = Spool::Open(options_);
@@ -91,7 +88,6 @@ class SpoolTest : public ::testing::Test {
     return all;
   }
 
-  std::string base_;
   SpoolOptions options_;
 };
 
@@ -271,7 +267,7 @@ TEST_F(SpoolTest, RingsAreCopiedAndAFullSpoolGivesUpTheOldest) {
   options_.most_bytes = 3 << 20;
   std::unique_ptr<Spool> spool = Open();
   const std::string content = Noise(1 << 20, 11);
-  const std::string path = base_ + "/source.ring";
+  const std::string path = folder_ + "/source.ring";
   std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
   const int fd = open(path.c_str(), O_RDONLY);
   spool->SaveRing(fd, "../escape.ring");
@@ -295,9 +291,9 @@ TEST_F(SpoolTest, ASecondAgentIsRefusedAndAStrangersFolderToo) {
   const absl::StatusOr<std::unique_ptr<Spool>> second = Spool::Open(options_);
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(std::string(second.status().message()), ::testing::HasSubstr("another agent"));
-  fs::create_directories(base_ + "/open");
-  fs::permissions(base_ + "/open", fs::perms::all);
-  options_.folder = base_ + "/open";
+  fs::create_directories(folder_ + "/open");
+  fs::permissions(folder_ + "/open", fs::perms::all);
+  options_.folder = folder_ + "/open";
   EXPECT_FALSE(Spool::Open(options_).ok());
 }
 
@@ -307,7 +303,7 @@ TEST_F(SpoolTest, OnAFullDiskEvidenceDisplacesEverythingAndNothingIsHalfThere) {
   if (pid == 0) {
     if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) _exit(77);
     if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        mount("tmpfs", base_.c_str(), "tmpfs", 0, "size=2m") != 0)
+        mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=2m") != 0)
       _exit(77);
     const auto fail = [](const char* what) {
       fprintf(stderr, "%s\n", what);

@@ -16,18 +16,13 @@
 #include "collector/archive/questions.h"
 #include "collector/archive/spool.h"
 #include "collector/archive/store.h"
+#include "tests/support/files.h"
 
 namespace lockstep::archive {
 namespace {
 
-class ArchiveTest : public ::testing::Test {
+class ArchiveTest : public support::FolderTest {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/archive_test.XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   void Write(const std::string& name, const std::string& text) {
     std::ofstream(folder_ + "/" + name, std::ios::binary) << text;
   }
@@ -43,7 +38,7 @@ class ArchiveTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status;
     return rows;
   }
-  std::string folder_, notes_;
+  std::string notes_;
 };
 
 constexpr char kManifest[] =

@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -22,16 +23,12 @@ using ::testing::IsEmpty;
 
 constexpr int64_t kDay = 86400, kNow = 1'800'000'000;
 
-class RetentionTest : public ::testing::Test {
+class RetentionTest : public support::FolderTest {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/lockstep_retention_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
     request_.now_s = kNow;
     request_.say = [this](const std::string& line) { said_.push_back(line); };
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string Make(const std::string& job, int64_t days_old, size_t kib = 4) {
     const std::string path = folder_ + "/lockstep-incident-" + job;
     std::filesystem::create_directory(path);
@@ -56,7 +53,6 @@ class RetentionTest : public ::testing::Test {
     }
     return names;
   }
-  std::string folder_;
   RetentionRequest request_;
   std::vector<std::string> said_;
 };

@@ -1,4 +1,6 @@
 #include "collector/common/runtime_folder.h"
+#include "tests/support/environment.h"
+#include "tests/support/files.h"
 
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -15,21 +17,9 @@ namespace {
 
 class RuntimeFolderTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/lockstep-runtime-test-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    parent_ = name;
-    folder_ = parent_ + "/lockstep";
-    setenv("LOCKSTEP_RUNTIME_DIR", folder_.c_str(), 1);
-  }
-  void TearDown() override {
-    unsetenv("LOCKSTEP_RUNTIME_DIR");
-    unlink((folder_ + "/collector").c_str());
-    rmdir(folder_.c_str());
-    unlink(folder_.c_str());
-    rmdir(parent_.c_str());
-  }
-  std::string parent_, folder_;
+  const support::TempFolder temp_;
+  const std::string parent_ = temp_.path(), folder_ = parent_ + "/lockstep";
+  const support::EnvironmentVariable variable_{"LOCKSTEP_RUNTIME_DIR", folder_};
 };
 
 TEST_F(RuntimeFolderTest, IsMadePrivateAndKeepsThePlace) {

@@ -1,4 +1,5 @@
 #include "collector/detect/decision_log.h"
+#include "tests/support/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,26 +15,9 @@
 namespace lockstep {
 namespace {
 
-class DecisionLogTest : public ::testing::Test {
+class DecisionLogTest : public support::FolderTest {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/lockstep-decisions-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-    path_ = folder_ + "/decisions.jsonl";
-  }
-  void TearDown() override {
-    remove(path_.c_str());
-    remove((path_ + ".1").c_str());
-    rmdir(folder_.c_str());
-  }
-  static std::string Read(const std::string& path) {
-    std::ifstream file(path);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-  std::string folder_, path_;
+  const std::string path_ = folder_ + "/decisions.jsonl";
 };
 
 TEST_F(DecisionLogTest, EveryFigureOfADecisionStandsInItsLine) {
@@ -93,8 +77,8 @@ TEST_F(DecisionLogTest, LinesAreAppendedAndAFullFileIsMovedAway) {
   EXPECT_FALSE(log.Append("{}").ok()) << "not open";
   ASSERT_TRUE(log.Open(path_, 40).ok());
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(log.Append("{\"line\": " + std::to_string(i) + "}\n").ok());
-  EXPECT_EQ(Read(path_ + ".1"), "{\"line\": 0} \n{\"line\": 1} \n{\"line\": 2} \n");
-  EXPECT_EQ(Read(path_), "{\"line\": 3} \n{\"line\": 4} \n");
+  EXPECT_EQ(support::ReadFile(path_ + ".1"), "{\"line\": 0} \n{\"line\": 1} \n{\"line\": 2} \n");
+  EXPECT_EQ(support::ReadFile(path_), "{\"line\": 3} \n{\"line\": 4} \n");
   struct stat info {};
   ASSERT_EQ(stat(path_.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);

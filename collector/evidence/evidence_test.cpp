@@ -27,6 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "collector/evidence/child_pipe.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -212,36 +213,20 @@ TEST(Evidence, AProcessThatEndsMeanwhileIsNoTrouble) {
   EXPECT_THAT(gone.process().evidence().stacks_refused(), HasSubstr("gone"));
 }
 
-std::string ReadAll(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-class Folder {
+class Folder : public support::TempFolder {
  public:
-  Folder() {
-    char name[] = "/tmp/evidence_test.XXXXXX";
-    path_ = mkdtemp(name);
-    chmod(path_.c_str(), 0755);
-  }
-  ~Folder() { (void)!system(absl::StrCat("rm -rf ", path_).c_str()); }
-  const std::string& path() const { return path_; }
+  Folder() { chmod(path().c_str(), 0755); }
   std::string Write(const std::string& name, const std::string& content) const {
-    const std::string path = absl::StrCat(path_, "/", name);
-    std::ofstream(path, std::ios::binary) << content;
-    chmod(path.c_str(), 0755);
-    return path;
+    const std::string file = absl::StrCat(path(), "/", name);
+    support::WriteFile(file, content);
+    chmod(file.c_str(), 0755);
+    return file;
   }
-
- private:
-  std::string path_;
 };
 
 TEST(Evidence, StrippedProgramsGiveFileBuildIdAndOffset) {
   Folder folder;
-  const std::string copy = folder.Write("stripped", ReadAll(LOCKSTEP_STACK_TARGET));
+  const std::string copy = folder.Write("stripped", support::ReadFile(LOCKSTEP_STACK_TARGET));
   if (system(absl::StrCat("strip --strip-all ", copy, " 2>/dev/null").c_str()) != 0) GTEST_SKIP() << "no strip here";
   Program program({copy, "blocked", "1"});
   ASSERT_TRUE(program.ready());
@@ -258,7 +243,7 @@ TEST(Evidence, StrippedProgramsGiveFileBuildIdAndOffset) {
 
 TEST(Evidence, DamagedFilesAreSurvived) {
   Folder folder;
-  const std::string good = ReadAll(LOCKSTEP_STACK_TARGET);
+  const std::string good = support::ReadFile(LOCKSTEP_STACK_TARGET);
   std::mt19937 random(5);
   int answered = 0;
   for (int i = 0; i < 12; ++i) {
@@ -282,7 +267,7 @@ TEST(Evidence, DamagedFilesAreSurvived) {
 
 TEST(Evidence, AFileThatIsGoneOrAnotherIsSaidOrReadFromTheKernel) {
   Folder folder;
-  const std::string path = folder.Write("moved", ReadAll(LOCKSTEP_STACK_TARGET));
+  const std::string path = folder.Write("moved", support::ReadFile(LOCKSTEP_STACK_TARGET));
   Program program({path, "blocked", "1"});
   ASSERT_TRUE(program.ready());
   unlink(path.c_str());
@@ -295,7 +280,7 @@ TEST(Evidence, AFileThatIsGoneOrAnotherIsSaidOrReadFromTheKernel) {
 
 TEST(Evidence, WhatIsRefusedIsSaid) {
   Folder folder;
-  const std::string helper = folder.Write("lockstep-evidence", ReadAll(LOCKSTEP_EVIDENCE_HELPER));
+  const std::string helper = folder.Write("lockstep-evidence", support::ReadFile(LOCKSTEP_EVIDENCE_HELPER));
   Program program({LOCKSTEP_STACK_TARGET, geteuid() == 0 ? "blocked" : "undumpable", "1"});
   ASSERT_TRUE(program.ready());
   int ends[2];
@@ -396,7 +381,7 @@ TEST(Evidence, WithoutStoppingAnythingThereIsLessButNotNothing) {
   ASSERT_EQ(
       system(absl::StrCat(LOCKSTEP_EVIDENCE_HELPER, " --no-stop --stacks-of ", program.pid(), " | cat >", out).c_str()),
       0);
-  std::string bytes = ReadAll(out);
+  std::string bytes = support::ReadFile(out);
   EvidenceReport report;
   ProcessEvidence* evidence = report.mutable_process()->mutable_evidence();
   ASSERT_TRUE(TakeMessages(&bytes, evidence));

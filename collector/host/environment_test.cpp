@@ -1,4 +1,5 @@
 #include "collector/host/environment.h"
+#include "tests/support/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,14 +52,11 @@ TEST(EnvironmentTest, RankVariables) {
 }
 
 TEST(EnvironmentTest, LibraryPathsThatPreloadCannotHoldAreRefused) {
-  std::string folder = ::testing::TempDir() + "/a folder XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const std::string library = folder + "/liblockstep.so";
+  const support::TempFolder folder(::testing::TempDir(), "a folder ");
+  const std::string library = folder.path() + "/liblockstep.so";
   std::ofstream(library) << "x";
   const auto found = FindLibrary({"LOCKSTEP_LIBRARY=" + library});
   EXPECT_THAT(std::string(found.status().message()), HasSubstr("space or a colon"));
-  unlink(library.c_str());
-  rmdir(folder.c_str());
   const auto missing = FindLibrary({"LOCKSTEP_LIBRARY=/nowhere/liblockstep.so"});
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("/nowhere/liblockstep.so"));
 }

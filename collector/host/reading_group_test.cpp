@@ -1,4 +1,5 @@
 #include "collector/host/reading_group.h"
+#include "tests/support/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,9 +24,8 @@ TEST(ReadingGroup, NamesAndNumbers) {
 
 TEST(ReadingGroup, IncidentsAreTheGroupsToReadAndNothingElseIs) {
   if (geteuid() != 0) GTEST_SKIP() << "a group of somebody else's needs root";
-  char made[] = "/tmp/lockstep_group_XXXXXX";
-  ASSERT_NE(mkdtemp(made), nullptr);
-  const std::string out = made, incident = out + "/lockstep-incident-a";
+  const support::TempFolder temp;
+  const std::string out = temp.path(), incident = out + "/lockstep-incident-a";
   const auto mode = [](const std::string& path) {
     struct stat info {};
     EXPECT_EQ(lstat(path.c_str(), &info), 0) << path;
@@ -66,7 +66,6 @@ TEST(ReadingGroup, IncidentsAreTheGroupsToReadAndNothingElseIs) {
     EXPECT_TRUE(read("4321", incident + "/n1.lsd"));
     EXPECT_FALSE(read("4322", incident + "/n1.lsd"));
   }
-  std::filesystem::remove_all(out);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "analyzer/util/atomic_file.h"
 #include "collector/host/proc.h"
 #include "collector/rings/folder.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -83,15 +84,7 @@ Bundle KilledRankBundle() {
   return bundle;
 }
 
-class IncidentTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "/incident-XXXXXX";
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  void TearDown() override { RemoveRingFolder(folder_); }
-  std::string folder_;
-};
+using IncidentTest = support::FolderTest;
 
 TEST_F(IncidentTest, AnalysedAgainItGivesTheSameVerdict) {
   const Bundle bundle = KilledRankBundle();

@@ -1,4 +1,5 @@
 #include "collector/incident/store.h"
+#include "tests/support/files.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -40,22 +41,9 @@ Chunk Piece(int id, const std::string& host, uint64_t offset, const std::string&
   return chunk;
 }
 
-std::string Content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-class IncidentStoreTest : public ::testing::Test {
+class IncidentStoreTest : public support::FolderTest {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/lockstep-store-test-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-    Reopen();
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { Reopen(); }
   void Reopen() {
     store_.reset();
     auto store = IncidentStore::Open(folder_, limits_);
@@ -68,7 +56,7 @@ class IncidentStoreTest : public ::testing::Test {
     EXPECT_TRUE(ids.ok()) << ids.status();
     return ids.ok() ? ids->size() : 0;
   }
-  std::string folder_, why_;
+  std::string why_;
   StoreLimits limits_;
   std::unique_ptr<IncidentStore> store_;
 };
@@ -82,7 +70,7 @@ TEST_F(IncidentStoreTest, AFileGetsItsNameWhenAllOfItIsOnDisk) {
   EXPECT_EQ(Take(Piece(1, "a", 0, "abc", false)), Put::kTaken);
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/a.lsd")) << "before the commit";
   EXPECT_EQ(Commit(), 1u);
-  EXPECT_EQ(Content(folder_ + "/a.lsd"), "abcdef");
+  EXPECT_EQ(support::ReadFile(folder_ + "/a.lsd"), "abcdef");
   EXPECT_EQ(Take(Piece(1, "a", 0, "abc", false)), Put::kDuplicate);
   EXPECT_EQ(store_->ids(), 2u);
 }
@@ -95,7 +83,7 @@ TEST_F(IncidentStoreTest, WhatWasCommittedOutlivesTheProcessAndWhatWasNotComesAg
   EXPECT_EQ(Take(Piece(1, "a", 0, "abc", false)), Put::kDuplicate);
   EXPECT_EQ(Take(Piece(2, "a", 3, "def", true)), Put::kTaken);
   EXPECT_EQ(Commit(), 1u);
-  EXPECT_EQ(Content(folder_ + "/a.lsd"), "abcdef");
+  EXPECT_EQ(support::ReadFile(folder_ + "/a.lsd"), "abcdef");
   Reopen();
   ASSERT_EQ(store_->Files().size(), 1u);
   EXPECT_TRUE(store_->Files()[0].whole);
@@ -112,7 +100,7 @@ TEST_F(IncidentStoreTest, AFileThatGaveWayKeepsNobodyFromTakingTheRestUp) {
   EXPECT_EQ(Take(Piece(1, "a.evidence", 0, "abc", true)), Put::kDuplicate);
   EXPECT_EQ(Take(Piece(3, "b", 3, "ghi", true)), Put::kTaken);
   EXPECT_EQ(Commit(), 1u);
-  EXPECT_EQ(Content(folder_ + "/b.lsd"), "defghi");
+  EXPECT_EQ(support::ReadFile(folder_ + "/b.lsd"), "defghi");
 }
 
 TEST_F(IncidentStoreTest, ATornLedgerLosesOnlyItsTornLine) {
@@ -121,7 +109,7 @@ TEST_F(IncidentStoreTest, ATornLedgerLosesOnlyItsTornLine) {
   Take(Piece(2, "a", 3, "def", false));
   Commit();
   store_.reset();
-  const std::string whole = Content(folder_ + "/.ledger");
+  const std::string whole = support::ReadFile(folder_ + "/.ledger");
   for (size_t cut = 1; cut < 40; cut += 7) {
     std::ofstream(folder_ + "/.ledger", std::ios::trunc | std::ios::binary) << whole.substr(0, whole.size() - cut);
     Reopen();
@@ -129,7 +117,7 @@ TEST_F(IncidentStoreTest, ATornLedgerLosesOnlyItsTornLine) {
     EXPECT_EQ(Take(Piece(1, "a", 0, "abc", false)), Put::kDuplicate);
     EXPECT_EQ(Take(Piece(2, "a", 3, "def", false)), Put::kTaken);
     EXPECT_EQ(Commit(), 1u);
-    EXPECT_EQ(Content(folder_ + "/.ledger"), whole);
+    EXPECT_EQ(support::ReadFile(folder_ + "/.ledger"), whole);
   }
 }
 
@@ -171,8 +159,8 @@ TEST_F(IncidentStoreTest, HostsThatNameTheirFilesAlikeKeepOneEach) {
   other.set_file("a.lsd");
   Take(other);
   EXPECT_EQ(Commit(), 2u);
-  EXPECT_EQ(Content(folder_ + "/a.lsd"), "first");
-  EXPECT_EQ(Content(folder_ + "/2-a.lsd"), "second");
+  EXPECT_EQ(support::ReadFile(folder_ + "/a.lsd"), "first");
+  EXPECT_EQ(support::ReadFile(folder_ + "/2-a.lsd"), "second");
 }
 
 TEST_F(IncidentStoreTest, AnAgentThatLostItsSpoolMayBeginAFileAnew) {
@@ -181,10 +169,10 @@ TEST_F(IncidentStoreTest, AnAgentThatLostItsSpoolMayBeginAFileAnew) {
   EXPECT_EQ(Take(Piece(11, "a", 0, "uvw", false)), Put::kTaken);
   EXPECT_EQ(Take(Piece(12, "a", 3, "xyz", true)), Put::kTaken);
   EXPECT_EQ(Commit(), 2u);
-  EXPECT_EQ(Content(folder_ + "/a.lsd"), "uvwxyz");
+  EXPECT_EQ(support::ReadFile(folder_ + "/a.lsd"), "uvwxyz");
   Reopen();
   EXPECT_EQ(store_->ids(), 3u);
-  EXPECT_EQ(Content(folder_ + "/a.lsd"), "uvwxyz");
+  EXPECT_EQ(support::ReadFile(folder_ + "/a.lsd"), "uvwxyz");
 }
 
 TEST_F(IncidentStoreTest, ALaterRequestReplacesAnEarlierOne) {
@@ -192,10 +180,10 @@ TEST_F(IncidentStoreTest, ALaterRequestReplacesAnEarlierOne) {
   Commit();
   Take(Piece(2, "a", 0, "everything", true, 2));
   Commit();
-  EXPECT_EQ(Content(folder_ + "/a.lsd"), "everything");
+  EXPECT_EQ(support::ReadFile(folder_ + "/a.lsd"), "everything");
   Take(Piece(3, "a", 0, "old", true, 0));
   Commit();
-  EXPECT_EQ(Content(folder_ + "/a.lsd"), "everything");
+  EXPECT_EQ(support::ReadFile(folder_ + "/a.lsd"), "everything");
 }
 
 TEST_F(IncidentStoreTest, AFullDiskIsNotAcknowledgedAndMayBeTriedAgain) {
@@ -243,7 +231,7 @@ TEST_F(IncidentStoreTest, AnyOrderAndAnyRestartGivesTheSameFiles) {
     if (random() % 3 == 0) Reopen();
     EXPECT_EQ(store_->ids(), acknowledged.size());
   }
-  for (const auto& [host, content] : want) EXPECT_EQ(Content(folder_ + "/" + host + ".lsd"), content) << host;
+  for (const auto& [host, content] : want) EXPECT_EQ(support::ReadFile(folder_ + "/" + host + ".lsd"), content) << host;
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "recorder/ring/layout.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -27,12 +28,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class CleanTest : public ::testing::Test {
+class CleanTest : public support::FolderTest {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/lockstep_clean_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
     options_.folder = folder_ + "/rings";
     std::filesystem::create_directory(options_.folder);
     // A ring of a process that has ended, to make others from.
@@ -46,7 +44,6 @@ class CleanTest : public ::testing::Test {
       kill(child, SIGKILL);
       waitpid(child, nullptr, 0);
     }
-    std::filesystem::remove_all(folder_);
   }
   void Run(const std::string& mode) const { ASSERT_EQ(std::system(Command(mode).c_str()), 0); }
   std::string Command(const std::string& mode) const {
@@ -106,7 +103,7 @@ class CleanTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  std::string folder_, model_, error_;
+  std::string model_, error_;
   CleanOptions options_;
   Cleaned cleaned_;
   std::vector<pid_t> children_;

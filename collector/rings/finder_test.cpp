@@ -23,24 +23,19 @@
 #include <mutex>
 
 #include "collector/host/proc.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
 
-class RingFinderTest : public ::testing::Test {
+class RingFinderTest : public support::FolderTest {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_finder_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    base_ = folder;
-    options_.folders = {base_ + "/rings"};
-  }
+  void SetUp() override { options_.folders = {folder_ + "/rings"}; }
   void TearDown() override {
     finder_.reset();
     for (const auto& [name, ring] : found_) close(ring.fd);
-    fs::remove_all(base_);
   }
   void Start() {
     absl::StatusOr<std::unique_ptr<RingFinder>> finder = RingFinder::Start(options_);
@@ -60,9 +55,9 @@ class RingFinderTest : public ::testing::Test {
   }
   bool Found(const std::string& name) const { return found_.count(name) == 1; }
   void File(const std::string& path, mode_t mode = 0600) const {
-    fs::create_directories(fs::path(base_ + "/" + path).parent_path());
-    std::ofstream(base_ + "/" + path) << "a ring";
-    chmod((base_ + "/" + path).c_str(), mode);
+    fs::create_directories(fs::path(folder_ + "/" + path).parent_path());
+    std::ofstream(folder_ + "/" + path) << "a ring";
+    chmod((folder_ + "/" + path).c_str(), mode);
   }
   // Descriptors of this process on a folder that ends so.
   static int OpenFolders(const std::string& end) {
@@ -75,7 +70,6 @@ class RingFinderTest : public ::testing::Test {
     return count;
   }
 
-  std::string base_;
   RingFinderOptions options_;
   std::unique_ptr<RingFinder> finder_;
   std::map<std::string, FoundRing> found_;
@@ -90,12 +84,12 @@ TEST_F(RingFinderTest, RingsAreFoundWheneverFolderJobAndFileAppear) {
   File("rings/job.1/c.ring");
   File("rings/job.1/not a ring");
   ASSERT_TRUE(Wait([&] { return Found("b.ring") && Found("c.ring"); }));
-  EXPECT_EQ(found_["c.ring"].path, base_ + "/rings/job.1/c.ring");
+  EXPECT_EQ(found_["c.ring"].path, folder_ + "/rings/job.1/c.ring");
   EXPECT_EQ(found_["c.ring"].uid, geteuid());
   char text[6];
   EXPECT_EQ(pread(found_["c.ring"].fd, text, 6, 0), 6);
   // A job that ended leaves nothing behind that would be watched.
-  fs::remove_all(base_ + "/rings/job.1");
+  fs::remove_all(folder_ + "/rings/job.1");
   File("rings/job.2/d.ring");
   ASSERT_TRUE(Wait([&] { return Found("d.ring"); }));
   EXPECT_EQ(found_.size(), 4u);
@@ -107,10 +101,10 @@ TEST_F(RingFinderTest, WhatIsNoFileOfItsOwnerAloneIsRefused) {
   File("rings/job.0/group.ring", 0620);
   File("rings/job.0/world.ring", 0602);
   File("secret");
-  const std::string folder = base_ + "/rings/job.0/";
+  const std::string folder = folder_ + "/rings/job.0/";
   ASSERT_EQ(mkfifo((folder + "pipe.ring").c_str(), 0600), 0);
   ASSERT_EQ(symlink("../../secret", (folder + "link.ring").c_str()), 0);
-  ASSERT_EQ(symlink("/", (base_ + "/rings/root.0").c_str()), 0);
+  ASSERT_EQ(symlink("/", (folder_ + "/rings/root.0").c_str()), 0);
   fs::create_directory(folder + "folder.ring");
   const int unix_socket = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
@@ -140,7 +134,7 @@ TEST_F(RingFinderTest, WhatIsNoFileOfItsOwnerAloneIsRefused) {
 
 TEST_F(RingFinderTest, ManyFilesAreNoTrouble) {
   for (int i = 0; i < 600; ++i) File("rings/job.0/" + std::to_string(i) + ".ring");
-  for (int i = 0; i < 1100; ++i) fs::create_directory(base_ + "/rings/empty." + std::to_string(i));
+  for (int i = 0; i < 1100; ++i) fs::create_directory(folder_ + "/rings/empty." + std::to_string(i));
   Start();
   ASSERT_TRUE(Wait([&] { return found_.size() == 600; }));
   EXPECT_LE(finder_->counters().folders, 1026u);  // 1,024 of one user and the one they are in
@@ -155,7 +149,7 @@ TEST_F(RingFinderTest, AFolderThatDoesNotAnswerHoldsTheFinderAloneAndIsTold) {
     bool away = false;
   };
   const auto server = std::make_shared<Server>();
-  const std::string dead = base_ + "/dead";
+  const std::string dead = folder_ + "/dead";
   options_.folders.push_back(dead);
   options_.before_path = [server, dead](const std::string& path) {
     if (path != dead) return;
@@ -201,15 +195,15 @@ TEST_F(RingFinderTest, AFolderThatDoesNotAnswerHoldsTheFinderAloneAndIsTold) {
 TEST_F(RingFinderTest, AProcessThatRunsAnotherProgramLaterIsAskedAgain) {
   int go[2];
   ASSERT_EQ(pipe(go), 0);
-  fs::create_directories(base_ + "/later/job.0");
-  std::ofstream(base_ + "/later/job.0/later.ring") << "ring";
-  chmod((base_ + "/later/job.0/later.ring").c_str(), 0600);
+  fs::create_directories(folder_ + "/later/job.0");
+  std::ofstream(folder_ + "/later/job.0/later.ring") << "ring";
+  chmod((folder_ + "/later/job.0/later.ring").c_str(), 0600);
   const pid_t pid = fork();
   if (pid == 0) {
     close(go[1]);
     char byte = 0;
     if (read(go[0], &byte, 1) != 1) _exit(1);
-    setenv("LOCKSTEP_DIR", (base_ + "/later").c_str(), 1);
+    setenv("LOCKSTEP_DIR", (folder_ + "/later").c_str(), 1);
     dup2(go[0], 0);
     execl("/bin/cat", "cat", nullptr);
     _exit(1);
@@ -293,11 +287,11 @@ constexpr char kNoNamespaces[] = "namespaces cannot be made here (unshare or mou
 TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
   Container container([this](const auto&) {
     if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0 ||
-        mount("tmpfs", base_.c_str(), "tmpfs", 0, "size=1m") != 0)
+        mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=1m") != 0)
       return false;
     WriteRing("/dev/shm/lockstep-0/job.0/inside.ring");
-    WriteRing(base_ + "/own/job.0/chosen.ring");
-    setenv("LOCKSTEP_DIR", (base_ + "/own").c_str(), 1);
+    WriteRing(folder_ + "/own/job.0/chosen.ring");
+    setenv("LOCKSTEP_DIR", (folder_ + "/own").c_str(), 1);
     return true;
   });
   if (!container.Ready()) GTEST_SKIP() << kNoNamespaces;
@@ -309,7 +303,7 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
     EXPECT_TRUE(Wait([&] { return Found("inside.ring"); }));
   }
   EXPECT_TRUE(Wait([&] { return Found("chosen.ring"); }));
-  EXPECT_EQ(found_["chosen.ring"].path, base_ + "/own/job.0/chosen.ring");
+  EXPECT_EQ(found_["chosen.ring"].path, folder_ + "/own/job.0/chosen.ring");
   EXPECT_TRUE(Wait([&] { return finder_->counters().containers >= 1; }));
   EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 1; }));  // one more while it is listed
   container.End();

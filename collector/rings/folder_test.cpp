@@ -1,4 +1,5 @@
 #include "collector/rings/folder.h"
+#include "tests/support/files.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -14,29 +15,22 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class RingFolderTest : public ::testing::Test {
+class RingFolderTest : public support::FolderTest {
  protected:
-  void SetUp() override {
-    parent_ = ::testing::TempDir() + "/ring-folder-XXXXXX";
-    ASSERT_NE(mkdtemp(parent_.data()), nullptr);
-  }
-  void TearDown() override { RemoveRingFolder(parent_); }
   static bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
-
-  std::string parent_;
 };
 
 TEST_F(RingFolderTest, IsPrivateAndRemovedWithEverythingInIt) {
-  const auto folder = MakeRingFolderUnder(parent_, false);
+  const auto folder = MakeRingFolderUnder(folder_, false);
   ASSERT_TRUE(folder.ok()) << folder.status();
   struct stat info {};
   ASSERT_EQ(stat(folder->path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0700u);
   ASSERT_EQ(mkdir((folder->path + "/job.0").c_str(), 0700), 0);
   std::ofstream(folder->path + "/job.0/host.1.ring") << "x";
-  const std::string outside = parent_ + "/outside";
+  const std::string outside = folder_ + "/outside";
   std::ofstream(outside) << "x";
-  ASSERT_EQ(symlink(parent_.c_str(), (folder->path + "/link").c_str()), 0);
+  ASSERT_EQ(symlink(folder_.c_str(), (folder->path + "/link").c_str()), 0);
   RemoveRingFolder(folder->path);
   EXPECT_FALSE(Exists(folder->path));
   EXPECT_TRUE(Exists(outside)) << "a link was followed";
@@ -44,20 +38,20 @@ TEST_F(RingFolderTest, IsPrivateAndRemovedWithEverythingInIt) {
 }
 
 TEST_F(RingFolderTest, OnlyAbandonedFoldersAreSwept) {
-  const auto used = MakeRingFolderUnder(parent_, false);
-  const auto abandoned = MakeRingFolderUnder(parent_, false);
+  const auto used = MakeRingFolderUnder(folder_, false);
+  const auto abandoned = MakeRingFolderUnder(folder_, false);
   ASSERT_TRUE(used.ok() && abandoned.ok());
   close(abandoned->lock_fd);
-  EXPECT_EQ(SweepRingFolders(parent_, 3600), 0) << "it is young: its owner may be about to lock it";
-  EXPECT_EQ(SweepRingFolders(parent_, 0), 1);
+  EXPECT_EQ(SweepRingFolders(folder_, 3600), 0) << "it is young: its owner may be about to lock it";
+  EXPECT_EQ(SweepRingFolders(folder_, 0), 1);
   EXPECT_TRUE(Exists(used->path));
   EXPECT_FALSE(Exists(abandoned->path));
   close(used->lock_fd);
 }
 
 TEST_F(RingFolderTest, SaysWhyAPlaceWillNotDo) {
-  EXPECT_THAT(std::string(MakeRingFolderUnder(parent_ + "/none", false).status().message()), HasSubstr("/none"));
-  EXPECT_THAT(std::string(MakeRingFolder(parent_ + "/none").status().message()), HasSubstr("LOCKSTEP_DIR"));
+  EXPECT_THAT(std::string(MakeRingFolderUnder(folder_ + "/none", false).status().message()), HasSubstr("/none"));
+  EXPECT_THAT(std::string(MakeRingFolder(folder_ + "/none").status().message()), HasSubstr("LOCKSTEP_DIR"));
   EXPECT_THAT(std::string(MakeRingFolderUnder("/proc", true).status().message()), HasSubstr("not in memory"));
 }
 

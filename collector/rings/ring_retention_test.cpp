@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "recorder/ring/layout.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -192,14 +193,13 @@ TEST_F(RingRetentionTest, RootRemovesForTheOwnersOfFolders) {
 }
 
 TEST_F(RingRetentionTest, DisksAreLeftAlone) {
-  char folder[] = "/tmp/lockstep_retention_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
+  const support::TempFolder temp;
+  const std::string& folder = temp.path();
   struct statfs system {};
-  const bool memory = statfs(folder, &system) == 0 && system.f_type == TMPFS_MAGIC;
+  const bool memory = statfs(folder.c_str(), &system) == 0 && system.f_type == TMPFS_MAGIC;
   const std::string path = Dead("shared", 8 * kDay, folder);
   options_.folders = {folder};
   EXPECT_EQ(RetainRings(options_, true).removed, memory ? 1 : 0);
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(RingRetentionTest, AnAgentLooksNowAndThenAndSaysWhatWent) {

@@ -13,16 +13,14 @@
 #include <string>
 
 #include "recorder/ring/layout.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
 
-class AgentProcessTest : public ::testing::Test {
+class AgentProcessTest : public support::FolderTest {
  protected:
   void SetUp() override {
-    char folder[] = "/tmp/lockstep_agent_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
     child_ = fork();
     if (child_ == 0) {
       for (;;) pause();
@@ -32,7 +30,6 @@ class AgentProcessTest : public ::testing::Test {
   void TearDown() override {
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
-    std::filesystem::remove_all(folder_);
   }
   // A ring that says little more than whose it is.
   void WriteRing(uint64_t start_ticks) const {
@@ -51,7 +48,6 @@ class AgentProcessTest : public ::testing::Test {
     std::ofstream(folder_ + "/host.ring", std::ios::binary).write(page, sizeof(page));
   }
 
-  std::string folder_;
   pid_t child_ = -1;
 };
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "recorder/ring/layout.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -64,8 +65,8 @@ std::vector<unsigned char> RingOf(pid_t pid, uint64_t* marks) {
 }
 
 TEST(AgentTest, WhatTheGpuReachesAfterTheProcessDiedIsLabelled) {
-  char folder[] = "/tmp/lockstep_agent_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
+  const support::TempFolder temp;
+  const std::string& folder = temp.path();
   const pid_t pid = fork();
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // it holds this one's output open
@@ -74,7 +75,7 @@ TEST(AgentTest, WhatTheGpuReachesAfterTheProcessDiedIsLabelled) {
   }
   uint64_t marks = 0;
   const std::vector<unsigned char> bytes = RingOf(pid, &marks);
-  const std::string path = std::string(folder) + "/host." + std::to_string(pid) + ".1.ring";
+  const std::string path = folder + "/host." + std::to_string(pid) + ".1.ring";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(pwrite(fd, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   const auto reach = [&](uint64_t started, uint64_t completed) {
@@ -103,7 +104,6 @@ TEST(AgentTest, WhatTheGpuReachesAfterTheProcessDiedIsLabelled) {
   EXPECT_EQ(inputs[0].snapshot.streams[0].late_completed, 1u);
   EXPECT_EQ(inputs[0].snapshot.streams[0].late_started, 2u);
   close(fd);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

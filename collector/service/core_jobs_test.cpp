@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/util/time_units.h"
 #include "collector/testing/fleet.h"
 
@@ -75,13 +76,18 @@ Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, co
   return beat;
 }
 
-void RelayArrives(Fleet* fleet, FleetAgent* relay) {
+// A relay that has connected.
+FleetAgent ConnectedRelay(Fleet* fleet, int number) {
+  FleetAgent relay;
+  relay.host = absl::StrCat("relay", number);
+  relay.peer = 501 + static_cast<uint64_t>(number);
   Hello hello;
   hello.set_role(Hello::RELAY);
-  hello.set_host(relay->host);
-  hello.set_instance(relay->peer);
+  hello.set_host(relay.host);
+  hello.set_instance(relay.peer);
   hello.set_protocol(1);
-  fleet->Say(relay, wire::Type::kHello, hello, wire::Role::kRelay);
+  fleet->Say(&relay, wire::Type::kHello, hello, wire::Role::kRelay);
+  return relay;
 }
 
 // Each with its own number of the two: what a relay says of one job is never laid to the other.
@@ -89,11 +95,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
-  FleetAgent one, two;
-  one.host = "relay0", one.peer = 501;
-  two.host = "relay1", two.peer = 502;
-  RelayArrives(&fleet, &one);
-  RelayArrives(&fleet, &two);
+  FleetAgent one = ConnectedRelay(&fleet, 0), two = ConnectedRelay(&fleet, 1);
   const auto beat = [&](FleetAgent* relay, uint32_t life, const Ranks& ranks, uint64_t comm, uint64_t issued) {
     Heartbeat heartbeat = FromRelay(fleet, 0, ranks, {}, issued);
     heartbeat.mutable_job()->set_life(life);
@@ -214,11 +216,7 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
-  FleetAgent one, two;
-  one.host = "relay0", one.peer = 501;
-  two.host = "relay1", two.peer = 502;
-  RelayArrives(&fleet, &one);
-  RelayArrives(&fleet, &two);
+  FleetAgent one = ConnectedRelay(&fleet, 0), two = ConnectedRelay(&fleet, 1);
   const Ranks low = Ranks::Between(0, 3), high = Ranks::Between(4, 7);
   // Told at moments that are seconds apart: one is behind the other, for ever.
   fleet.Say(&one, wire::Type::kHeartbeat, FromRelay(fleet, 0, low, {}, 40), wire::Role::kRelay);
@@ -246,9 +244,7 @@ TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatCounts) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
-  FleetAgent relay;
-  relay.host = "relay0", relay.peer = 501;
-  RelayArrives(&fleet, &relay);
+  FleetAgent relay = ConnectedRelay(&fleet, 0);
   LateReport late;
   *late.mutable_job() = fleet.identity();
   late.set_communicator(0xa1);
@@ -269,9 +265,7 @@ TEST_F(CoreJobsTest, AnAgentThatSpeaksForItselfIsNotSilentBehindARelay) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.agents[3].connected = false;
   fleet.Start();
-  FleetAgent relay;
-  relay.host = "relay0", relay.peer = 501;
-  RelayArrives(&fleet, &relay);
+  FleetAgent relay = ConnectedRelay(&fleet, 0);
   const auto second = [&](const std::vector<std::string>& silent) {
     Heartbeat beat = FromRelay(fleet, 0, Ranks::Between(6, 7), {}, 40);
     for (const std::string& host : silent) beat.add_silent_host(host);
@@ -294,11 +288,7 @@ TEST_F(CoreJobsTest, AGenerationThatEndedBeforeIsNotJudged) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
-  FleetAgent one, two;
-  one.host = "relay0", one.peer = 501;
-  two.host = "relay1", two.peer = 502;
-  RelayArrives(&fleet, &one);
-  RelayArrives(&fleet, &two);
+  FleetAgent one = ConnectedRelay(&fleet, 0), two = ConnectedRelay(&fleet, 1);
   const Ranks low = Ranks::Between(0, 3), high = Ranks::Between(4, 7);
   ProcessEnded end;
   *end.mutable_job() = fleet.identity();

@@ -14,6 +14,7 @@
 #include "analyzer/util/time_units.h"
 #include "collector/service/core.h"
 #include "collector/testing/fleet.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -30,19 +31,13 @@ bool IsFull(const CollectRequest& request) {
   return request.phase() == CollectRequest::DIGEST && request.ranks().first().empty();
 }
 
-class LateAnswers : public ::testing::Test {
+class LateAnswers : public support::FolderTest {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/lockstep-late-test-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    out_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(out_); }
   std::unique_ptr<Fleet> Stalled(int per_host) {
     testing::Job job(2, 2, 2, 4);
     job.ranks[kCulprit].host_fault = HostFault::kStall;
     job.ranks[kCulprit].host_fault_at = job.Find(kCulprit, "dp", 2);
-    auto fleet = std::make_unique<Fleet>(job.Run(), per_host, out_);
+    auto fleet = std::make_unique<Fleet>(job.Run(), per_host, folder_);
     fleet->Start();
     fleet->Pass(60 * kSecond);
     fleet->stop_ns = fleet->now;
@@ -66,7 +61,7 @@ class LateAnswers : public ::testing::Test {
     return static_cast<int>(std::count_if(agent.requests.begin(), agent.requests.end(), IsFull));
   }
   std::string Content(const std::string& file) const {
-    for (const auto& entry : std::filesystem::directory_iterator(out_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
       std::ifstream in(absl::StrCat(entry.path().string(), "/", file));
       if (!in) continue;
       std::stringstream text;
@@ -75,7 +70,6 @@ class LateAnswers : public ::testing::Test {
     }
     return "";
   }
-  std::string out_;
 };
 
 // Under load nobody answers within two seconds: that is no reason to analyse nothing and have all of them do it once
@@ -203,8 +197,8 @@ TEST_F(LateAnswers, PartsThatComeTwiceAreOneAnswer) {
     EXPECT_THAT(fleet->printed[0], ::testing::Not(HasSubstr("twice")));
     EXPECT_THAT(fleet->printed[0], ::testing::Not(HasSubstr("claimed")));
     EXPECT_THAT(Content("manifest.json"), HasSubstr("\"missing\": []"));
-    std::filesystem::remove_all(out_);
-    std::filesystem::create_directory(out_);
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "analyzer/util/time_units.h"
 #include "collector/common/rank_set.h"
 #include "collector/testing/fleet.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -24,12 +25,9 @@ using ::testing::HasSubstr;
 using testing::HostFault;
 using ::testing::StartsWith;
 
-class CoreTopTest : public ::testing::Test {
+class CoreTopTest : public support::FolderTest {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/lockstep-core-test-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    out_ = name;
     testing::Job job(2, 2, 2, 4);
     job.ranks[5].host_fault = HostFault::kStall;
     job.ranks[5].host_fault_at = job.Find(5, "dp", 2);
@@ -37,13 +35,11 @@ class CoreTopTest : public ::testing::Test {
     for (size_t i = 0; i < bundle_.comms.size(); ++i)
       bundle_.comms[i].id = absl::StrCat(absl::Hex(0xc0 + i, absl::kZeroPad16));  // as rings have them
   }
-  void TearDown() override { std::filesystem::remove_all(out_); }
-  std::string out_;
   Bundle bundle_;
 };
 
 TEST_F(CoreTopTest, AHangWithItsHardwareItsVictimsAndItsLateArrivals) {
-  Fleet fleet(bundle_, 2, out_);
+  Fleet fleet(bundle_, 2, folder_);
   for (FleetAgent& agent : fleet.agents) {
     if (agent.host == "node2") {
       HardwareEvent* event = agent.found.add_hardware();
@@ -105,7 +101,7 @@ TEST_F(CoreTopTest, AHangWithItsHardwareItsVictimsAndItsLateArrivals) {
 // Members of whom no agent ever spoke are no victims and no culprits: they are said to be unknown, and judged only
 // after a while.
 TEST_F(CoreTopTest, MembersWithoutAnAgentAreNotRecorded) {
-  Fleet fleet(bundle_, 2, out_);
+  Fleet fleet(bundle_, 2, folder_);
   fleet.agents[3].connected = false;
   fleet.Start();
   fleet.Pass(5 * kSecond);
@@ -120,7 +116,7 @@ TEST_F(CoreTopTest, MembersWithoutAnAgentAreNotRecorded) {
 }
 
 TEST_F(CoreTopTest, AJobIsNotJudgedBeforeItsAgentsHaveCome) {
-  Fleet fleet(bundle_, 2, out_);
+  Fleet fleet(bundle_, 2, folder_);
   fleet.stop_ns = fleet.now + 3 * kSecond / 2;
   for (size_t i = 1; i < fleet.agents.size(); ++i) fleet.agents[i].connected = false;
   fleet.Start();
@@ -145,7 +141,7 @@ TEST_F(CoreTopTest, AJobIsNotJudgedBeforeItsAgentsHaveCome) {
 }
 
 TEST_F(CoreTopTest, AJobWhoseOtherAgentsNeverComeIsJudgedAllTheSame) {
-  Fleet fleet(bundle_, 2, out_);
+  Fleet fleet(bundle_, 2, folder_);
   fleet.agents[3].connected = false;
   fleet.Start();
   fleet.Pass(60 * kSecond);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/testing/job.h"
 #include "collector/testing/fleet.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -66,14 +67,13 @@ TEST(KnownMembersTest, HeartbeatsTellWhoIsMissing) {
 
 // Its power fails: nobody is left who could say what ended. What others wait for is known from before.
 TEST(KnownMembersTest, AHostThatIsGoneIsTheCauseAndNobodyElse) {
-  char name[] = "/tmp/lockstep-core-test-XXXXXX";
-  ASSERT_NE(mkdtemp(name), nullptr);
+  const support::TempFolder folder;
   testing::Job job(2, 2, 2, 4);
   for (const size_t rank : {4u, 5u}) {
     job.ranks[rank].host_fault = testing::HostFault::kStall;
     job.ranks[rank].host_fault_at = job.Find(static_cast<int>(rank), "dp", 2);
   }
-  testing::Fleet fleet(job.Run(), 2, name);
+  testing::Fleet fleet(job.Run(), 2, folder.path());
   fleet.Start();
   fleet.Pass(60 * kSecond);
   fleet.stop_ns = fleet.now;
@@ -84,7 +84,6 @@ TEST(KnownMembersTest, AHostThatIsGoneIsTheCauseAndNobodyElse) {
   for (const int32_t root : fleet.decisions.back().roots) EXPECT_TRUE(root == 4 || root == 5) << root;
   EXPECT_FALSE(fleet.decisions.back().roots.empty());
   EXPECT_THAT(fleet.printed[0], ::testing::HasSubstr("node2"));
-  std::filesystem::remove_all(name);
 }
 
 }  // namespace

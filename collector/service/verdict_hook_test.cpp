@@ -1,4 +1,5 @@
 #include "collector/service/verdict_hook.h"
+#include "tests/support/files.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,22 +16,10 @@
 namespace lockstep {
 namespace {
 
-class VerdictHookTest : public ::testing::Test {
+class VerdictHookTest : public support::FolderTest {
  protected:
-  void SetUp() override {
-    signal(SIGPIPE, SIG_IGN);
-    char name[] = "/tmp/lockstep-hook-test-XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string Content(const std::string& name) {
-    std::ifstream file(folder_ + "/" + name);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-  std::string folder_;
+  void SetUp() override { signal(SIGPIPE, SIG_IGN); }
+  std::string Content(const std::string& name) { return support::ReadFile(folder_ + "/" + name); }
 };
 
 TEST_F(VerdictHookTest, TheCommandGetsTheWholeVerdict) {

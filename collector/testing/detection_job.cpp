@@ -10,6 +10,7 @@
 #include "collector/host/process_sample.h"
 #include "collector/service/known_members.h"
 #include "proto/wire.pb.h"
+#include "tests/jobmodel/layout.h"
 
 namespace lockstep::testing {
 namespace {
@@ -26,20 +27,23 @@ WatchedJob::WatchedJob(JobPlan plan) : plan_(std::move(plan)), random_(plan_.see
   const int hosts = plan_.ranks / plan_.ranks_a_host;
   ranks_.resize(static_cast<size_t>(plan_.ranks));
   hosts_.resize(static_cast<size_t>(hosts));
-  comms_.resize(static_cast<size_t>(hosts + plan_.ranks_a_host + 1));
   for (int rank = 0; rank < plan_.ranks; ++rank) {
     RankState& state = ranks_[static_cast<size_t>(rank)];
-    const int host = rank / plan_.ranks_a_host, local = rank % plan_.ranks_a_host;
-    state.comm[0] = host;
-    state.comm[1] = hosts + local;
-    state.comm[2] = hosts + plan_.ranks_a_host;
-    for (int i = 0; i < 3; ++i) {
-      std::vector<int>& members = comms_[static_cast<size_t>(state.comm[i])].members;
-      state.member[i] = static_cast<int>(members.size());
-      members.push_back(rank);
-    }
     state.clock = state.counted_ns = state.last_call = now_;
     state.process.life = Life::kRunning;
+  }
+  jobmodel::Layout layout;
+  layout.tp = plan_.ranks_a_host, layout.dp = hosts;
+  const jobmodel::Family families[] = {jobmodel::Family::kTp, jobmodel::Family::kDp, jobmodel::Family::kWorld};
+  for (int i = 0; i < 3; ++i) {
+    for (const jobmodel::Group& group : jobmodel::Groups(layout, families[i])) {
+      for (int m = 0; m < group.size; ++m) {
+        RankState& state = ranks_[static_cast<size_t>(group.Member(m))];
+        state.comm[i] = static_cast<int>(comms_.size());
+        state.member[i] = m;
+      }
+      comms_.emplace_back().members = group.Members();
+    }
   }
   for (int host = 0; host < hosts; ++host) {
     hosts_[static_cast<size_t>(host)].offset = (host * 7919 + 11) * 100 * kSecond;

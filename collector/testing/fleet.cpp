@@ -448,29 +448,12 @@ Bundle Hung(int tp, int pp, int dp, int culprit, HostFault fault) {
   return job.Run();
 }
 
-void FleetTest::SetUp() {
-  char name[] = "/tmp/lockstep-core-test-XXXXXX";
-  ASSERT_NE(mkdtemp(name), nullptr);
-  out_ = name;
-}
-
-void FleetTest::TearDown() {
-  std::filesystem::remove_all(out_);
-}
-
 std::vector<std::string> FleetTest::Incidents() const {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator(out_)) {
     if (entry.is_directory()) found.push_back(entry.path());
   }
   return found;
-}
-
-std::string FleetTest::Content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 Verdict FleetTest::Read(const std::string& folder) {

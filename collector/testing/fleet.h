@@ -16,6 +16,7 @@
 #include "analyzer/testing/job.h"
 #include "collector/service/core.h"
 #include "gtest/gtest.h"
+#include "tests/support/files.h"
 
 namespace lockstep::testing {
 
@@ -110,12 +111,11 @@ Bundle Hung(int tp, int pp, int dp, int culprit, HostFault fault = HostFault::kS
 // With a folder for incidents, which is removed afterwards.
 class FleetTest : public ::testing::Test {
  protected:
-  void SetUp() override;
-  void TearDown() override;
   std::vector<std::string> Incidents() const;  // paths
-  static std::string Content(const std::string& path);
+  static std::string Content(const std::string& path) { return support::ReadFile(path); }
   static Verdict Read(const std::string& folder);  // what `lockstep analyze` makes of it
-  std::string out_;
+  const support::TempFolder temp_;
+  const std::string out_ = temp_.path();
 };
 
 }  // namespace lockstep::testing

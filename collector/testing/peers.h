@@ -15,19 +15,11 @@
 #include "collector/wire/parts.h"
 #include "collector/wire/server.h"
 #include "proto/wire.pb.h"
+#include "tests/support/files.h"
 
 namespace lockstep::wire {
 
-// A folder that is gone at the end.
-class TestFolder {
- public:
-  TestFolder() : path_(::testing::TempDir() + "/wire.XXXXXX") { EXPECT_NE(mkdtemp(path_.data()), nullptr); }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using TestFolder = support::TempFolder;
 
 // Keys of a collector and of one peer of each role, who are known to it.
 class TestKeys {

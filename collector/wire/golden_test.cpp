@@ -16,6 +16,7 @@
 #include "collector/testing/peers.h"
 #include "google/protobuf/text_format.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "tests/support/files.h"
 
 namespace lockstep::wire {
 namespace {
@@ -59,13 +60,6 @@ std::unique_ptr<google::protobuf::Message> Empty(Type type) {
   }
 }
 
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 // Named NUMBER-NAME, by the type's number.
 std::vector<Golden> All() {
   std::vector<Golden> all;
@@ -80,7 +74,7 @@ std::vector<Golden> All() {
       ADD_FAILURE() << golden.name << ": no such type";
       continue;
     }
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(ReadAll(entry.path()), golden.message.get()))
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(support::ReadFile(entry.path()), golden.message.get()))
         << golden.name;
     all.push_back(std::move(golden));
   }
@@ -95,7 +89,7 @@ std::string HexOf(const Message& message) {
 
 Message Recorded(const Golden& golden) {
   std::string header, body;
-  std::istringstream lines(ReadAll(golden.path + ".hex"));
+  std::istringstream lines(support::ReadFile(golden.path + ".hex"));
   std::getline(lines, header);
   std::getline(lines, body);
   const absl::StatusOr<Header> decoded = DecodeHeader(absl::HexStringToBytes(header));
@@ -111,7 +105,7 @@ TEST(Golden, FramesOfThisProtocolAreReadAndWrittenAsTheyWere) {
     const absl::StatusOr<Message> now = Encode(golden.type, *golden.message);
     ASSERT_TRUE(now.ok());
     if (getenv("LOCKSTEP_WRITE_GOLDEN") != nullptr) std::ofstream(golden.path + ".hex") << HexOf(*now);
-    EXPECT_EQ(HexOf(*now), ReadAll(golden.path + ".hex"));
+    EXPECT_EQ(HexOf(*now), support::ReadFile(golden.path + ".hex"));
     const Message recorded = Recorded(golden);
     EXPECT_EQ(recorded.header.type, golden.type);
     EXPECT_EQ(recorded.header.protocol, 1);

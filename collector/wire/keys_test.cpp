@@ -1,4 +1,5 @@
 #include "collector/wire/keys.h"
+#include "tests/support/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,19 +11,12 @@
 namespace lockstep::wire {
 namespace {
 
-class WireKeys : public ::testing::Test {
+class WireKeys : public support::FolderTest {
  protected:
-  void SetUp() override {
-    std::string path = ::testing::TempDir() + "/keys.XXXXXX";
-    ASSERT_NE(mkdtemp(path.data()), nullptr);
-    folder_ = path;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string Make(const std::string& name, Role role) {
     EXPECT_TRUE(WriteKeyPair(folder_, name, *MakeKeyPair(role)).ok());
     return folder_ + "/" + name;
   }
-  std::string folder_;
 };
 
 TEST_F(WireKeys, FoldersThatAreNotThereAreMadeAndTheLastIsPrivate) {

@@ -5,6 +5,7 @@
 #include "collector/common/runtime_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -12,12 +13,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class ToolClientTest : public ::testing::Test {
+class ToolClientTest : public support::FolderTest {
  protected:
   void SetUp() override {
-    char path[] = "/tmp/lockstep-tool-XXXXXX";
-    ASSERT_NE(mkdtemp(path), nullptr);
-    folder_ = path;
     setenv("LOCKSTEP_RUNTIME_DIR", (folder_ + "/run").c_str(), 1);
     setenv("LOCKSTEP_KEYS", (folder_ + "/keys").c_str(), 1);
     setenv("HOME", folder_.c_str(), 1);
@@ -25,11 +23,6 @@ class ToolClientTest : public ::testing::Test {
     unsetenv("LOCKSTEP_KEY");
     unsetenv("LOCKSTEP_SERVER_KEY");
   }
-  void TearDown() override {
-    const std::string command = "rm -rf " + folder_;
-    ASSERT_EQ(system(command.c_str()), 0);
-  }
-  std::string folder_;
 };
 
 TEST_F(ToolClientTest, TakesItsOptionsAndLeavesTheRest) {

@@ -17,6 +17,8 @@
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/testing/job.h"
+#include "tests/support/environment.h"
+#include "tests/support/files.h"
 
 namespace lockstep::gui {
 namespace {
@@ -61,17 +63,10 @@ bool WaitFor(const std::function<bool()>& what) {
 
 class LoaderTest : public ::testing::Test {
  protected:
-  LoaderTest() {
-    std::string name = (fs::temp_directory_path() / "lockstep-loader-test.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    fs::create_directory(folder_ / "incident");
-    setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
-  }
+  LoaderTest() { fs::create_directory(folder_ / "incident"); }
   ~LoaderTest() override {
     std::error_code error;
     fs::permissions(folder_ / "incident", fs::perms::owner_all, error);
-    fs::remove_all(folder_, error);
-    unsetenv("XDG_CACHE_HOME");
   }
   QString Incident() const { return QString::fromStdString((folder_ / "incident").string()); }
 
@@ -93,7 +88,9 @@ class LoaderTest : public ::testing::Test {
     }
   }
 
-  fs::path folder_;
+  const support::TempFolder temp_;
+  const fs::path folder_ = temp_.path();
+  const support::EnvironmentVariable cache_{"XDG_CACHE_HOME", folder_ / "cache"};
 };
 
 TEST_F(LoaderTest, OpensAnIncidentAndFindsItsIndexTheSecondTime) {

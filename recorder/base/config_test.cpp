@@ -15,6 +15,7 @@
 
 #include "recorder/base/reading_group.h"
 #include "recorder/ring/reader.h"
+#include "tests/support/preload.h"
 
 namespace lockstep::recorder {
 namespace {
@@ -91,22 +92,13 @@ TEST(ReadingGroupTest, LinesOfTheGroupFile) {
   EXPECT_EQ(FindGroup("no-such-group-here"), -1);
 }
 
-class ConfigTest : public ::testing::Test {
+class ConfigTest : public support::PreloadRuns {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_config_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   void Write(const std::string& text, mode_t mode = 0644) {
     std::ofstream(folder_ + "/conf") << text;
     ASSERT_EQ(chmod((folder_ + "/conf").c_str(), mode), 0);
   }
-  std::string Slurp(const std::string& name) const {
-    std::ifstream file(folder_ + "/" + name);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string Slurp(const std::string& name) const { return support::ReadFile(folder_ + "/" + name); }
   // A program that calls NCCL; `prefix` before it.
   int Run(const std::string& environment = "", const std::string& prefix = "") {
     return std::system(("cd '" + folder_ + "'; env LOCKSTEP_CONFIG='" + folder_ +
@@ -115,24 +107,6 @@ class ConfigTest : public ::testing::Test {
                         " timeout 60 '" LOCKSTEP_DEATHS_PROGRAM "' calls 20 >out 2>err")
                            .c_str());
   }
-  std::vector<std::string> Rings(const std::string& folder = "rings") const {
-    std::vector<std::string> paths;
-    if (!std::filesystem::exists(folder_ + "/" + folder)) return paths;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ + "/" + folder)) {
-      if (entry.path().extension() == ".ring") paths.push_back(entry.path());
-    }
-    return paths;
-  }
-  ring::Snapshot OnlyRing(const std::string& folder = "rings") const {
-    ring::Snapshot snapshot;
-    std::string error;
-    const std::vector<std::string> rings = Rings(folder);
-    EXPECT_EQ(rings.size(), 1u);
-    if (rings.size() == 1) {
-      EXPECT_TRUE(ring::ReadRingFile(rings[0], {}, &snapshot, &error)) << error;
-    }
-    return snapshot;
-  }
   static mode_t Mode(const std::string& path, gid_t* group = nullptr) {
     struct stat info {};
     EXPECT_EQ(stat(path.c_str(), &info), 0) << path;
@@ -140,7 +114,6 @@ class ConfigTest : public ::testing::Test {
     return info.st_mode & 07777;
   }
   std::string Section() const { return "[recorder]\ndir = " + folder_ + "/rings\nring-kib = 512\njob = by-file\n"; }
-  std::string folder_;
 };
 
 TEST_F(ConfigTest, TheFileCountsAndTheEnvironmentMore) {
@@ -148,16 +121,16 @@ TEST_F(ConfigTest, TheFileCountsAndTheEnvironmentMore) {
   ASSERT_EQ(Run(), 0) << Slurp("err");
   EXPECT_EQ(OnlyRing().process.job, "by-file");
   ASSERT_EQ(Run("LOCKSTEP_JOB=by-environment LOCKSTEP_DIR='" + folder_ + "/other'"), 0);
-  EXPECT_EQ(OnlyRing("other").process.job, "by-environment");
+  EXPECT_EQ(OnlyRing(folder_ + "/other").process.job, "by-environment");
 }
 
 TEST_F(ConfigTest, RecordOffIsAKillSwitch) {
   Write(Section() + "record = off\n");
   ASSERT_EQ(Run(), 0);
-  EXPECT_THAT(Rings(), IsEmpty());
+  EXPECT_THAT(RingPaths(), IsEmpty());
   EXPECT_EQ(Slurp("err"), "");
   ASSERT_EQ(Run("LOCKSTEP=1"), 0);
-  EXPECT_EQ(Rings().size(), 1u) << "the environment counts more";
+  EXPECT_EQ(RingPaths().size(), 1u) << "the environment counts more";
 }
 
 TEST_F(ConfigTest, WhatCannotBeTrustedOrReadIsAsIfItWereNotThere) {
@@ -175,7 +148,7 @@ TEST_F(ConfigTest, WhatCannotBeTrustedOrReadIsAsIfItWereNotThere) {
     std::filesystem::remove_all(folder_ + "/rings");
     ASSERT_EQ(std::system(("cd '" + folder_ + "' && " + make).c_str()), 0);
     ASSERT_EQ(Run(dir), 0) << make;
-    EXPECT_EQ(Rings().size(), 1u) << make;
+    EXPECT_EQ(RingPaths().size(), 1u) << make;
   }
 }
 
@@ -188,7 +161,7 @@ TEST_F(ConfigTest, AFileThatIsNotThereCostsOneOpen) {
   const std::string trace = Slurp("trace");
   size_t times = 0;
   for (size_t at = 0; (at = trace.find("\"/etc/lockstep.conf\"", at)) != std::string::npos; ++at) ++times;
-  EXPECT_EQ(Rings().size(), 1u);
+  EXPECT_EQ(RingPaths().size(), 1u);
   // timeout asks for nothing, or once as the program does.
   EXPECT_GE(times, 1u);
   EXPECT_LE(times, 2u) << trace;
@@ -198,8 +171,8 @@ TEST_F(ConfigTest, RingsAreTheirOwnersAloneUnlessAGroupIsNamed) {
   Write(Section());
   ASSERT_EQ(Run(), 0);
   EXPECT_EQ(Mode(folder_ + "/rings"), 0700u);
-  EXPECT_EQ(Mode(Rings().at(0)), 0600u);
-  EXPECT_EQ(Mode(std::filesystem::path(Rings().at(0)).parent_path()), 0700u);
+  EXPECT_EQ(Mode(RingPaths().at(0)), 0600u);
+  EXPECT_EQ(Mode(std::filesystem::path(RingPaths().at(0)).parent_path()), 0700u);
   std::filesystem::remove_all(folder_ + "/rings");
   if (geteuid() != 0) GTEST_SKIP() << "a group of somebody else's needs root";
   Write(Section() + "group = 4321\n");
@@ -207,13 +180,13 @@ TEST_F(ConfigTest, RingsAreTheirOwnersAloneUnlessAGroupIsNamed) {
   gid_t group = 0;
   EXPECT_EQ(Mode(folder_ + "/rings", &group), 0750u);
   EXPECT_EQ(group, 4321u);
-  EXPECT_EQ(Mode(std::filesystem::path(Rings().at(0)).parent_path(), &group), 0750u);
+  EXPECT_EQ(Mode(std::filesystem::path(RingPaths().at(0)).parent_path(), &group), 0750u);
   EXPECT_EQ(group, 4321u);
-  EXPECT_EQ(Mode(Rings().at(0), &group), 0640u);
+  EXPECT_EQ(Mode(RingPaths().at(0), &group), 0640u);
   EXPECT_EQ(group, 4321u);
   // A member reads, another does not.
   ASSERT_EQ(chmod(folder_.c_str(), 0711), 0);
-  const std::string ring = "'" + Rings().at(0) + "' >/dev/null 2>&1";
+  const std::string ring = "'" + RingPaths().at(0) + "' >/dev/null 2>&1";
   if (std::system("setpriv --version >/dev/null 2>&1") != 0) GTEST_SKIP() << "no setpriv";
   EXPECT_EQ(std::system(("setpriv --reuid=12345 --regid=4321 --clear-groups cat " + ring).c_str()), 0);
   EXPECT_NE(std::system(("setpriv --reuid=12345 --regid=12345 --clear-groups cat " + ring).c_str()), 0);
@@ -231,7 +204,7 @@ TEST_F(ConfigTest, AGroupThatTheProcessIsNotInIsSaidInTheNote) {
     GTEST_SKIP() << "another user cannot run what was built here";
   ASSERT_EQ(Run("", "setpriv --reuid=12345 --regid=12345 --clear-groups"), 0) << Slurp("err");
   EXPECT_THAT(OnlyRing().process.note, HasSubstr("no member of the group"));
-  EXPECT_EQ(Mode(Rings().at(0)), 0600u);
+  EXPECT_EQ(Mode(RingPaths().at(0)), 0600u);
   std::filesystem::remove_all(folder_ + "/rings");
   Write(Section() + "group = no-such-group-here\n");
   ASSERT_EQ(Run(), 0);

@@ -21,72 +21,31 @@
 #include "recorder/core/process.h"
 #include "recorder/ring/layout.h"
 #include "recorder/ring/reader.h"
+#include "tests/support/preload.h"
 
 namespace lockstep::recorder {
 namespace {
 
 using ring::RecorderState;
 using ring::Snapshot;
+using support::Outcome;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-struct Outcome {
-  int status = -1;  // as waitpid gives it
-  std::string out, err;
-};
-
-class SwitchesTest : public ::testing::Test {
+class SwitchesTest : public support::PreloadRuns {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_switches_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    rings_ = folder_ + "/rings";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string Command(const std::string& program, const std::string& environment, bool preload) const {
     return "LOCKSTEP_DIR='" + rings_ + "' LOCKSTEP_RING_KIB=512 RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 " + environment +
-           (preload ? " LD_PRELOAD='" LOCKSTEP_LIBRARY "' " : " ") + "timeout 60 " + program + " >'" + folder_ +
-           "/out' 2>'" + folder_ + "/err'";
-  }
-  Outcome Shell(const std::string& command) const {
-    Outcome outcome;
-    outcome.status = std::system(command.c_str());
-    outcome.out = Slurp(folder_ + "/out");
-    outcome.err = Slurp(folder_ + "/err");
-    return outcome;
+           (preload ? " LD_PRELOAD='" LOCKSTEP_LIBRARY "' " : " ") + "timeout 60 " + program;
   }
   Outcome Calls(const std::string& environment = "", bool preload = true) const {
     return Shell(Command("'" LOCKSTEP_DEATHS_PROGRAM "' calls 100", environment, preload));
   }
-  static std::string Slurp(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   static void Touch(const std::string& path) { std::ofstream file(path); }
-  std::vector<std::string> RingPaths() const {
-    std::vector<std::string> paths;
-    if (!std::filesystem::exists(rings_)) return paths;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
-      if (entry.is_regular_file() && entry.path().extension() == ".ring") paths.push_back(entry.path());
-    }
-    return paths;
-  }
   static bool Read(const std::string& path, Snapshot* snapshot) {
     std::string error;
     return ring::ReadRingFile(path, {}, snapshot, &error);
-  }
-  Snapshot OnlyRing() const {
-    Snapshot snapshot;
-    const std::vector<std::string> paths = RingPaths();
-    EXPECT_THAT(paths, SizeIs(1));
-    if (paths.size() == 1) {
-      EXPECT_TRUE(Read(paths[0], &snapshot));
-      EXPECT_THAT(snapshot.problems, IsEmpty());
-    }
-    return snapshot;
   }
   // Starts a host that calls NCCL until it is told, waits for its ring, does `act`, waits for what is expected of the
   // ring or for half a minute, tells the host to end.
@@ -114,7 +73,6 @@ class SwitchesTest : public ::testing::Test {
     return snapshot;
   }
 
-  std::string folder_, rings_;
   Outcome outcome_;
 };
 
@@ -193,7 +151,7 @@ TEST_F(SwitchesTest, ScribblingOverTheRingTurnsTheRecorderOff) {
         EXPECT_EQ(pwrite(fd, "overwritten....", 16, 0), 16);
         close(fd);
       },
-      [&](const Snapshot&) { return !Slurp(folder_ + "/err").empty(); });
+      [&](const Snapshot&) { return !support::ReadFile(folder_ + "/err").empty(); });
   EXPECT_EQ(outcome_.status, 0);
   EXPECT_EQ(outcome_.out, "0 told\n");
   EXPECT_EQ(outcome_.err, "lockstep: not recording: the header of the ring was overwritten\n");

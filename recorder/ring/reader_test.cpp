@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "recorder/ring/layout.h"
+#include "tests/support/files.h"
 #include "tests/support/page_bytes.h"
 
 namespace lockstep::ring {
@@ -331,9 +332,8 @@ TEST_F(ReaderTest, NewerLayoutsAreReadAsFarAsTheyAllow) {
 }
 
 TEST_F(ReaderTest, OnlyRegularFilesAndNoLinks) {
-  char folder[] = "/tmp/ring_reader_test_XXXXXX";
-  ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string base = folder;
+  const support::TempFolder folder;
+  const std::string& base = folder.path();
   Snapshot snapshot;
   std::string error;
   EXPECT_FALSE(ReadRingFile(base, {}, &snapshot, &error));
@@ -344,9 +344,6 @@ TEST_F(ReaderTest, OnlyRegularFilesAndNoLinks) {
   EXPECT_FALSE(ReadRingFile(base + "/link", {}, &snapshot, &error));
   EXPECT_THAT(error, HasSubstr("cannot open"));
   EXPECT_FALSE(ReadRingFile(base + "/absent", {}, &snapshot, &error));
-  unlink((base + "/fifo").c_str());
-  unlink((base + "/link").c_str());
-  rmdir(folder);
 }
 
 TEST(Dependency, TellsAfterHowManyTicketsTheStreamWasMadeToWait) {

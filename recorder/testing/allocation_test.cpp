@@ -15,6 +15,7 @@
 #include <string>
 
 #include "recorder/ring/reader.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -34,13 +35,6 @@ struct Outcome {
 
 class AllocationTest : public ::testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    char folder[] = "/dev/shm/lockstep_allocation_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   Outcome Run(const char* mode) const {
     Outcome outcome;
     int ends[2];
@@ -101,7 +95,8 @@ class AllocationTest : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  std::string folder_;
+  const support::TempFolder temp_{"/dev/shm"};
+  const std::string folder_ = temp_.path();
 };
 
 TEST_P(AllocationTest, NothingIsAllocatedByAMillionCalls) {

@@ -9,19 +9,7 @@
 #include <thread>
 #include <vector>
 
-struct UniqueId {
-  char bytes[128];
-};
-extern "C" {
-int ncclGetUniqueId(UniqueId*);
-int ncclCommInitRank(void**, int, UniqueId, int);
-int ncclAllReduce(const void*, void*, unsigned long, int, int, void*, void*);
-int ncclSend(const void*, unsigned long, int, int, void*, void*);
-int ncclRecv(void*, unsigned long, int, int, void*, void*);
-int ncclGroupStart();
-int ncclGroupEnd();
-int ncclCommDestroy(void*);
-}
+#include "tests/support/nccl_calls.h"
 
 namespace {
 

@@ -74,9 +74,9 @@ class ArmTest(unittest.TestCase):
         nccl.mkdir(exist_ok=True)
         cls.nccl = nccl / "libnccl.so.2"
         cls.host = cls.top / "arm_host"
-        run(ARM_CXX, "-std=c++20", "-O2", "-fPIC", "-shared", "-Wl,-soname,libnccl.so.2", "-o", cls.nccl,
+        run(ARM_CXX, "-std=c++20", "-O2", "-fPIC", "-shared", "-I", SOURCE, "-Wl,-soname,libnccl.so.2", "-o", cls.nccl,
             f"{SOURCE}/tests/bench/recorder_idle_nccl.cpp")
-        run(ARM_CXX, "-std=c++20", "-O2", "-pthread", "-o", cls.host, f"{SOURCE}/recorder/testing/arm_host.cpp", cls.nccl)
+        run(ARM_CXX, "-std=c++20", "-O2", "-pthread", "-I", SOURCE, "-o", cls.host, f"{SOURCE}/recorder/testing/arm_host.cpp", cls.nccl)
 
     def host_says(self, *arguments, recorded=True, kib=512, program=None):
         rings = self.top / "rings"

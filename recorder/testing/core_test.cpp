@@ -538,21 +538,6 @@ TEST_F(CoreTest, AFullTableReusesEndedEntriesAndCountsWhatHasNoPlace) {
   EXPECT_EQ(snapshot.ops.at(4).comm, UINT32_MAX) << "records of the entry's earlier owner are not the new one's";
 }
 
-TEST_F(CoreTest, TheStopWordEndsRecording) {
-  Begin(1 << 20);
-  MakeComm(0x100, 0, 2);
-  Do(Collective(0x100, 1));
-  const uint32_t stop = 1;
-  ASSERT_EQ(pwrite(fd_, &stop, sizeof(stop), offsetof(ring::Header, stop_word)), static_cast<ssize_t>(sizeof(stop)));
-  OpInFlight flight;
-  EXPECT_FALSE(BeginOp(Collective(0x100, 2), &flight));
-  EXPECT_FALSE(Recording());
-  const Snapshot snapshot = Read();
-  EXPECT_EQ(snapshot.process.state, ring::RecorderState::kStopped);
-  EXPECT_NE(snapshot.process.stop_reason, "");
-  EXPECT_EQ(snapshot.comms[0].issued_seq, 1u);
-}
-
 TEST_F(CoreTest, CustomReductionsAreKnownByTheOrderOfTheirCreation) {
   Begin(1 << 20);
   CommLocal* comm = MakeComm(0x100, 0, 2);

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "recorder/ring/reader.h"
+#include "tests/support/preload.h"
 
 namespace lockstep {
 namespace {
@@ -35,46 +36,23 @@ using ring::OpSnapshot;
 using ring::RecorderState;
 using ring::Snapshot;
 using ring::ThreadSnapshot;
+using support::Outcome;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-struct Outcome {
-  int status = -1;  // as waitpid gives it
-  std::string out, err;
-};
-
-class DeathsTest : public ::testing::Test {
+class DeathsTest : public support::PreloadRuns {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_deaths_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    rings_ = folder_ + "/rings";
-  }
   void TearDown() override {
     for (const std::string& point : mounted_) umount2(point.c_str(), MNT_DETACH);
-    std::filesystem::remove_all(folder_);
   }
 
-  // A shell's command line.
-  Outcome Shell(const std::string& command) const {
-    Outcome outcome;
-    outcome.status = std::system(("(" + command + ") >'" + folder_ + "/out' 2>'" + folder_ + "/err'").c_str());
-    outcome.out = Slurp(folder_ + "/out");
-    outcome.err = Slurp(folder_ + "/err");
-    return outcome;
-  }
   std::string Environment(const std::string& more, bool preload = true) const {
     return "LOCKSTEP_DIR='" + rings_ + "' LOCKSTEP_RING_KIB=512 LOCKSTEP_GPU=off " + more +
            (preload ? " LD_PRELOAD='" LOCKSTEP_LIBRARY "' " : " ");
   }
   Outcome Host(const std::string& mode, const std::string& environment = "", bool preload = true) const {
     return Shell(Environment(environment, preload) + "timeout 60 '" LOCKSTEP_DEATHS_PROGRAM "' " + mode);
-  }
-  static std::string Slurp(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
   }
   // The same output and status with and without the recorder.
   Outcome ExpectSame(const std::string& mode, const std::string& environment = "") const {
@@ -84,28 +62,6 @@ class DeathsTest : public ::testing::Test {
     EXPECT_EQ(recorded.status, plain.status) << recorded.out << recorded.err;
     EXPECT_EQ(recorded.out, plain.out) << recorded.err;
     return recorded;
-  }
-  std::vector<std::string> RingPaths(const std::string& under = "") const {
-    std::vector<std::string> paths;
-    const std::string folder = under.empty() ? rings_ : under;
-    if (!std::filesystem::exists(folder)) return paths;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-      if (entry.is_regular_file() && entry.path().extension() == ".ring") paths.push_back(entry.path());
-    }
-    std::sort(paths.begin(), paths.end());
-    return paths;
-  }
-  static Snapshot Read(const std::string& path) {
-    Snapshot snapshot;
-    std::string error;
-    EXPECT_TRUE(ring::ReadRingFile(path, {}, &snapshot, &error)) << error;
-    EXPECT_THAT(snapshot.problems, IsEmpty()) << path;
-    return snapshot;
-  }
-  std::vector<Snapshot> Rings() const {
-    std::vector<Snapshot> snapshots;
-    for (const std::string& path : RingPaths()) snapshots.push_back(Read(path));
-    return snapshots;
   }
   // False where this is not allowed.
   bool Mount(const std::string& point, const char* size) {
@@ -119,7 +75,6 @@ class DeathsTest : public ::testing::Test {
     return std::system(("unshare " + kinds + " true 2>/dev/null").c_str()) == 0;
   }
 
-  std::string folder_, rings_;
   std::vector<std::string> mounted_;
 };
 
@@ -350,7 +305,7 @@ TEST_F(DeathsTest, RefusedSystemCallsOfTheRecorderAlone) {
       EXPECT_EQ(recorded.out, plain.out) << number << recorded.err;
     }
   }
-  for (const std::string& path : RingPaths()) Read(path);
+  for (const std::string& path : RingPaths()) ReadRing(path);
 }
 
 // --- a signal at any instruction
@@ -445,11 +400,11 @@ TEST_P(SignalTest, AtAnyInstruction) {
                       " " + way + " 4000 >'" + folder_ + "/out' 2>'" + folder_ + "/err'",
                   getpid() % stride, stride);
   ASSERT_TRUE(stepping.whole) << "status " << std::hex << stepping.status << " after " << std::dec << stepping.rounds
-                              << Slurp(folder_ + "/out") << Slurp(folder_ + "/err");
-  ASSERT_EQ(stepping.status, 0) << Slurp(folder_ + "/out") << Slurp(folder_ + "/err");
+                              << support::ReadFile(folder_ + "/out") << support::ReadFile(folder_ + "/err");
+  ASSERT_EQ(stepping.status, 0) << support::ReadFile(folder_ + "/out") << support::ReadFile(folder_ + "/err");
   EXPECT_GT(stepping.rounds, 8);
   uint64_t reached = 0, after = 0, other = 0, handled = 0;
-  std::istringstream(Slurp(folder_ + "/out")) >> reached >> after >> other >> handled;
+  std::istringstream(support::ReadFile(folder_ + "/out")) >> reached >> after >> other >> handled;
   EXPECT_EQ(handled, static_cast<uint64_t>(stepping.rounds));
   EXPECT_EQ(after, 10u);
   Snapshot parent;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "recorder/ring/reader.h"
+#include "tests/support/preload.h"
 
 namespace lockstep {
 namespace {
@@ -90,28 +91,19 @@ class Program {
   FILE* from_ = nullptr;
 };
 
-class GpuTest : public ::testing::Test {
+class GpuTest : public support::PreloadRuns {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_gpu_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   Program Start(const std::string& mode, const std::string& gpu, std::vector<std::string> more = {}) {
-    std::filesystem::remove_all(folder_ + "/rings");
+    std::filesystem::remove_all(rings_);
     if (!gpu.empty()) more.push_back("LOCKSTEP_GPU=" + gpu);
-    return Program(folder_ + "/rings", mode, more);
+    return Program(rings_, mode, more);
   }
+  // Also of a process that goes on writing.
   std::vector<Snapshot> Rings() const {
     std::vector<Snapshot> snapshots;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ + "/rings")) {
-      if (!entry.is_regular_file()) continue;
-      Snapshot snapshot;
+    for (const std::string& path : RingPaths()) {
       std::string error;
-      EXPECT_TRUE(ring::ReadRingFile(entry.path(), {}, &snapshot, &error)) << error;
-      snapshots.push_back(std::move(snapshot));
+      EXPECT_TRUE(ring::ReadRingFile(path, {}, &snapshots.emplace_back(), &error)) << error;
     }
     return snapshots;
   }
@@ -133,8 +125,6 @@ class GpuTest : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
-
-  std::string folder_;
 };
 
 bool Stands(const Snapshot& ring, size_t stream, uint64_t started, uint64_t completed) {

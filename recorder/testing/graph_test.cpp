@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "recorder/ring/reader.h"
+#include "tests/support/preload.h"
 
 namespace lockstep {
 namespace {
@@ -24,46 +25,22 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class GraphTest : public ::testing::Test {
+class GraphTest : public support::PreloadRuns {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_graph_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   int Run(const std::string& mode, const std::string& environment, bool preload, std::string* out) const {
-    const std::string command = "RANK=0 WORLD_SIZE=1 LOCKSTEP_DIR='" + folder_ + "/rings' " + environment +
-                                (preload ? " LD_PRELOAD='" LOCKSTEP_LIBRARY "'" : "") +
-                                " timeout 60 '" LOCKSTEP_GRAPH_PROGRAM "' " + mode + " >'" + folder_ + "/out' 2>&1";
-    const int status = std::system(command.c_str());
-    std::ifstream file(folder_ + "/out");
-    *out = {std::istreambuf_iterator<char>(file), {}};
-    return status;
+    const support::Outcome outcome =
+        PreloadRuns::Run("'" LOCKSTEP_GRAPH_PROGRAM "' " + mode + " 2>&1", preload ? LOCKSTEP_LIBRARY : "",
+                         "RANK=0 WORLD_SIZE=1 " + environment);
+    *out = outcome.out;
+    return outcome.status;
   }
   // The one ring of a run that must go as it goes without the recorder.
   Snapshot Record(const std::string& mode, const std::string& environment) const {
     std::string out, bare;
     EXPECT_EQ(Run(mode, "", false, &bare), Run(mode, environment, true, &out)) << out;
     EXPECT_EQ(out, bare) << "with the recorder: " << environment;
-    return Ring();
+    return OnlyRing();
   }
-  Snapshot Ring() const {
-    Snapshot snapshot;
-    int rings = 0;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ + "/rings")) {
-      if (!entry.is_regular_file()) continue;
-      std::string error;
-      EXPECT_TRUE(ring::ReadRingFile(entry.path(), {}, &snapshot, &error)) << error;
-      EXPECT_THAT(snapshot.problems, IsEmpty());
-      ++rings;
-    }
-    EXPECT_EQ(rings, 1);
-    return snapshot;
-  }
-
-  std::string folder_;
 };
 
 std::vector<uint64_t> Numbers(const Snapshot& ring, CallKind kind, OpStage stage) {
@@ -160,7 +137,7 @@ TEST_F(GraphTest, ARingTellsTheReplayAfterTheProcessIsKilled) {
   std::string out;
   const int status = Run("stuck", "LOCKSTEP_GPU=full", true, &out);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + 9) << status << out;
-  const Snapshot ring = Ring();
+  const Snapshot ring = OnlyRing();
   ASSERT_THAT(ring.graphs, SizeIs(1));
   EXPECT_EQ(ring.graphs[0].launches, 4u);
   EXPECT_EQ(ring.graphs[0].completed, 2u);
@@ -174,7 +151,7 @@ TEST_F(GraphTest, ARingTellsTheReplayAfterTheProcessIsKilled) {
 TEST_F(GraphTest, AStaticRuntimeIsSeenThroughTheDriversLookups) {
   std::string out;
   Run("static", "LOCKSTEP_GPU=done", true, &out);
-  const Snapshot ring = Ring();
+  const Snapshot ring = OnlyRing();
   ASSERT_THAT(ring.graphs, SizeIs(1));
   EXPECT_EQ(ring.graphs[0].launches, 5u);
   EXPECT_EQ(ring.graphs[0].operations, 6u);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "recorder/ring/reader.h"
+#include "tests/support/preload.h"
 
 namespace lockstep {
 namespace {
@@ -21,38 +22,12 @@ using ring::CommSnapshot;
 using ring::OpSnapshot;
 using ring::Snapshot;
 using ring::StreamSnapshot;
+using support::Outcome;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-struct Outcome {
-  int status = -1;  // as waitpid gives it
-  std::string out, err;
-};
-
-class HostileTest : public ::testing::Test {
+class HostileTest : public support::PreloadRuns {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_hostile_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    rings_ = folder_ + "/rings";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  // `preload`: what stands in LD_PRELOAD, empty for a run without the recorder.
-  Outcome Run(const std::string& program, const std::string& preload, const std::string& environment = "") const {
-    const std::string command = "LOCKSTEP_DIR='" + rings_ + "' " + environment + " LD_PRELOAD='" + preload +
-                                "' timeout 60 " + program + " >'" + folder_ + "/out' 2>'" + folder_ + "/err'";
-    Outcome outcome;
-    outcome.status = std::system(command.c_str());
-    outcome.out = Slurp(folder_ + "/out");
-    outcome.err = Slurp(folder_ + "/err");
-    return outcome;
-  }
-  static std::string Slurp(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   static std::string Program(const std::string& mode, const std::string& arguments = LOCKSTEP_TWIN_1) {
     return "'" LOCKSTEP_HOSTILE_PROGRAM "' " + mode + " " + arguments;
   }
@@ -64,21 +39,6 @@ class HostileTest : public ::testing::Test {
     EXPECT_EQ(recorded.status, plain.status) << recorded.out << recorded.err;
     EXPECT_EQ(recorded.out, plain.out);
   }
-  std::vector<Snapshot> Rings() const {
-    std::vector<Snapshot> snapshots;
-    if (!std::filesystem::exists(rings_)) return snapshots;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
-      if (!entry.is_regular_file()) continue;
-      Snapshot snapshot;
-      std::string error;
-      EXPECT_TRUE(ring::ReadRingFile(entry.path(), {}, &snapshot, &error)) << error;
-      EXPECT_THAT(snapshot.problems, IsEmpty()) << entry.path();
-      snapshots.push_back(std::move(snapshot));
-    }
-    return snapshots;
-  }
-
-  std::string folder_, rings_;
 };
 
 TEST_F(HostileTest, AnotherToolPreloadedBeforeOrBehindStillSeesEveryCall) {

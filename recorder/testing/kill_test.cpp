@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "recorder/ring/reader.h"
+#include "tests/support/files.h"
 
 extern char** environ;
 
@@ -42,13 +43,6 @@ struct Acknowledged {
 
 class KillTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    char folder[] = "/dev/shm/lockstep_kill_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   pid_t Spawn(int pipe) {
     std::vector<std::string> own = {"LD_PRELOAD=" LOCKSTEP_LIBRARY, "LOCKSTEP_DIR=" + folder_, "LOCKSTEP_RING_KIB=512",
                                     "ACK_PIPE=" + std::to_string(pipe)};
@@ -139,7 +133,8 @@ class KillTest : public ::testing::Test {
     }
   }
 
-  std::string folder_;
+  const support::TempFolder temp_{"/dev/shm"};
+  const std::string folder_ = temp_.path();
   uint64_t missing_ = 0, unfinished_ = 0, checked_ = 0, unborn_ = 0;
 };
 

@@ -23,7 +23,7 @@ class MuslTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.nccl, self.host = self.folder / "libnccl.so.2", self.folder / "host"
         # It needs no library at all, so any compiler makes one for any loader.
-        subprocess.run([CXX, "-O2", "-fPIC", "-shared", "-nostdlib", "-fno-exceptions", "-Wl,-soname,libnccl.so.2", "-o", self.nccl,
+        subprocess.run([CXX, "-O2", "-fPIC", "-shared", "-nostdlib", "-fno-exceptions", "-I", SOURCE, "-Wl,-soname,libnccl.so.2", "-o", self.nccl,
                         f"{SOURCE}/tests/bench/recorder_idle_nccl.cpp"], check=True, timeout=60)
         subprocess.run(["musl-gcc", "-O2", "-o", self.host, f"{SOURCE}/recorder/testing/musl_host.c", self.nccl, f"-Wl,-rpath,{self.folder}"],
                        check=True, timeout=60)

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "recorder/ring/reader.h"
+#include "tests/support/preload.h"
 
 namespace lockstep {
 namespace {
@@ -27,59 +28,26 @@ using ring::CommSnapshot;
 using ring::OpSnapshot;
 using ring::OpStage;
 using ring::Snapshot;
+using support::Outcome;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-struct Outcome {
-  int status = -1;  // as waitpid gives it
-  std::string out, err;
-};
-
-class PreloadTest : public ::testing::Test {
+class PreloadTest : public support::PreloadRuns {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_preload_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    rings_ = folder_ + "/rings";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   Outcome Run(const std::string& program, const std::string& environment, bool preload = true) const {
-    const std::string command = "LOCKSTEP_DIR='" + rings_ + "' " + environment +
-                                (preload ? " LD_PRELOAD='" LOCKSTEP_LIBRARY "' " : " ") + "timeout 60 " + program +
-                                " >'" + folder_ + "/out' 2>'" + folder_ + "/err'";
-    Outcome outcome;
-    outcome.status = std::system(command.c_str());
-    outcome.out = Slurp(folder_ + "/out");
-    outcome.err = Slurp(folder_ + "/err");
-    return outcome;
+    return PreloadRuns::Run(program, preload ? LOCKSTEP_LIBRARY : "", environment);
   }
   Outcome Host(const std::string& mode, const std::string& environment = "", bool preload = true) const {
     return Run("'" LOCKSTEP_HOST_PROGRAM "' " + mode, "RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 " + environment, preload);
   }
-  static std::string Slurp(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
   std::vector<Snapshot> Rings() const {
-    std::vector<Snapshot> snapshots;
-    if (!std::filesystem::exists(rings_)) return snapshots;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
-      if (!entry.is_regular_file()) continue;
-      Snapshot snapshot;
-      std::string error;
-      EXPECT_TRUE(ring::ReadRingFile(entry.path(), {}, &snapshot, &error)) << error;
-      EXPECT_THAT(snapshot.problems, IsEmpty()) << entry.path();
-      EXPECT_EQ(std::filesystem::status(entry.path()).permissions(),
+    for (const std::string& path : RingPaths()) {
+      EXPECT_EQ(std::filesystem::status(path).permissions(),
                 std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-      snapshots.push_back(std::move(snapshot));
     }
-    return snapshots;
+    return PreloadRuns::Rings();
   }
-
-  std::string folder_, rings_;
 };
 
 std::map<CallKind, int> CountKinds(const Snapshot& snapshot) {

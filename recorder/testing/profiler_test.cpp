@@ -23,6 +23,7 @@
 
 #include "recorder/abi/profiler.h"
 #include "recorder/ring/reader.h"
+#include "tests/support/preload.h"
 
 namespace lockstep {
 namespace {
@@ -34,61 +35,20 @@ using ring::OpSnapshot;
 using ring::ProxySnapshot;
 using ring::ProxyState;
 using ring::Snapshot;
+using support::Outcome;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-struct Outcome {
-  int status = -1;
-  std::string out, err;
-};
-
-class ProfilerTest : public ::testing::Test {
+class ProfilerTest : public support::PreloadRuns {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_profiler_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    rings_ = folder_ + "/rings";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string Command(const std::string& program, const std::string& environment) const {
     return "env -u LD_PRELOAD -u NCCL_PROFILER_PLUGIN -u LOCKSTEP_GPU HOME='" + folder_ + "' LOCKSTEP_DIR='" + rings_ +
            "' RANK=0 LOCAL_RANK=0 " + environment + " timeout 60 " + program;
   }
   Outcome Run(const std::string& program, const std::string& environment) const {
-    Outcome outcome;
-    outcome.status =
-        std::system((Command(program, environment) + " >'" + folder_ + "/out' 2>'" + folder_ + "/err'").c_str());
-    outcome.out = Slurp(folder_ + "/out");
-    outcome.err = Slurp(folder_ + "/err");
-    return outcome;
-  }
-  static std::string Slurp(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  std::vector<Snapshot> Rings(bool being_made = false) const {
-    std::vector<Snapshot> snapshots;
-    if (!std::filesystem::exists(rings_)) return snapshots;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
-      if (entry.path().extension() != ".ring") continue;
-      Snapshot snapshot;
-      std::string error;
-      const bool read = ring::ReadRingFile(entry.path(), {}, &snapshot, &error);
-      if (!read && being_made) continue;
-      EXPECT_TRUE(read) << error;
-      EXPECT_THAT(snapshot.problems, IsEmpty());
-      snapshots.push_back(std::move(snapshot));
-    }
-    return snapshots;
-  }
-  Snapshot OnlyRing() const {
-    std::vector<Snapshot> rings = Rings();
-    EXPECT_THAT(rings, SizeIs(1));
-    return rings.empty() ? Snapshot() : rings[0];
+    return Shell(Command(program, environment));
   }
   // Runs in the background until the ring file looks as wanted, at most 20 s; then kills it.
   Snapshot RunUntil(const std::string& program, const std::string& environment,
@@ -103,18 +63,15 @@ class ProfilerTest : public ::testing::Test {
     Snapshot found;
     for (int look = 0; look < 2000; ++look) {
       usleep(10000);
-      const std::vector<Snapshot> rings = Rings(/*being_made=*/true);
-      if (rings.empty()) continue;
-      found = rings[0];
-      if (wanted(found)) break;
+      const std::vector<std::string> paths = RingPaths();
+      std::string being_made;
+      if (!paths.empty() && ring::ReadRingFile(paths[0], {}, &found, &being_made) && wanted(found)) break;
     }
     kill(-child, SIGKILL);
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     return found;
   }
-
-  std::string folder_, rings_;
 };
 
 constexpr char kPreload[] = "LD_PRELOAD='" LOCKSTEP_LIBRARY "' ";

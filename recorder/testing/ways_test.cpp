@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "recorder/ring/reader.h"
+#include "tests/support/preload.h"
 
 namespace lockstep {
 namespace {
@@ -23,61 +24,24 @@ using ring::CommSnapshot;
 using ring::OpSnapshot;
 using ring::OpStage;
 using ring::Snapshot;
+using support::Outcome;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-struct Outcome {
-  int status = -1;  // as waitpid gives it
-  std::string out, err;
-};
-
 std::string Quoted(const std::string& text) {
   return "'" + text + "'";
 }
 
-class WaysTest : public ::testing::Test {
+class WaysTest : public support::PreloadRuns {
  protected:
-  void SetUp() override {
-    char folder[] = "/tmp/lockstep_ways_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    rings_ = folder_ + "/rings";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  // `preload`: what stands in LD_PRELOAD, empty for a run without the recorder.
   Outcome Run(const std::string& program, const std::string& preload = LOCKSTEP_LIBRARY,
               const std::string& environment = "") const {
-    const std::string command = "LOCKSTEP_DIR=" + Quoted(rings_) + " " + environment +
-                                " LD_PRELOAD=" + Quoted(preload) + " timeout 60 " + program + " >" +
-                                Quoted(folder_ + "/out") + " 2>" + Quoted(folder_ + "/err");
-    Outcome outcome;
-    outcome.status = std::system(command.c_str());
-    outcome.out = Slurp(folder_ + "/out");
-    outcome.err = Slurp(folder_ + "/err");
-    return outcome;
-  }
-  static std::string Slurp(const std::string& path) {
-    std::ifstream file(path);
-    return {std::istreambuf_iterator<char>(file), {}};
+    return PreloadRuns::Run(program, preload, environment);
   }
   static std::string Program(const std::string& arguments) { return "'" LOCKSTEP_LOOKUP_PROGRAM "' " + arguments; }
 
-  std::vector<Snapshot> Rings() const {
-    std::vector<Snapshot> snapshots;
-    if (!std::filesystem::exists(rings_)) return snapshots;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
-      if (!entry.is_regular_file()) continue;
-      Snapshot snapshot;
-      std::string error;
-      EXPECT_TRUE(ring::ReadRingFile(entry.path(), {}, &snapshot, &error)) << error;
-      EXPECT_THAT(snapshot.problems, IsEmpty()) << entry.path();
-      snapshots.push_back(std::move(snapshot));
-    }
-    return snapshots;
-  }
   // Counts of the AllReduces in the ring, in program order; each must have been launched.
   static std::vector<uint64_t> Counts(const Snapshot& ring) {
     std::map<uint64_t, uint64_t> by_order;
@@ -125,8 +89,6 @@ class WaysTest : public ::testing::Test {
     EXPECT_THAT(rings, SizeIs(1));
     return rings.size() == 1 ? rings[0] : Snapshot();
   }
-
-  std::string folder_, rings_;
 };
 
 const std::string kFirst = Quoted(LOCKSTEP_TWIN_1), kSecond = Quoted(LOCKSTEP_TWIN_2);

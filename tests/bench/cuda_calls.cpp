@@ -8,13 +8,9 @@
 #include <ctime>
 #include <vector>
 
-struct UniqueId {
-  char bytes[128];
-};
+#include "tests/support/nccl_calls.h"
+
 extern "C" {
-int ncclGetUniqueId(UniqueId*);
-int ncclCommInitRank(void**, int, UniqueId, int);
-int ncclAllReduce(const void*, void*, unsigned long, int, int, void*, void*);
 int cudaEventRecord(void*, void*);
 int cudaStreamWaitEvent(void*, void*, unsigned);
 int cudaStreamSynchronize(void*);

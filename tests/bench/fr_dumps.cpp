@@ -15,7 +15,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tests/jobmodel/layout.h"
+
 namespace {
+
+namespace jobmodel = lockstep::jobmodel;
 
 struct Options {
   int32_t ranks = 1024;
@@ -54,23 +58,21 @@ struct Entry {
 };
 
 std::vector<Group> GroupsOf(int32_t rank, int32_t ranks) {
-  const int32_t tensor = std::min(kTensor, ranks);
-  const int32_t pipeline = std::max(1, std::min(kPipeline, ranks / tensor));
-  const int32_t data = std::max(1, ranks / (tensor * pipeline));
-  const int32_t t = rank % tensor, d = rank / tensor % data, p = rank / (tensor * data);
-  std::vector<Group> groups(4);
-  groups[0].name = "0";
-  groups[0].desc = "default_pg";
-  for (int32_t i = 0; i < ranks; i++) groups[0].members.push_back(i);
-  groups[1].name = std::to_string(1 + p * data + d);
-  groups[1].desc = "TENSOR_MODEL_PARALLEL_GROUP";
-  for (int32_t i = 0; i < tensor; i++) groups[1].members.push_back(rank - t + i);
-  groups[2].name = std::to_string(1 + pipeline * data + d * tensor + t);
-  groups[2].desc = "PIPELINE_MODEL_PARALLEL_GROUP";
-  for (int32_t i = 0; i < pipeline; i++) groups[2].members.push_back(i * tensor * data + d * tensor + t);
-  groups[3].name = std::to_string(1 + pipeline * data + data * tensor + p * tensor + t);
-  groups[3].desc = "DATA_PARALLEL_GROUP_WITH_CP";
-  for (int32_t i = 0; i < data; i++) groups[3].members.push_back(p * tensor * data + i * tensor + t);
+  using jobmodel::Family;
+  jobmodel::Layout layout;
+  layout.tp = std::min(kTensor, ranks);
+  layout.pp = std::max(1, std::min(kPipeline, ranks / layout.tp));
+  layout.dp = std::max(1, ranks / (layout.tp * layout.pp));
+  std::vector<Group> groups;
+  int32_t made = 0;  // groups of the families before; PyTorch numbers them in order of creation
+  for (const auto& [family, desc] :
+       {std::pair(Family::kWorld, "default_pg"), std::pair(Family::kTp, "TENSOR_MODEL_PARALLEL_GROUP"),
+        std::pair(Family::kPp, "PIPELINE_MODEL_PARALLEL_GROUP"),
+        std::pair(Family::kDp, "DATA_PARALLEL_GROUP_WITH_CP")}) {
+    const jobmodel::Group group = jobmodel::GroupOf(layout, family, rank);
+    groups.push_back({std::to_string(made + group.number), desc, group.Members()});
+    made += layout.Ranks() / group.size;
+  }
   return groups;
 }
 

@@ -17,17 +17,9 @@
 #include <thread>
 #include <vector>
 
-struct UniqueId {
-  char bytes[128];
-};
+#include "tests/support/nccl_calls.h"
+
 extern "C" {
-int ncclGetUniqueId(UniqueId*);
-int ncclCommInitRank(void**, int, UniqueId, int);
-int ncclAllReduce(const void*, void*, unsigned long, int, int, void*, void*);
-int ncclSend(const void*, unsigned long, int, int, void*, void*);
-int ncclRecv(void*, unsigned long, int, int, void*, void*);
-int ncclGroupStart();
-int ncclGroupEnd();
 int cudaStreamCreate(void**);
 int cudaEventCreate(void**);
 int cudaEventRecord(void*, void*);

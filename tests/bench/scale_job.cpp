@@ -11,134 +11,54 @@
 namespace lockstep {
 namespace {
 
+using namespace jobmodel;
 using ring::CallKind;
 
-constexpr int kLayers = 3, kMicrobatches = 16, kBuckets = 4;
+constexpr int kMicrobatches = 16;
 constexpr int64_t kSteps = 1000;  // completed before the last one
 constexpr int kAhead = 6;         // calls a host issues beyond what its GPU is in
 constexpr int64_t kNow = 86'400'000'000'000, kCallNs = 41'000, kStallNs = 600'000'000'000;
 
-enum Lane { kTpLane, kDpLane, kEmbLane, kWorldLane, kSendNext, kSendPrev, kRecvNext, kRecvPrev, kLanes };
-
-struct Call {
-  Lane lane;
-  CallKind kind;
-  int64_t count;
-  uint8_t reduction;
-};
-
 constexpr int kTp = ScaleOptions::kTp;
-
-// One step of a pipeline stage.
-std::vector<Call> Step(int stage, int stages) {
-  std::vector<Call> calls;
-  auto layers = [&] {
-    for (int i = 0; i < 2 * kLayers; ++i) {
-      calls.push_back({kTpLane, CallKind::kAllGather, 4'194'304, ring::kNoReduction});
-      calls.push_back({kTpLane, CallKind::kReduceScatter, 4'194'304, 0});
-    }
-  };
-  auto forward = [&] {
-    if (stage > 0) calls.push_back({kRecvPrev, CallKind::kRecv, 8'388'608, ring::kNoReduction});
-    layers();
-    if (stage + 1 < stages) calls.push_back({kSendNext, CallKind::kSend, 8'388'608, ring::kNoReduction});
-  };
-  auto backward = [&] {
-    if (stage + 1 < stages) calls.push_back({kRecvNext, CallKind::kRecv, 8'388'608, ring::kNoReduction});
-    layers();
-    if (stage > 0) calls.push_back({kSendPrev, CallKind::kSend, 8'388'608, ring::kNoReduction});
-  };
-  const int warm = std::min(stages - stage - 1, kMicrobatches);
-  for (int i = 0; i < warm; ++i) forward();
-  for (int i = warm; i < kMicrobatches; ++i) forward(), backward();
-  for (int i = 0; i < warm; ++i) backward();
-  for (int i = 0; i < kBuckets; ++i) calls.push_back({kDpLane, CallKind::kReduceScatter, 41'943'040, 0});
-  if (stages > 1 && (stage == 0 || stage + 1 == stages))
-    calls.push_back({kEmbLane, CallKind::kAllReduce, 67'108'864, 0});
-  calls.push_back({kWorldLane, CallKind::kAllReduce, 1, 0});
-  for (int i = 0; i < kBuckets; ++i) calls.push_back({kDpLane, CallKind::kAllGather, 41'943'040, ring::kNoReduction});
-  return calls;
-}
-
-uint64_t Mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9ull;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 }  // namespace
 
 struct ScaleJob::Impl {
-  explicit Impl(const ScaleOptions& options) : options_(options), dp_(options.ranks / kTp / options.pp) {
-    for (int p = 0; p < options.pp; ++p) {
-      programs_.push_back(Step(p, options.pp));
-      std::vector<int64_t> counts(kLanes);
-      std::vector<int64_t> nth;
-      for (const Call& c : programs_.back()) nth.push_back(++counts[c.lane]);
-      nth_.push_back(std::move(nth));
-      per_step_.push_back(std::move(counts));
+  explicit Impl(const ScaleOptions& options)
+      : options_(options),
+        dp_(options.ranks / kTp / options.pp),
+        programs_(LargeJobPrograms(options.pp, kMicrobatches)) {
+    layout_.tp = kTp, layout_.pp = options.pp, layout_.dp = dp_;
+    // The GPUs of a job without a stall have done the whole step.
+    if (!Stalls()) {
+      for (const StageProgram& program : programs_) stalled_.here.push_back(program.length());
+      stalled_.elsewhere = stalled_.here;
+      return;
     }
-    Play();
+    const StageProgram& own = programs_[CulpritStage()];
+    int64_t stop = own.length() * 6 / 10;
+    while (own.lanes[stop] != kTpLane) ++stop;
+    stalled_ = PlayStall(programs_, CulpritStage(), stop);
   }
 
   bool Stalls() const { return options_.fault == ScaleOptions::kStall || options_.fault == ScaleOptions::kBoth; }
   bool Differs() const { return options_.fault == ScaleOptions::kMismatch || options_.fault == ScaleOptions::kBoth; }
-  // Megatron's order: tensor, then data, then pipeline parallel.
-  int Replica(int rank) const { return rank / kTp % dp_; }
-  int Stage(int rank) const { return rank / kTp / dp_; }
+  int Replica(int rank) const { return layout_.PlaceOf(rank).dp; }
+  int Stage(int rank) const { return layout_.PlaceOf(rank).pp; }
   int CulpritStage() const { return options_.pp / 2; }
   int Culprit() const { return (CulpritStage() * dp_ + dp_ / 3) * kTp + 5; }
   int Odd() const { return (options_.pp / 4 * dp_ + dp_ / 2) * kTp + 2; }
 
-  // Where each stage's GPU stands in the last step, in the replica of the culprit and in the others.
-  void Play() {
-    const int stages = options_.pp;
-    here_.assign(static_cast<size_t>(stages), 0);
-    elsewhere_.assign(static_cast<size_t>(stages), 0);
-    for (int p = 0; p < stages; ++p) {
-      const auto& program = programs_[p];
-      const auto end = static_cast<int>(program.size());
-      elsewhere_[p] = !Stalls() ? end
-                                : static_cast<int>(std::find_if(program.begin(), program.end(),
-                                                                [](const Call& c) { return c.lane == kDpLane; }) -
-                                                   program.begin());
-    }
-    if (!Stalls()) {
-      here_ = elsewhere_;
-      return;
-    }
-    const auto& own = programs_[CulpritStage()];
-    stop_ = static_cast<int>(own.size()) * 6 / 10;
-    while (own[stop_].lane != kTpLane) ++stop_;
-    std::vector<std::vector<int64_t>> done(static_cast<size_t>(stages), std::vector<int64_t>(kLanes));
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (int p = 0; p < stages; ++p) {
-        for (;;) {
-          int& at = here_[p];
-          const Call& c = programs_[p][at];
-          if (c.lane == kDpLane || (p == CulpritStage() && at == stop_)) break;
-          if (c.lane == kRecvPrev && done[p - 1][kSendNext] <= done[p][kRecvPrev]) break;
-          if (c.lane == kRecvNext && done[p + 1][kSendPrev] <= done[p][kRecvNext]) break;
-          ++done[p][c.lane];
-          ++at;
-          moved = true;
-        }
-      }
-    }
-  }
-
-  static bool Collective(Lane lane) { return lane <= kWorldLane; }
-
-  void AddComm(Bundle* bundle, std::string name, int first, int stride, int size) const {
+  void AddComm(Bundle* bundle, Family family, int rank) const {
+    Group group = GroupOf(layout_, family, rank);
+    // The bundle has an embedding group for each rank, also where the rank's stage is in none.
+    if (family == Family::kEmb) group = GroupOf(layout_, family, Replica(rank) * kTp + rank % kTp);
     Communicator comm;
-    comm.id = absl::StrFormat("%016x", Mix(std::hash<std::string>()(name)) | 1);
-    comm.name = std::move(name);
-    comm.size = size;
+    comm.name = family == Family::kEmb ? absl::StrCat("embd_", group.number) : group.Name();
+    comm.id = absl::StrFormat("%016x", Mix(std::hash<std::string>()(comm.name)) | 1);
+    comm.size = group.size;
     comm.origin = CallKind::kCommInitRankConfig;
-    for (int i = 0; i < size; ++i) comm.members.push_back(first + i * stride);
+    comm.members = group.Members();
     bundle->comms.push_back(std::move(comm));
   }
 
@@ -146,13 +66,11 @@ struct ScaleJob::Impl {
     Bundle bundle;
     bundle.job = "scale";
     bundle.ranks_expected = options_.ranks;
-    const int first = node * kTp, replica = Replica(first), stage = Stage(first);
-    AddComm(&bundle, "world", 0, 1, options_.ranks);
-    AddComm(&bundle, absl::StrCat("tp_", node), first, 1, kTp);
+    const int first = node * kTp;
+    AddComm(&bundle, Family::kWorld, first);
+    AddComm(&bundle, Family::kTp, first);
     for (int t = 0; t < kTp; ++t) {
-      AddComm(&bundle, absl::StrCat("pp_", replica * kTp + t), replica * kTp + t, kTp * dp_, options_.pp);
-      AddComm(&bundle, absl::StrCat("dp_", stage * kTp + t), stage * dp_ * kTp + t, kTp, dp_);
-      AddComm(&bundle, absl::StrCat("embd_", replica * kTp + t), replica * kTp + t, kTp * dp_ * (options_.pp - 1), 2);
+      for (Family family : {Family::kPp, Family::kDp, Family::kEmb}) AddComm(&bundle, family, first + t);
     }
     for (int t = 0; t < kTp; ++t) bundle.ranks.push_back(MakeRank(first + t, records));
     return bundle;
@@ -161,9 +79,10 @@ struct ScaleJob::Impl {
   Rank MakeRank(int number, int records) const {
     const int stage = Stage(number), t = number % kTp;
     const auto& program = programs_[stage];
-    const auto length = static_cast<int64_t>(program.size());
+    const int64_t length = program.length();
     const bool culprit = Stalls() && number == Culprit();
-    const int64_t gpu = kSteps * length + (Replica(number) == Replica(Culprit()) ? here_ : elsewhere_)[stage];
+    const int64_t gpu =
+        kSteps * length + (Replica(number) == Replica(Culprit()) ? stalled_.here : stalled_.elsewhere)[stage];
     int64_t issued = std::min(gpu + kAhead, (kSteps + 1) * length);
     if (!Stalls()) issued = gpu;
     if (culprit) issued = gpu;
@@ -214,22 +133,17 @@ struct ScaleJob::Impl {
     const uint32_t membership_of[] = {0, 2, 3, has_embedding ? 4u : 3u, 1, 1, 1, 1};  // by lane
 
     std::vector<int64_t> total(kLanes), gone(kLanes);
-    int64_t tickets[3] = {};
+    int64_t tickets[kLaneStreams] = {};
     for (int lane = 0; lane < kLanes; ++lane) {
-      auto until = [&](int64_t position) {
-        int64_t n = position / length * per_step_[stage][lane];
-        for (int64_t k = 0; k < position % length; ++k) n += program[k].lane == lane;
-        return n;
-      };
-      total[lane] = until(issued);
-      gone[lane] = until(oldest);
-      tickets[StreamOf(static_cast<Lane>(lane))] += total[lane];
+      total[lane] = program.Count(issued, lane);
+      gone[lane] = program.Count(oldest, lane);
+      tickets[LaneStream(lane)] += total[lane];
       Membership& m = rank.memberships[membership_of[lane]];
       if (total[lane] > 0) m.lost_records += gone[lane];
-      if (!Collective(static_cast<Lane>(lane)) || total[lane] == 0) continue;
+      if (!Collective(lane) || total[lane] == 0) continue;
       m.issued = m.launched = total[lane];
-      m.completed = until(std::min(gpu, issued));
-      m.started = std::min(m.issued, m.completed + (gpu < issued && program[gpu % length].lane == lane ? 1 : 0));
+      m.completed = program.Count(std::min(gpu, issued), lane);
+      m.started = std::min(m.issued, m.completed + (gpu < issued && program.lanes[gpu % length] == lane ? 1 : 0));
       m.issued_ns = now - kStallNs;
       if (!options_.marks) m.completed = m.started = kUnknown;
       m.recorded.Mutable().device = t;
@@ -242,29 +156,29 @@ struct ScaleJob::Impl {
     AddPeer(&rank.memberships[1], stage - 1, total[kSendPrev], total[kRecvPrev]);
 
     int64_t stream_seen[3] = {};
-    for (int lane = 0; lane < kLanes; ++lane) stream_seen[StreamOf(static_cast<Lane>(lane))] += gone[lane];
+    for (int lane = 0; lane < kLanes; ++lane) stream_seen[LaneStream(lane)] += gone[lane];
     uint64_t random = Mix(static_cast<uint64_t>(number) + 1);
     rank.ops.reserve(static_cast<size_t>(issued - first));
     rank.addresses.reserve(static_cast<size_t>(issued - first));
     int64_t started[3] = {}, completed[3] = {};
     for (int64_t at = oldest; at < issued; ++at) {
       const auto k = static_cast<size_t>(at % length);
-      const Call& call = program[k];
+      const Call& call = program.calls[k];
+      const Lane lane = program.lanes[k];
       random = Mix(random + 0x9e3779b97f4a7c15ull);
       Op op;
-      op.membership = membership_of[call.lane];
+      op.membership = membership_of[lane];
       op.kind = call.kind;
-      op.datatype = 9;
+      op.datatype = call.datatype;
       op.reduction = call.reduction;
       op.count = call.count;
       if (Differs() && number == Odd() && at == OddAt(issued)) op.count = call.count / 2;
-      op.seq = at / length * per_step_[stage][call.lane] + nth_[stage][k];
-      if (call.lane == kSendNext || call.lane == kRecvNext) op.root_or_peer = stage + 1;
-      if (call.lane == kSendPrev || call.lane == kRecvPrev) op.root_or_peer = stage - 1;
+      op.seq = program.Count(at, lane) + 1;
+      op.root_or_peer = call.root_or_peer;
       op.thread = 0;
       op.index = at;
-      if (!Collective(call.lane)) op.group = GroupNumber(static_cast<uint64_t>(at));
-      const int stream = StreamOf(call.lane);
+      if (!Collective(lane)) op.group = GroupNumber(static_cast<uint64_t>(at));
+      const int stream = LaneStream(lane);
       op.stream = static_cast<uint32_t>(stream);
       if (options_.marks) op.ticket = ++stream_seen[stream];
       op.enter_ns = now - kStallNs - (issued - at) * kCallNs + static_cast<int64_t>(random % 30'000);
@@ -312,8 +226,6 @@ struct ScaleJob::Impl {
     return rank;
   }
 
-  static int StreamOf(Lane lane) { return lane == kTpLane ? 0 : lane >= kSendNext ? 1 : 2; }
-
   static void AddPeer(Membership* m, int peer, int64_t sends, int64_t recvs) {
     if (sends > 0 || recvs > 0) m->peers.push_back({peer, sends, recvs});
   }
@@ -322,27 +234,23 @@ struct ScaleJob::Impl {
   int64_t OddAt(int64_t issued) const {
     const auto& program = programs_[Stage(Odd())];
     int64_t at = std::max<int64_t>(0, issued - options_.depth);
-    while (program[at % static_cast<int64_t>(program.size())].lane != kTpLane) --at;
+    while (program.lanes[at % program.length()] != kTpLane) --at;
     return at;
   }
 
   uint64_t Hash(int number, int lane, int64_t seq, int64_t issued) const {
     uint64_t hash = Mix(static_cast<uint64_t>(lane) << 56 ^ static_cast<uint64_t>(seq));
     if (Differs() && number == Odd() && lane == kTpLane) {
-      const int64_t at = OddAt(issued), length = static_cast<int64_t>(programs_[Stage(number)].size());
-      const int64_t odd = at / length * per_step_[Stage(number)][lane] + nth_[Stage(number)][at % length];
-      if (seq >= odd) hash = Mix(hash ^ 1);
+      if (seq > programs_[Stage(number)].Count(OddAt(issued), lane)) hash = Mix(hash ^ 1);
     }
     return hash;
   }
 
   const ScaleOptions options_;
   const int dp_;
-  std::vector<std::vector<Call>> programs_;     // by stage
-  std::vector<std::vector<int64_t>> nth_;       // by stage and place: number in its lane within the step, from 1
-  std::vector<std::vector<int64_t>> per_step_;  // by stage and lane
-  std::vector<int> here_, elsewhere_;           // by stage
-  int stop_ = 0;
+  Layout layout_;
+  const std::vector<StageProgram> programs_;  // by stage
+  Stalled stalled_;
 };
 
 ScaleJob::ScaleJob(const ScaleOptions& options) : impl_(std::make_unique<Impl>(options)) {}

@@ -1,6 +1,5 @@
-// A large job as its agents would see it: tensor parallel 8 inside a node, pipeline (1F1B), data parallel, an embedding
-// group and the world, full rings. The last step of the replica with the fault is played until nothing moves; what came
-// before is written as completed. Shares nothing with the engine.
+// The large job of tests/jobmodel as its agents would see it, with full rings. The last step of the replica with the
+// fault is played until nothing moves; all earlier calls are written as completed. It shares nothing with the engine.
 #ifndef LOCKSTEP_TESTS_BENCH_SCALE_JOB_H_
 #define LOCKSTEP_TESTS_BENCH_SCALE_JOB_H_
 
@@ -8,12 +7,13 @@
 #include <string_view>
 
 #include "analyzer/model/bundle.h"
+#include "tests/jobmodel/large_job.h"
 
 namespace lockstep {
 
 struct ScaleOptions {
   enum Fault { kNone, kStall, kMismatch, kBoth };
-  static constexpr int kTp = 8;  // ranks of a node
+  static constexpr int kTp = jobmodel::kLargeJobTp;  // ranks of a node
 
   int ranks = 0, records = 2048, pp = 16, depth = 1500;
   Fault fault = kStall;

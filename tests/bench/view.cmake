@@ -3,7 +3,7 @@
 add_executable(scale_index EXCLUDE_FROM_ALL view/scale_index.cpp scale_job.cpp)
 lockstep_common(scale_index)
 target_include_directories(scale_index PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-target_link_libraries(scale_index PRIVATE lockstep_analysis)
+target_link_libraries(scale_index PRIVATE lockstep_analysis lockstep_jobmodel)
 set_target_properties(scale_index PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 
 # `matrix_frames [INDEX]` prints what a frame of the matrix costs at full size, panning and zooming, with a one-cell fault that

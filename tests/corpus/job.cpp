@@ -9,6 +9,8 @@
 namespace lockstep::corpus {
 namespace {
 
+using jobmodel::Family;
+
 std::string Format(const char* format, long long a, long long b = 0) {
   char text[96];
   std::snprintf(text, sizeof(text), format, a, b);
@@ -36,65 +38,34 @@ void MakeHosts(Job* job, Random random) {
   }
 }
 
-// Groups of one family: `same` gives equal numbers to the ranks of one group, in order of the group's first rank.
-template <typename Same>
-void AddFamily(Job* job, Slot slot, Same same) {
-  std::map<int64_t, int32_t> groups;
-  for (int32_t r = 0; r < job->ranks; ++r) {
-    const int64_t key = same(r);
-    if (key < 0) continue;
-    auto [it, fresh] = groups.try_emplace(key, static_cast<int32_t>(job->comms.size()));
-    if (fresh) {
-      Comm comm;
-      comm.slot = slot;
-      comm.number = static_cast<int32_t>(groups.size()) - 1;
-      comm.color = comm.number;
-      job->comms.push_back(comm);
-    }
-    job->comms[static_cast<size_t>(it->second)].members.push_back(r);
+void AddFamily(Job* job, Slot slot, const jobmodel::Layout& layout, Family family) {
+  for (const jobmodel::Group& group : jobmodel::Groups(layout, family)) {
+    Comm& comm = job->comms.emplace_back();
+    comm.slot = slot;
+    comm.number = comm.color = group.number;
+    comm.members = group.Members();
   }
 }
 
 void MakeComms(Job* job) {
   const Layout& l = job->layout;
-  AddFamily(job, kWorld, [](int32_t) { return 0; });
-  auto place = [job](int32_t r) { return job->Place(r); };
-  if (l.shape == Shape::kFsdp) {
-    const int32_t shard = l.shard > 0 && l.shard < job->ranks ? l.shard : 0;
-    if (shard > 0) {
-      AddFamily(job, kShard, [=](int32_t r) { return r / shard; });
-      AddFamily(job, kReplica, [=](int32_t r) { return r % shard; });
-    } else {
-      AddFamily(job, kShard, [](int32_t) { return 0; });
-    }
+  AddFamily(job, kWorld, l, Family::kWorld);
+  if (l.shape == Shape::kFsdp && l.shard > 0 && l.shard < job->ranks) {
+    jobmodel::Layout mesh;
+    mesh.tp = l.shard, mesh.dp = job->ranks / l.shard;
+    AddFamily(job, kShard, mesh, Family::kTp);
+    AddFamily(job, kReplica, mesh, Family::kDp);
+  } else if (l.shape == Shape::kFsdp) {
+    AddFamily(job, kShard, l, Family::kWorld);
   } else if (l.shape == Shape::kMegatron || l.shape == Shape::kGraph) {
-    if (l.dp > 1)
-      AddFamily(job, kDp, [=](int32_t r) {
-        const RankPlace p = place(r);
-        return int64_t{p.pp} * l.cp * l.tp + p.cp * l.tp + p.tp;
-      });
-    if (l.tp > 1) AddFamily(job, kTp, [=](int32_t r) { return r / l.tp; });
-    if (l.pp > 1) AddFamily(job, kPp, [=](int32_t r) { return r % (l.tp * l.cp * l.dp); });
-    if (l.tp * l.pp * l.cp > 1 && l.shape == Shape::kMegatron)
-      AddFamily(job, kMp, [=](int32_t r) { return place(r).dp; });
-    if (l.pp > 1)
-      AddFamily(job, kEmb, [=](int32_t r) {
-        const RankPlace p = place(r);
-        return p.pp == 0 || p.pp == l.pp - 1 ? int64_t{r % (l.tp * l.cp * l.dp)} : int64_t{-1};
-      });
-    if (l.cp > 1) AddFamily(job, kCp, [=](int32_t r) { return int64_t{r / (l.tp * l.cp)} * l.tp + r % l.tp; });
-    if (l.ep > 1) {
-      auto base = [=](const RankPlace& p) { return (int64_t{p.pp} * l.cp + p.cp) * l.tp + p.tp; };
-      AddFamily(job, kEp, [=](int32_t r) {
-        const RankPlace p = place(r);
-        return base(p) * l.dp + p.dp / l.ep;
-      });
-      if (l.dp > l.ep)
-        AddFamily(job, kEdp, [=](int32_t r) {
-          const RankPlace p = place(r);
-          return base(p) * l.dp + p.dp % l.ep;
-        });
-    }
+    if (l.dp > 1) AddFamily(job, kDp, l, Family::kDp);
+    if (l.tp > 1) AddFamily(job, kTp, l, Family::kTp);
+    if (l.pp > 1) AddFamily(job, kPp, l, Family::kPp);
+    if (l.tp * l.pp * l.cp > 1 && l.shape == Shape::kMegatron) AddFamily(job, kMp, l, Family::kMp);
+    if (l.pp > 1) AddFamily(job, kEmb, l, Family::kEmb);
+    if (l.cp > 1) AddFamily(job, kCp, l, Family::kCp);
+    if (l.ep > 1) AddFamily(job, kEp, l, Family::kEp);
+    if (l.ep > 1 && l.dp > l.ep) AddFamily(job, kEdp, l, Family::kEdp);
   }
   job->comm_of.assign(static_cast<size_t>(job->ranks), {});
   job->member_of.assign(static_cast<size_t>(job->ranks), {});
@@ -181,15 +152,6 @@ std::string Layout::Text() const {
   if (ep > 1) text += "-ep" + std::to_string(ep);
   if (vpp > 1) text += "-vpp" + std::to_string(vpp);
   return text;
-}
-
-RankPlace Job::Place(int32_t rank) const {
-  RankPlace place;
-  place.tp = rank % layout.tp;
-  place.cp = rank / layout.tp % layout.cp;
-  place.dp = rank / (layout.tp * layout.cp) % layout.dp;
-  place.pp = rank / (layout.tp * layout.cp * layout.dp);
-  return place;
 }
 
 Program* Job::Own(int32_t rank) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "recorder/ring/calls.h"
+#include "tests/jobmodel/layout.h"
 
 namespace lockstep::corpus {
 
@@ -120,9 +121,9 @@ struct Host {
 
 enum class Shape { kMegatron, kFsdp, kDdp, kGraph };
 
-struct Layout {
+struct Layout : jobmodel::Layout {
   Shape shape = Shape::kMegatron;
-  int32_t tp = 1, cp = 1, pp = 1, dp = 1, ep = 1, vpp = 1;
+  int32_t vpp = 1;    // chunks of the model on each stage
   int32_t shard = 0;  // FSDP: ranks a shard group; 0 or ranks: all
   int32_t layers = 2, micro_batches = 0, buckets = 2;
   bool sequence_parallel = true;
@@ -132,12 +133,7 @@ struct Layout {
   // Collectives for which the compute stream would wait at once are put on it themselves, as PyTorch does since 2.8.
   bool shared_stream = false;
   int32_t names = 0;  // 0 "tp_3", 1 the framework's description, 2 none
-  int32_t Ranks() const { return tp * cp * pp * dp; }
   std::string Text() const;
-};
-
-struct RankPlace {
-  int32_t tp = 0, cp = 0, dp = 0, pp = 0;
 };
 
 struct Job {
@@ -153,7 +149,7 @@ struct Job {
   std::vector<std::shared_ptr<const Program>> programs;  // by rank; ranks of one class share one
   std::vector<double> compute_factor;                    // by rank, 1 normal
   int32_t HostOf(int32_t rank) const { return rank / gpus_per_host; }
-  RankPlace Place(int32_t rank) const;
+  jobmodel::Place Place(int32_t rank) const { return layout.PlaceOf(rank); }
   const Comm* CommOf(int32_t rank, Slot slot) const {
     const int32_t c = comm_of[static_cast<size_t>(rank)][slot];
     return c < 0 ? nullptr : &comms[static_cast<size_t>(c)];

@@ -1,6 +1,6 @@
 #include "tests/corpus/program.h"
 
-#include <algorithm>
+#include "tests/jobmodel/step.h"
 
 namespace lockstep::corpus {
 namespace {
@@ -168,14 +168,13 @@ class Builder {
   int32_t Next() const { return (place_.pp + 1) % Stages(); }
   int32_t Previous() const { return (place_.pp + Stages() - 1) % Stages(); }
   // One batch of sends and receives, as batch_isend_irecv makes it, waited for at once.
-  void Exchange(bool send_forward, bool send_backward, bool recv_forward, bool recv_backward) {
-    if (!send_forward && !send_backward && !recv_forward && !recv_backward) return;
+  void Exchange(const jobmodel::Turn& turn) {
     const uint64_t count = kTokens * kHidden / (l_.sequence_parallel ? SizeOf(kTp) : 1);
     Push({.act = Act::kGroupBegin, .slot = kPp});
-    if (send_backward) PeerCall(kPp, CallKind::kSend, Previous(), count, kSiteSendBackward);
-    if (recv_forward) PeerCall(kPp, CallKind::kRecv, Previous(), count, kSiteRecvForward);
-    if (send_forward) PeerCall(kPp, CallKind::kSend, Next(), count, kSiteSendForward);
-    if (recv_backward) PeerCall(kPp, CallKind::kRecv, Next(), count, kSiteRecvBackward);
+    if (turn.send_backward) PeerCall(kPp, CallKind::kSend, Previous(), count, kSiteSendBackward);
+    if (turn.recv_forward) PeerCall(kPp, CallKind::kRecv, Previous(), count, kSiteRecvForward);
+    if (turn.send_forward) PeerCall(kPp, CallKind::kSend, Next(), count, kSiteSendForward);
+    if (turn.recv_backward) PeerCall(kPp, CallKind::kRecv, Next(), count, kSiteRecvBackward);
     Push({.act = Act::kGroupEnd, .slot = kPp, .kind = CallKind::kGroup});
     Join(kPp);
     if (l_.p2p_sync) HostWait(CallKind::kDeviceSynchronize);
@@ -209,15 +208,20 @@ class Builder {
 
   void Megatron() {
     Data();
-    if (Stages() == 1) {
-      for (int32_t m = 0; m < l_.micro_batches; ++m) {
-        Forward();
-        Backward(m + 1 == l_.micro_batches);
+    const auto schedule = l_.vpp > 1 ? jobmodel::Schedule::kInterleaved : jobmodel::Schedule::kOneForwardOneBackward;
+    int32_t backwards = 0;
+    for (const jobmodel::Turn& turn : jobmodel::TurnsOf(schedule, place_.pp, Stages(), l_.micro_batches, l_.vpp)) {
+      switch (turn.kind) {
+        case jobmodel::Turn::kForward:
+          Forward();
+          break;
+        case jobmodel::Turn::kBackward:
+          Backward(++backwards == l_.micro_batches * l_.vpp);
+          break;
+        case jobmodel::Turn::kExchange:
+          Exchange(turn);
+          break;
       }
-    } else if (l_.vpp > 1) {
-      Interleaved();
-    } else {
-      OneForwardOneBackward();
     }
     if (Has(kDp)) Join(kDp);
     if (Has(kEdp)) Join(kEdp);
@@ -230,72 +234,6 @@ class Builder {
       Call(kDp, CallKind::kAllGather, 8'000'000 / SizeOf(kDp) + 1, kBfloat16, -1, kSiteParams);
     if (Has(kMp) && place_.pp == Stages() - 1) Call(kDp, CallKind::kAllReduce, 1, kFloat32, 4, kSiteLoss);
     HostWait(CallKind::kStreamSynchronize);
-  }
-
-  void OneForwardOneBackward() {
-    const int32_t p = Stages(), m = l_.micro_batches;
-    const bool first = place_.pp == 0, last = place_.pp == p - 1;
-    const int32_t warm = std::min(p - place_.pp - 1, m), rest = m - warm;
-    int32_t backwards = 0;
-    for (int32_t i = 0; i < warm; ++i) {
-      Exchange(false, false, !first, false);
-      Forward();
-      Exchange(!last, false, false, false);
-    }
-    if (rest > 0) Exchange(false, false, !first, false);
-    for (int32_t i = 0; i < rest; ++i) {
-      Forward();
-      Exchange(!last, false, false, !last);
-      Backward(++backwards == m);
-      Exchange(false, !first, i + 1 < rest && !first, false);
-    }
-    for (int32_t i = 0; i < warm; ++i) {
-      Exchange(false, false, false, !last);
-      Backward(++backwards == m);
-      Exchange(false, !first, false, false);
-    }
-  }
-
-  // Megatron's interleaved schedule: each stage holds several chunks of the model.
-  void Interleaved() {
-    const int32_t p = Stages(), chunks = l_.vpp, total = l_.micro_batches * chunks;
-    const bool first = place_.pp == 0, last = place_.pp == p - 1;
-    auto chunk_of = [&](int32_t k, bool forward) {
-      const int32_t in_group = ((k % (p * chunks)) + p * chunks) % (p * chunks), chunk = in_group / p;
-      return forward ? chunk : chunks - chunk - 1;
-    };
-    int32_t warm = (p - place_.pp - 1) * 2 + (chunks - 1) * p;
-    const bool all_warm = l_.micro_batches == p;
-    warm = all_warm ? total : std::min(warm, total);
-    const int32_t rest = total - warm;
-    auto sends_forward = [&](int32_t k) { return !(last && chunk_of(k, true) == chunks - 1); };
-    auto sends_backward = [&](int32_t k) { return !(first && chunk_of(k, false) == 0); };
-    Exchange(false, false, !first, false);
-    for (int32_t k = 0; k < warm; ++k) {
-      Forward();
-      bool recv_prev = !(first && chunk_of(k + 1, true) == 0) && k != total - 1;
-      if (k == warm - 1 && !all_warm) {
-        Exchange(sends_forward(k), false, recv_prev, !last);
-      } else {
-        Exchange(sends_forward(k), false, recv_prev, false);
-      }
-    }
-    for (int32_t k = 0; k < rest; ++k) {
-      const int32_t f = k + warm;
-      Forward();
-      Backward(k == total - 1);
-      bool recv_prev = k != rest - 1, recv_next = true;
-      if (first && chunk_of(f - (p - 1), true) == chunks - 1) recv_prev = false;
-      if (last && chunk_of(k - (p - 1), false) == 0) recv_next = false;
-      Exchange(sends_forward(f), sends_backward(k), recv_prev, recv_next);
-    }
-    if (all_warm) Exchange(false, false, false, !last);
-    for (int32_t k = rest; k < total; ++k) {
-      Backward(k == total - 1);
-      bool recv_next = k != total - 1;
-      if (last && chunk_of(k + 1, false) == chunks - 1) recv_next = false;
-      Exchange(false, sends_backward(k), false, recv_next);
-    }
   }
 
   void Fsdp() {
@@ -361,7 +299,7 @@ class Builder {
 
   const Job& job_;
   const Layout& l_;
-  RankPlace place_;
+  jobmodel::Place place_;
   int32_t rank_;
   const std::array<int32_t, kSlots>& comms_;
   Program out_;
@@ -373,7 +311,7 @@ class Builder {
 
 int64_t ProgramClass(const Job& job, int32_t rank) {
   int64_t key = 0;
-  const RankPlace place = job.Place(rank);
+  const jobmodel::Place place = job.Place(rank);
   if (job.layout.shape == Shape::kMegatron) key = int64_t{place.pp} * job.layout.cp + place.cp;
   for (int32_t comm : job.comm_of[static_cast<size_t>(rank)]) key = key * 2 + (comm >= 0 ? 1 : 0);
   return key;

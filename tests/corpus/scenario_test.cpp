@@ -14,33 +14,12 @@
 
 #include "analyzer/load/load.h"
 #include "tests/corpus/shown.h"
+#include "tests/support/files.h"
 
 namespace lockstep::corpus {
 namespace {
 
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "corpus_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) std::abort();
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-std::string Slurp(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
+using Folder = support::TempFolder;
 
 class Scenarios : public ::testing::TestWithParam<int> {};
 
@@ -109,9 +88,10 @@ TEST(ScenarioTest, TheSameRequestGivesTheSameBytes) {
     request.fr = fr;
     ASSERT_TRUE(Generate(request, a.path(), &error)) << error;
     ASSERT_TRUE(Generate(request, b.path(), &error)) << error;
-    EXPECT_EQ(Slurp(a.path() + "/truth.json"), Slurp(b.path() + "/truth.json"));
+    EXPECT_EQ(support::ReadFile(a.path() + "/truth.json"), support::ReadFile(b.path() + "/truth.json"));
     for (const auto& entry : std::filesystem::directory_iterator(a.path() + "/data"))
-      EXPECT_EQ(Slurp(entry.path().string()), Slurp(b.path() + "/data/" + entry.path().filename().string()));
+      EXPECT_EQ(support::ReadFile(entry.path().string()),
+                support::ReadFile(b.path() + "/data/" + entry.path().filename().string()));
   }
 }
 
@@ -500,7 +480,7 @@ json.dump(out, open(sys.argv[2], 'w'))
   const std::string command =
       std::string(LOCKSTEP_PYTHON) + " '" + script + "' '" + folder.path() + "' '" + result + "'";
   ASSERT_EQ(std::system(command.c_str()), 0);
-  const nlohmann::json read = nlohmann::json::parse(Slurp(result));
+  const nlohmann::json read = nlohmann::json::parse(support::ReadFile(result));
   std::filesystem::remove(script);
   std::filesystem::remove(result);
   const absl::StatusOr<Bundle> bundle = LoadPaths({folder.path()});

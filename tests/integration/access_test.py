@@ -8,8 +8,9 @@ import subprocess
 import unittest
 import urllib.request
 
-from cluster import BIN, Cluster, free_port, wait_for
+from cluster import Cluster
 from network_cut_test import Namespace
+from support import BIN, free_port, wait_for
 
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--pace-ms", "5"]
 

@@ -11,13 +11,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-import unittest
 import urllib.error
 
 import no_skip
 from clickhouse import PASSWORD, of_module
-from cluster import BIN, BUILD, Cluster, wait_for
+from cluster import Cluster
+from support import BIN, BUILD, MEMORY, FolderTest, clean_environment, wait_for
 
 ARCHIVE = os.path.join(BIN, "lockstep-archive")
 TABLES = ("incidents", "findings", "culprits", "creations", "links", "operations")
@@ -36,17 +35,16 @@ def place(name):
     return os.path.join(server.folder, name)
 
 
-class IncidentTest(unittest.TestCase):
+class IncidentTest(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-archive-test-")
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        super().setUp()
         self.database = "fleet_" + self.id().rsplit(".", 1)[1]
         secret = os.path.join(self.folder, "password")
         with open(secret, "w") as file:
             file.write(PASSWORD + "\n")
         self.archive = {"LOCKSTEP_ARCHIVE": f"https://writer@127.0.0.1:{server.tls_port}/{self.database}", "LOCKSTEP_ARCHIVE_CA": place("ca.pem"),
                         "LOCKSTEP_ARCHIVE_PASSWORD_FILE": secret}
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
+        self.environment = clean_environment()
         self.environment |= {"HOME": self.folder, "LOCKSTEP_RUNTIME_DIR": os.path.join(self.folder, "runtime"), **self.archive}
 
     def run_it(self, program, *arguments, status=0, **environment):
@@ -77,8 +75,7 @@ class IncidentTest(unittest.TestCase):
     def hung(self, name, *arguments):
         """The incident of a job that hangs under lockstep run."""
         folder = os.path.join(self.folder, name)
-        rings = tempfile.mkdtemp(prefix="lockstep-archive-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-        self.addCleanup(shutil.rmtree, rings, ignore_errors=True)
+        rings = self.temporary(MEMORY)
         self.run_it("lockstep-run", "-n", "4", "--kill-on-hang", "--late-after", "1", "--out", folder, "--", os.path.join(BIN, "trainsim"), *JOB, *arguments,
                     status=90, LOCKSTEP_DIR=rings, LOCKSTEP_GPU="full", LOCKSTEP_JOB=name, LOCKSTEP_HOST="n17", LD_LIBRARY_PATH=os.path.join(BUILD, "standin/lib"))
         return folder

@@ -8,15 +8,13 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
-import unittest
 
 import no_skip
 from clickhouse import PASSWORD, of_module, until
+from support import BUILD, FolderTest, clean_environment
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
 ARCHIVE = os.path.join(BUILD, "bin/lockstep-archive")
 TABLES = ("incidents", "findings", "culprits", "creations", "links")
 
@@ -34,18 +32,15 @@ def finding(host, rank, place):
             "evidence": [{"text": f"rank {rank} stack: read < {place} < main (train.py:9)", "place": place}], "summary": "its GPU did not end \u00e9 \U0001f600"}
 
 
-class ArchiveTest(unittest.TestCase):
+class ArchiveTest(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-archive-test-")
+        super().setUp()
         self.database = "fleet_" + self.id().rsplit(".", 1)[1]
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
+        self.environment = clean_environment()
         self.environment |= {"HOME": self.folder, "LOCKSTEP_ARCHIVE": f"http://127.0.0.1:{server.port}/{self.database}"}
         self.now_ns = int(time.time()) * 10**9
         if not server.answers():
             server.start()
-
-    def tearDown(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def incident(self, number, host="n17", root="incidents", finished=True):
         """A folder as a collector leaves it, of a job that hung `number` hours ago."""

@@ -10,27 +10,8 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-BIN = os.path.join(BUILD, "bin")
-LIBRARY = os.path.join(BUILD, "lib/liblockstep.so")
-
-
-def wait_for(condition, seconds=120):
-    """What the condition gave when it came true, else its last value."""
-    until = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value or time.monotonic() > until:
-            return value
-        time.sleep(0.05)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from support import BIN, BUILD, LIBRARY, MEMORY, clean_environment, free_port
 
 
 class Proxy:
@@ -89,7 +70,7 @@ class Proxy:
 class Cluster:
     def __init__(self, hosts=2, per_host=2, relays=0, out=None, late_after=1):
         self.folder = tempfile.mkdtemp(prefix="lockstep-cluster-")
-        self.rings = tempfile.mkdtemp(prefix="lockstep-cluster-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        self.rings = tempfile.mkdtemp(prefix="lockstep-cluster-", dir=MEMORY)
         self.out = out or os.path.join(self.folder, "incidents")
         self.hosts, self.per_host, self.late_after = hosts, per_host, late_after
         self.port = free_port()
@@ -105,7 +86,7 @@ class Cluster:
         return os.path.join(self.folder, *names)
 
     def environment(self, **more):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP")}
+        environment = clean_environment()
         environment["LOCKSTEP_RUNTIME_DIR"] = self.path("runtime")
         environment.update(more)
         return environment

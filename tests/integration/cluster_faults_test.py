@@ -7,7 +7,8 @@ import os
 import signal
 import unittest
 
-from cluster import Cluster, Proxy, wait_for
+from cluster import Cluster, Proxy
+from support import wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--pace-ms", "5"]

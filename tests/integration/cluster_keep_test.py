@@ -7,7 +7,8 @@ import subprocess
 import time
 import unittest
 
-from cluster import Cluster, wait_for
+from cluster import Cluster
+from support import wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
 GROUP, STRANGER = 61234, 61235  # nobody's

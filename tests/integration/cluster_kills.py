@@ -19,7 +19,8 @@ import signal
 import sys
 import time
 
-from cluster import Cluster, ledger, wait_for
+from cluster import Cluster, ledger
+from support import wait_for
 
 FAULT = ["--tp", "2", "--pp", "1", "--dp", "3", "--steps", "1000000", "--fault", "rank=2,step=60,kind=stall-host,comm=dp"]
 

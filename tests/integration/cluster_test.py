@@ -7,15 +7,11 @@ import signal
 import subprocess
 import unittest
 
-from cluster import BIN, Cluster, Proxy, ledger, wait_for
+from cluster import Cluster, Proxy, ledger
+from support import BIN, tool, wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000"]
-
-
-def tool(made, *arguments, timeout=120, **environment):
-    return subprocess.run([os.path.join(BIN, arguments[0]), *arguments[1:]], env=made.environment(**environment), capture_output=True,
-                          text=True, timeout=timeout)
 
 
 class ClusterTest(unittest.TestCase):

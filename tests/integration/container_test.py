@@ -11,18 +11,15 @@ import stat
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from cluster import BIN, BUILD, LIBRARY, wait_for
+from support import BIN, BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, wait_for
 
 try:
     import yaml
 except ImportError:
     yaml = None
 
-LOCKSTEP = os.path.join(BIN, "lockstep")
-TRAINSIM = os.path.join(BIN, "trainsim")
 STALL = [TRAINSIM, "--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
 # What a launcher does in the container; the network is the test's own.
 RANKS = 'for rank in 0 1 2 3; do RANK=$rank LOCAL_RANK=$rank "$@" & done; wait'
@@ -42,7 +39,7 @@ def clean_environment(**more):
     return {**{name: value for name, value in os.environ.items() if not name.startswith(names)}, **more}
 
 
-class ContainerTest(unittest.TestCase):
+class ContainerTest(FolderTest):
     """Each test plays a host in namespaces of its own (so that an agent that looks everywhere finds this test's jobs alone), and in that host
     a container."""
 
@@ -54,8 +51,7 @@ class ContainerTest(unittest.TestCase):
             self.skipTest("no namespaces of one's own here: " + reason)
         if drop and shutil.which("setpriv") is None:
             self.skipTest("no setpriv")
-        folder = tempfile.mkdtemp(prefix="lockstep-container-")
-        self.addCleanup(shutil.rmtree, folder, True)
+        folder = self.temporary()
         done = subprocess.run(["unshare", "-m", "-p", "-f", "-i", "-n", "--mount-proc", "--kill-child", sys.executable, os.path.abspath(__file__), "--as-host",
                                json.dumps({"options": options, "setup": setup, "drop": drop, "agent": list(agent)})],
                               env=clean_environment(LOCKSTEP_BUILD=BUILD, **{INSIDE: folder}), capture_output=True, text=True, timeout=280)
@@ -151,12 +147,8 @@ def rank_of(header):
     return struct.unpack_from("<iIi", header, 192)[2]
 
 
-class UnrecordedTest(unittest.TestCase):
+class UnrecordedTest(FolderTest):
     """"0 ranks recorded" always comes with the reason."""
-
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-unrecorded-")
-        self.addCleanup(shutil.rmtree, self.folder, True)
 
     def told(self, *command, **environment):
         """What lockstep run says of a job that goes on until it was looked at."""

@@ -14,7 +14,7 @@ import tempfile
 
 import slurm_cluster
 from clickhouse import PASSWORD, SERVER, ClickHouse
-from cluster import BUILD, free_port, wait_for
+from support import BUILD, MEMORY, TRAINSIM, free_port, wait_for
 
 TESTS = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(TESTS))
@@ -144,12 +144,12 @@ class Site:
 
     def __init__(self, text):
         self.folder = tempfile.mkdtemp(prefix="lockstep-docs-")
-        self.rings = tempfile.mkdtemp(prefix="lockstep-docs-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        self.rings = tempfile.mkdtemp(prefix="lockstep-docs-", dir=MEMORY)
         self.ports = {name: free_port() for name in ("collector", "metrics", "train", "relay")}
         self.services, self.slurm, self.archive = [], None, None
         for name in ("bin", "tmp", "home", "docs", "root", "etc/lockstep", "second"):
             os.makedirs(self.path(name))
-        fill = {"@TRAINSIM@": os.path.join(BUILD, "bin/trainsim"), "@PORT@": str(self.ports["train"]), "@TESTS@": TESTS, "@SOURCE@": SOURCE,
+        fill = {"@TRAINSIM@": TRAINSIM, "@PORT@": str(self.ports["train"]), "@TESTS@": TESTS, "@SOURCE@": SOURCE,
                 "@SACCT@": shutil.which("sacct") or "", "@SYSTEMCTL@": shutil.which("systemctl") or "", "@CHOWN@": shutil.which("chown") or "",
                 "@ROOT@": self.path("root")}
         for name, program in (("train", TRAIN), ("bin/torchrun", TORCHRUN), ("bin/kubectl", KUBECTL), ("bin/sacct", SACCT), ("bin/systemctl", SYSTEMCTL),

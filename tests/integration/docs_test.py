@@ -17,10 +17,10 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import BUILD, Cluster, wait_for
+from cluster import Cluster
 from docs_site import SOURCE, VIEWER, Site, lacks
+from support import BUILD, LOCKSTEP, SOURCE, wait_for
 
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
 
 COMMAND = re.compile(r"(\S+=\S+ )*(sudo )?(lockstep [a-z]|lockstep-[a-z]+ |\./dev |\./train|ninja |srun |torchrun |mpirun |kubectl |systemctl |apt|dpkg |export |"
                      r"python3? |cmake |ctest |git |build/|tests/\S+ |packaging/\S+ )")

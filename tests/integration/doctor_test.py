@@ -7,30 +7,23 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import unittest
 
 from refusal_test import NOBODY, forbid_by_seccomp
-
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
-STANDIN = os.path.join(BUILD, "standin/lib")
+from support import BUILD, LOCKSTEP, STANDIN, FolderTest, clean_environment
 
 
 def may_unshare():
     return subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
-class DoctorTest(unittest.TestCase):
+class DoctorTest(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-doctor-test-")
+        super().setUp()
         self.rings = os.path.join(self.folder, "rings")
         os.mkdir(self.rings)
-        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
+        self.environment = clean_environment()
         self.environment |= {"LOCKSTEP_DIR": self.rings, "HOME": self.folder, "LOCKSTEP_RUNTIME_DIR": os.path.join(self.folder, "runtime")}
-
-    def tearDown(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def doctor(self, *arguments, before=(), become=None, **environment):
         """Exit status and the checks by name; a name that stands twice has its worst. `become`: the user's number, or what is done before it starts."""

@@ -3,15 +3,11 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
-STANDIN = os.path.join(BUILD, "standin/lib")
+from support import BUILD, LOCKSTEP, STANDIN, FolderTest, clean_environment
 
 # Two ranks all-reduce through ctypes; rank 1 then sums numbers in C, which never gives the interpreter lock away.
 RANK = '''
@@ -56,16 +52,13 @@ for number in range(40):
 '''
 
 
-class EvidenceTest(unittest.TestCase):
+class EvidenceTest(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-evidence-")
-        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+        super().setUp()
+        self.environment = clean_environment()
         self.environment["LOCKSTEP_DIR"] = os.path.join(self.folder, "rings")
         self.environment["LD_LIBRARY_PATH"] = STANDIN
         os.mkdir(self.environment["LOCKSTEP_DIR"])
-
-    def tearDown(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def run_job(self, ranks, *command):
         """Text, HTML and JSON of the incident of a job that hangs."""

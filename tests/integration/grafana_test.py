@@ -13,9 +13,9 @@ import urllib.parse
 import urllib.request
 
 import no_skip
-from cluster import Cluster, free_port, wait_for
+from cluster import Cluster
+from support import SOURCE, free_port, wait_for
 
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PROMETHEUS = shutil.which("prometheus")
 CONFIG = """global:
   scrape_interval: 1s

@@ -6,26 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
-TRAINSIM = os.path.join(BUILD, "bin/trainsim")
+from support import LOCKSTEP, TRAINSIM, FolderTest, clean_environment
+
 JOB = [TRAINSIM, "--tp", "2", "--dp", "2", "--layers", "1", "--micro-batches", "2"]
 
 
-class GraphsTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-graphs-test-")
-        self.rings = tempfile.mkdtemp(prefix="lockstep-graphs-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-
-    def tearDown(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self.rings, ignore_errors=True)
-
+class GraphsTest(FolderTest):
     def run_job(self, *arguments, marks="done", kill=True):
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+        environment = clean_environment()
         environment.update(LOCKSTEP_DIR=self.rings, LOCKSTEP_GPU=marks)
         command = [LOCKSTEP, "run", "-n", "4", "--out", "out"] + (["--kill-on-hang", "--late-after", "2", "--hang-after", "8"] if kill else [])
         result = subprocess.run([*command, "--", *JOB, *arguments], cwd=self.folder, env=environment, stdout=subprocess.PIPE,

@@ -11,16 +11,12 @@ import struct
 import subprocess
 import unittest
 
-from cluster import BIN, BUILD, Cluster, ledger, wait_for
+from cluster import Cluster, ledger
+from support import BIN, BUILD, tool, wait_for
 
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000"]
 SHIM = os.path.join(BUILD, "tests/libclock_shim.so")
 HOUR = 3600 * 10 ** 9
-
-
-def tool(made, *arguments, timeout=120, **environment):
-    return subprocess.run([os.path.join(BIN, arguments[0]), *arguments[1:]], env=made.environment(**environment), capture_output=True,
-                          text=True, timeout=timeout)
 
 
 class SetClocks(Cluster):

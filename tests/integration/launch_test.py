@@ -8,16 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import no_skip
 
-from cluster import BIN, LIBRARY, Cluster, free_port, wait_for
+from cluster import Cluster
+from support import BUILD, LIBRARY, LOCKSTEP, TRAINSIM, FolderTest, free_port, wait_for
 
-BUILD = os.path.dirname(BIN)
-LOCKSTEP = os.path.join(BIN, "lockstep")
-TRAINSIM = os.path.join(BIN, "trainsim")
 STALL = [TRAINSIM, "--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
 
 # What torchrun's agent does on one host: it starts the workers, and when one fails it ends the others and starts all anew, with one
@@ -54,20 +51,12 @@ exec {TRAINSIM} --tp 2 --dp 2 --steps 80 --pace-ms 50 $fault
 """
 
 
-class LaunchTest(unittest.TestCase):
+class LaunchTest(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-launch-")
-        self.rings = tempfile.mkdtemp(prefix="lockstep-launch-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        super().setUp()
         names = ("LOCKSTEP", "SLURM", "OMPI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(names)}
         self.environment |= {"LD_LIBRARY_PATH": os.path.join(BUILD, "standin/lib"), "LOCKSTEP_DIR": self.rings, "TMPDIR": self.folder}
-
-    def tearDown(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self.rings, ignore_errors=True)
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
 
     def program(self, name, text):
         with open(self.path(name), "w") as file:

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import kubernetes_schema
-from cluster import wait_for
+from support import BUILD, LOCKSTEP, SOURCE, FolderTest, wait_for
 
 try:
     import yaml
@@ -23,10 +23,6 @@ try:
     import jsonschema
 except ImportError:
     jsonschema = None
-
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
 
 
 def help_of(verb):
@@ -303,19 +299,16 @@ class ScriptsTest(unittest.TestCase):
                 self.assertRegex(file.read(), r"library=\$\{(LOCKSTEP_LIBRARY|library):-/usr/lib/liblockstep\.so\}", script)
 
 
-class EnrootTest(unittest.TestCase):
+class EnrootTest(FolderTest):
     """The hook, given what enroot gives to hooks: ENROOT_ENVIRON and ENROOT_MOUNTS name files that are appended to."""
 
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-enroot-")
+        super().setUp()
         self.path = {name: os.path.join(self.folder, name) for name in ("environ", "mounts", "settings", "rings", "library.so")}
         self.write("library.so", "")
         self.write("mounts", "")
         self.write("environ", "PATH=/bin\nLD_PRELOAD=/opt/libother.so\n")
         self.write("settings", f"LOCKSTEP_LIBRARY={self.path['library.so']}\nLOCKSTEP_DIR={self.path['rings']}\nLOCKSTEP_GPU=done\n")
-
-    def tearDown(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def write(self, name, text):
         with open(self.path[name], "w") as file:

@@ -3,16 +3,12 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
-STANDIN = os.path.join(BUILD, "standin/lib")
+from support import BUILD, LOCKSTEP, STANDIN, FolderTest, clean_environment
 
 
 def host(mode):
@@ -20,15 +16,12 @@ def host(mode):
             os.path.join(STANDIN, "libcudart.so.13")]
 
 
-class ManyDevicesTest(unittest.TestCase):
+class ManyDevicesTest(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-many-devices-")
-        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+        super().setUp()
+        self.environment = clean_environment()
         self.environment["LOCKSTEP_DIR"] = os.path.join(self.folder, "rings")
         os.mkdir(self.environment["LOCKSTEP_DIR"])
-
-    def tearDown(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def check(self, verdict, devices):
         self.assertEqual(verdict["ranks_read"], devices)

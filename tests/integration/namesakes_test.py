@@ -7,15 +7,11 @@ import os
 import subprocess
 import unittest
 
-from cluster import BIN, Cluster, wait_for
+from cluster import Cluster
+from support import BIN, tool, wait_for
 
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--pace-ms", "20", "--steps", "1000000"]
 STALLS = RUNS + ["--fault", "rank=2,step=150,kind=stall-host,comm=dp"]
-
-
-def tool(made, *arguments, timeout=120, **environment):
-    return subprocess.run([os.path.join(BIN, arguments[0]), *arguments[1:]], env=made.environment(**environment), capture_output=True,
-                          text=True, timeout=timeout)
 
 
 class NamesakesTest(unittest.TestCase):

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import unittest
 
-from cluster import BIN, Cluster, ledger, wait_for
+from cluster import Cluster, ledger
+from support import BIN, wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
 HERE, THERE = "10.77.0.1", "10.77.0.2"

@@ -8,12 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
+from support import BUILD, LOCKSTEP, SOURCE, FolderTest
 
 
 def make(*arguments):
@@ -33,13 +30,7 @@ def options(verb):
     return {name for line in said.splitlines() if re.match(r"^ {2,6}-", line) for name in re.findall(r"(?<![\w-])--[a-z-]+", line.strip().split("  ")[0])}
 
 
-class PagesTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-pages-")
-
-    def tearDown(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-
+class PagesTest(FolderTest):
     def test_every_verb_has_a_page_with_all_its_options(self):
         make("man", self.folder)
         self.assertEqual(sorted(os.path.basename(path) for path in glob.glob(self.folder + "/*")),

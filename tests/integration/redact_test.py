@@ -10,16 +10,14 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
 
-from cluster import BIN, BUILD, LIBRARY, Cluster, free_port, wait_for
+from cluster import Cluster
 from evidence_test import RANK
+from support import LIBRARY, LOCKSTEP, STANDIN, free_port, wait_for
 
-LOCKSTEP = os.path.join(BIN, "lockstep")
-STANDIN = os.path.join(BUILD, "standin/lib")
 FOLDER, SCRIPT, FUNCTION, OPEN, THREAD = "Qvfolder", "Qvscript", "Qvfunction", "Qvopenfile", "Qvthread"
 MAGIC = b"\x28\xb5\x2f\xfd"
 # What may still be told, by level.

@@ -9,12 +9,10 @@ import shutil
 import signal
 import struct
 import subprocess
-import tempfile
 import unittest
 
-from cluster import BIN, BUILD, LIBRARY, wait_for
+from support import BIN, LIBRARY, STANDIN, FolderTest, clean_environment, wait_for
 
-STANDIN = os.path.join(BUILD, "standin/lib")
 NOBODY = 65534
 PYTHON = "/usr/bin/python3"  # one that another user may run, too
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 4, 38, 22
@@ -75,9 +73,9 @@ def forbid_as_nobody():
     forbid_by_seccomp()
 
 
-class RefusalTest(unittest.TestCase):
+class RefusalTest(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-refusal-test-")
+        super().setUp()
         os.chmod(self.folder, 0o777)
         self.children = []
         self.addCleanup(self.close)
@@ -87,10 +85,9 @@ class RefusalTest(unittest.TestCase):
             child.send_signal(signal.SIGKILL)
             child.wait()
             child.stdout.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def rank(self, *arguments, become=become_nobody, **environment):
-        made = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+        made = clean_environment()
         made.update(LD_PRELOAD=LIBRARY, LD_LIBRARY_PATH=STANDIN, LOCKSTEP_DIR=os.path.join(self.folder, "rings"), HOME="/",
                     PYTHONDONTWRITEBYTECODE="1", **environment)
         child = subprocess.Popen([PYTHON, "-c", RANK, os.path.join(STANDIN, "libnccl.so.2"), *arguments], env=made, cwd="/",

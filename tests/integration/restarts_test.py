@@ -8,10 +8,10 @@ import subprocess
 import sys
 import unittest
 
-from cluster import BIN, BUILD, LIBRARY, Cluster, wait_for
+from cluster import Cluster
+from support import BIN, LIBRARY, STANDIN, wait_for
 
 JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "restart_job.py")
-STANDIN = os.path.join(BUILD, "standin/lib")
 WORLD = 4
 
 

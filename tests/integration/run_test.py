@@ -4,31 +4,16 @@
 import json
 import os
 import re
-import resource
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
-TRAINSIM = os.path.join(BUILD, "bin/trainsim")
+from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, wait_for
+
 JOB = [TRAINSIM, "--tp", "2", "--pp", "2", "--dp", "2"]
 MARK = "LOCKSTEP_RUN_TEST"
-
-
-def wait_for(condition, seconds=60):
-    """True when the condition came true in time."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return bool(condition())
 
 
 def living(mark):
@@ -46,7 +31,7 @@ def living(mark):
     return found
 
 
-class RunTest(unittest.TestCase):
+class RunTest(FolderTest):
     @classmethod
     def setUpClass(cls):
         # A shell that starts this in the background has these ignored, and children inherit that.
@@ -54,8 +39,7 @@ class RunTest(unittest.TestCase):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-run-test-")
-        self.rings = tempfile.mkdtemp(prefix="lockstep-run-test-", dir="/dev/shm") if os.access("/dev/shm", os.W_OK) else None
+        super().setUp()
         self.mark = os.path.basename(self.folder)
         self.started = []
 
@@ -72,18 +56,13 @@ class RunTest(unittest.TestCase):
                 os.kill(pid, signal.SIGKILL)
             except OSError:
                 pass
-        rings = os.listdir(self.rings) if self.rings else []
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if self.rings:
-            shutil.rmtree(self.rings, ignore_errors=True)
         self.assertEqual(left, [], "processes were left behind")
-        self.assertEqual(rings, [], "rings were left behind")
+        self.assertEqual(os.listdir(self.rings), [], "rings were left behind")
 
     def environment(self, **more):
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+        environment = clean_environment()
         environment[MARK] = self.mark
-        if self.rings:
-            environment["LOCKSTEP_DIR"] = self.rings
+        environment["LOCKSTEP_DIR"] = self.rings
         environment.update({key: value for key, value in more.items() if value is not None})
         for key, value in more.items():
             if value is None:

@@ -9,7 +9,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 import unittest
 
@@ -17,18 +16,10 @@ import no_skip
 
 import slurm_cluster
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
-TRAINSIM = os.path.join(BUILD, "bin/trainsim")
+from support import BUILD, LOCKSTEP, SOURCE, TRAINSIM, FolderTest, free_port
+
 MISSING = slurm_cluster.missing()
 FIRST_PORT = 17000
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def ports_taken():
@@ -43,12 +34,11 @@ def ports_taken():
 
 
 @unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)}")
-class SlurmTest(unittest.TestCase):
+class SlurmTest(FolderTest):
     def setUp(self):
         if ports_taken():
             self.skipTest(f"ports {FIRST_PORT} to {FIRST_PORT + 4} are in use")
-        self.folder = tempfile.mkdtemp(prefix="lockstep-slurm-")
-        self.rings = tempfile.mkdtemp(prefix="lockstep-slurm-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        super().setUp()
         os.chmod(self.folder, 0o755)
         os.chmod(self.rings, 0o755)
         self.processes = []
@@ -71,8 +61,6 @@ class SlurmTest(unittest.TestCase):
                 except (OSError, ValueError):
                     pass
             self.cluster.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self.rings, ignore_errors=True)
 
     def keys(self):
         folder = os.path.join(self.folder, "keys")

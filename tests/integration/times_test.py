@@ -8,27 +8,16 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import unittest
 
-from cluster import Cluster, wait_for
+from cluster import Cluster
+from support import LOCKSTEP, TRAINSIM, FolderTest, clean_environment, wait_for
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
-TRAINSIM = os.path.join(BUILD, "bin/trainsim")
 RANKS = 4
 JOB = [TRAINSIM, "--tp", "1", "--dp", str(RANKS), "--layers", "1", "--micro-batches", "1"]
 
 
-class TimesTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-times-test-")
-        self.rings = tempfile.mkdtemp(prefix="lockstep-times-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-
-    def tearDown(self):
-        shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self.rings, ignore_errors=True)
-
+class TimesTest(FolderTest):
     def times(self, path, folder):
         """Of the operations that a dump says the GPU has completed: how many, how many have times, and those."""
         written = subprocess.run([LOCKSTEP, "export", path, "--csv", "-"], cwd=folder, capture_output=True, text=True, timeout=120)
@@ -37,7 +26,7 @@ class TimesTest(unittest.TestCase):
         return len(done), [row for row in done if row["completed_ns"] != ""]
 
     def run_job(self, *arguments, gpu="events", **more):
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+        environment = clean_environment()
         environment.update(LOCKSTEP_DIR=self.rings, **more)
         command = [LOCKSTEP, "run", "-n", str(RANKS), "--gpu", gpu, "--out", "out", "--", *JOB, *arguments]
         result = subprocess.run(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -5,12 +5,11 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import time
 import unittest
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
+from support import BUILD, LOCKSTEP, FolderTest, clean_environment
+
 STUB = os.path.join(BUILD, "tests/lockstep_top_stub")
 
 
@@ -36,9 +35,9 @@ def hung_job(communicators):
 
 
 @unittest.skipUnless(shutil.which("tmux"), "tmux is not installed")
-class TopTest(unittest.TestCase):
+class TopTest(FolderTest):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-top-test-")
+        super().setUp()
         self.tmux = ["tmux", "-S", os.path.join(self.folder, "tmux"), "-f", "/dev/null"]
         self.write("status", jobs=[hung_job(10000)])
         self.write("rank", lines=["rank 7 = dgx0000 GPU 7, in AllReduce #4"])
@@ -52,7 +51,6 @@ class TopTest(unittest.TestCase):
         self.stub.kill()
         self.stub.wait()
         self.stub.stdout.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def write(self, name, **reply):
         path = os.path.join(self.folder, name)
@@ -146,11 +144,11 @@ class TopTest(unittest.TestCase):
         self.assertNotIn("\x1b", result.stdout)
 
 
-class UsageTest(unittest.TestCase):
+class UsageTest(FolderTest):
     def top(self, *arguments, **environment):
-        folder = tempfile.mkdtemp(prefix="lockstep-top-test-")
+        folder = self.temporary()
         try:
-            clean = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+            clean = clean_environment()
             return subprocess.run([LOCKSTEP, "top", *arguments], env={**clean, "LOCKSTEP_RUNTIME_DIR": folder, **environment},
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
         finally:

@@ -9,12 +9,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
-from cluster import BIN, BUILD, LIBRARY, wait_for
+from support import BIN, BUILD, LIBRARY, SOURCE, FolderTest, wait_for
 
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SERVICE_USER, JOB_USER = 64470, 64471  # nobody's here
 INSIDE = "LOCKSTEP_UNITS_TEST_FOLDER"
 FAULT = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
@@ -55,16 +53,15 @@ def as_systemd(name, variables, instance=""):
     return words + settings["ExecStart"][0].replace("/usr/bin/", BIN + "/").split()
 
 
-class UnitsTest(unittest.TestCase):
+class UnitsTest(FolderTest):
     def setUp(self):
         if os.geteuid() != 0 or not shutil.which("setpriv"):
             self.skipTest("needs root, and setpriv")
         made = subprocess.run(["unshare", "-m", "-p", "-f", "-n", "--mount-proc", "true"], capture_output=True, text=True, check=False)
         if made.returncode != 0:
             self.skipTest("no namespaces of one's own here: " + made.stderr.strip())
-        self.folder = tempfile.mkdtemp(prefix="lockstep-units-")
+        super().setUp()
         os.chmod(self.folder, 0o755)
-        self.addCleanup(shutil.rmtree, self.folder, True)
 
     def test_agent_relay_and_collector_find_a_hang_with_stacks(self):
         keys = os.path.join(self.folder, "keys")

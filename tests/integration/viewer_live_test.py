@@ -10,7 +10,8 @@ import sys
 import threading
 import unittest
 
-from cluster import BIN, BUILD, Cluster, wait_for
+from cluster import Cluster
+from support import BIN, BUILD, wait_for
 
 STORY = os.path.join(BUILD, "tests", "viewer_story")
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]

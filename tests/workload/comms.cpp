@@ -34,49 +34,22 @@ ncclUniqueId ExchangeId(const Comm& comm, TCPStore* store) {
   return id;
 }
 
+lockstep::jobmodel::Layout LayoutOf(const Options& options) {
+  lockstep::jobmodel::Layout layout;
+  layout.tp = options.tp, layout.dp = options.dp, layout.pp = options.pp, layout.ep = options.ep;
+  return layout;
+}
+
 }  // namespace
 
 Place PlaceOf(const Options& options, int rank) {
-  return {rank % options.tp, rank / options.tp % options.dp, rank / options.tp / options.dp};
-}
-
-int RankAt(const Options& options, const Place& place) {
-  return place.tp + options.tp * (place.dp + options.dp * place.pp);
+  return LayoutOf(options).PlaceOf(rank);
 }
 
 Group GroupOf(const Options& options, CommKind kind, int rank) {
-  const Place own = PlaceOf(options, rank);
-  Group group;
-  switch (kind) {
-    case CommKind::kWorld:
-      group.index = rank;
-      for (int i = 0; i < options.WorldSize(); ++i) group.ranks.push_back(i);
-      break;
-    case CommKind::kTp:
-      group.number = own.dp + options.dp * own.pp;
-      group.index = own.tp;
-      for (int i = 0; i < options.tp; ++i) group.ranks.push_back(RankAt(options, {i, own.dp, own.pp}));
-      break;
-    case CommKind::kDp:
-      group.number = own.tp + options.tp * own.pp;
-      group.index = own.dp;
-      for (int i = 0; i < options.dp; ++i) group.ranks.push_back(RankAt(options, {own.tp, i, own.pp}));
-      break;
-    case CommKind::kPp:
-      group.number = own.tp + options.tp * own.dp;
-      group.index = own.pp;
-      for (int i = 0; i < options.pp; ++i) group.ranks.push_back(RankAt(options, {own.tp, own.dp, i}));
-      break;
-    case CommKind::kEp: {
-      // Neighbours of the data group share their experts.
-      const int first = own.dp / options.ep * options.ep;
-      group.number = own.tp + options.tp * (own.dp / options.ep + options.dp / options.ep * own.pp);
-      group.index = own.dp - first;
-      for (int i = 0; i < options.ep; ++i) group.ranks.push_back(RankAt(options, {own.tp, first + i, own.pp}));
-      break;
-    }
-  }
-  return group;
+  using lockstep::jobmodel::Family;
+  static constexpr Family kFamilies[] = {Family::kWorld, Family::kTp, Family::kPp, Family::kDp, Family::kEp};
+  return lockstep::jobmodel::GroupOf(LayoutOf(options), kFamilies[static_cast<size_t>(kind)], rank);
 }
 
 Communicators::Communicators(const Options& options, const Environment& environment, TCPStore* store)
@@ -85,8 +58,8 @@ Communicators::Communicators(const Options& options, const Environment& environm
     Comm& comm = comms_[i];
     comm.kind = static_cast<CommKind>(i);
     comm.group = GroupOf(options, comm.kind, environment.rank);
-    comm.name = Name(comm.kind);
-    if (comm.kind != CommKind::kWorld) comm.name += "_" + std::to_string(comm.group.number);
+    comm.ranks = comm.group.Members();
+    comm.name = comm.group.Name();
     if (comm.size() < 2 && comm.kind != CommKind::kWorld) continue;
     if (SharesStream(comm.kind) && comm.kind != CommKind::kWorld) {
       comm.stream = comms_[static_cast<size_t>(CommKind::kWorld)].stream;

@@ -8,26 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "tests/jobmodel/layout.h"
 #include "tests/workload/options.h"
 #include "tests/workload/store.h"
 
 namespace trainsim {
 
-// This rank's coordinates: rank = tp + T * (dp + D * pp).
-struct Place {
-  int tp = 0;
-  int dp = 0;
-  int pp = 0;
-};
+using lockstep::jobmodel::Group;
+using lockstep::jobmodel::Place;
 Place PlaceOf(const Options& options, int rank);
-int RankAt(const Options& options, const Place& place);
-
-// The group of `kind` that holds `rank`: its number among its siblings and its members' global ranks in member order.
-struct Group {
-  int number = 0;
-  int index = 0;  // of rank among the members
-  std::vector<int> ranks;
-};
+// The group of `kind` that holds `rank`.
 Group GroupOf(const Options& options, CommKind kind, int rank);
 
 // One communicator and its stream. `handle` is null for groups of one rank, which issue nothing.
@@ -35,12 +25,13 @@ struct Comm {
   CommKind kind = CommKind::kWorld;
   std::string name;  // "world", "tp_3"
   Group group;
+  std::vector<int32_t> ranks;  // of the members
   ncclComm_t handle = nullptr;
   cudaStream_t stream = nullptr;
   cudaEvent_t ready = nullptr;  // computation's results that the operation reads
   cudaEvent_t done = nullptr;   // the operation's results
 
-  int size() const { return static_cast<int>(group.ranks.size()); }
+  int size() const { return group.size; }
   int index() const { return group.index; }
   bool used() const { return handle != nullptr; }
 };

@@ -122,7 +122,7 @@ void Trainer::Fill(Plane* plane, double base) {
 
 double Trainer::SumOf(const Comm& comm, int64_t share) const {
   double sum = 0;
-  for (int rank : comm.group.ranks) sum += ShareValue(Base(rank), share);
+  for (int rank : comm.ranks) sum += ShareValue(Base(rank), share);
   return sum;
 }
 
@@ -224,7 +224,7 @@ void Trainer::BroadcastInputs() {
       return ncclBroadcast(Input(CommKind::kTp, ncclInt64), tokens, args.count, args.type, args.root, tp.handle,
                            tp.stream);
     });
-    Expect(tp, "Broadcast", ncclInt64, tokens + 8 * (count - 1), Base(tp.group.ranks[0]));
+    Expect(tp, "Broadcast", ncclInt64, tokens + 8 * (count - 1), Base(tp.ranks[0]));
   }
   if (Comm& dp = comms_[CommKind::kDp]; dp.used()) {
     char* scale = results_[static_cast<size_t>(CommKind::kDp)].data();
@@ -233,7 +233,7 @@ void Trainer::BroadcastInputs() {
       return ncclBroadcast(Input(CommKind::kDp, ncclInt32), scale, args.count, args.type, args.root, dp.handle,
                            dp.stream);
     });
-    Expect(dp, "Broadcast", ncclInt32, scale + 4 * (kSmallCount - 1), Base(dp.group.ranks[0]));
+    Expect(dp, "Broadcast", ncclInt32, scale + 4 * (kSmallCount - 1), Base(dp.ranks[0]));
   }
   if (Comm& ep = comms_[CommKind::kEp]; ep.used()) {
     char* routes = results_[static_cast<size_t>(CommKind::kEp)].data();
@@ -242,7 +242,7 @@ void Trainer::BroadcastInputs() {
       return ncclBroadcast(Input(CommKind::kEp, ncclUint8), routes, args.count, args.type, args.root, ep.handle,
                            ep.stream);
     });
-    Expect(ep, "Broadcast", ncclUint8, routes + kSmallCount - 1, Base(ep.group.ranks[0]));
+    Expect(ep, "Broadcast", ncclUint8, routes + kSmallCount - 1, Base(ep.ranks[0]));
   }
 }
 
@@ -275,8 +275,8 @@ void Trainer::ForwardLayer() {
     Launch(tp, OpKind::kAllGather, Args(share, ncclBfloat16), Join::kNow, [&](const CallArgs& args) {
       return ncclAllGather(Input(CommKind::kTp, ncclBfloat16), out, args.count, args.type, tp.handle, tp.stream);
     });
-    Expect(tp, "AllGather", ncclBfloat16, out, Base(tp.group.ranks[0]));
-    Expect(tp, "AllGather", ncclBfloat16, out + 2 * (options_.elements - 1), Base(tp.group.ranks.back()));
+    Expect(tp, "AllGather", ncclBfloat16, out, Base(tp.ranks[0]));
+    Expect(tp, "AllGather", ncclBfloat16, out + 2 * (options_.elements - 1), Base(tp.ranks.back()));
     Poison(result);
     Launch(tp, OpKind::kReduceScatter, Args(share, ncclBfloat16), Join::kNow, [&](const CallArgs& args) {
       return ncclReduceScatter(Input(CommKind::kTp, ncclBfloat16), out, args.count, args.type, args.reduction,
@@ -313,7 +313,7 @@ void Trainer::BackwardLayer() {
   Launch(tp, OpKind::kAllGather, Args(share, ncclFloat16), Join::kNow, [&](const CallArgs& args) {
     return ncclAllGather(Input(CommKind::kTp, ncclFloat16), out, args.count, args.type, tp.handle, tp.stream);
   });
-  Expect(tp, "AllGather", ncclFloat16, out + 2 * (options_.elements - 1), Base(tp.group.ranks.back()));
+  Expect(tp, "AllGather", ncclFloat16, out + 2 * (options_.elements - 1), Base(tp.ranks.back()));
   Poison(result);
   Launch(tp, OpKind::kReduceScatter, Args(share, ncclFloat16), Join::kNow, [&](const CallArgs& args) {
     return ncclReduceScatter(Input(CommKind::kTp, ncclFloat16), out, args.count, args.type, args.reduction, tp.handle,
@@ -327,7 +327,7 @@ void Trainer::ExpertForward() {
   const Memory& result = results_[static_cast<size_t>(CommKind::kEp)];
   char* out = result.data();
   const int64_t share = options_.elements / options_.ep;
-  const double last = ShareValue(Base(ep.group.ranks.back()), ep.index());
+  const double last = ShareValue(Base(ep.ranks.back()), ep.index());
   Poison(result);
   Launch(ep, OpKind::kAllReduce, Args(kSmallCount, ncclFloat32), Join::kNow, [&](const CallArgs& args) {
     const char* in = Input(CommKind::kEp, ncclFloat32);
@@ -386,7 +386,7 @@ void Trainer::ExpertBackward() {
     }
     return ncclGroupEnd();
   });
-  Expect(ep, "AllToAll (gradients)", ncclBfloat16, out, ShareValue(Base(ep.group.ranks[0]), ep.index()));
+  Expect(ep, "AllToAll (gradients)", ncclBfloat16, out, ShareValue(Base(ep.ranks[0]), ep.index()));
 }
 
 void Trainer::ReduceGradients(int layer) {
@@ -426,7 +426,7 @@ void Trainer::Optimize() {
            [&](const CallArgs& args) {
              return ncclAllGather(Input(CommKind::kDp, ncclBfloat16), out, args.count, args.type, dp.handle, dp.stream);
            });
-    Expect(dp, "AllGather", ncclBfloat16, out + 2 * (options_.elements - 1), Base(dp.group.ranks.back()));
+    Expect(dp, "AllGather", ncclBfloat16, out + 2 * (options_.elements - 1), Base(dp.ranks.back()));
   }
 }
 
@@ -441,7 +441,7 @@ void Trainer::ReduceLoss() {
     return ncclAllReduce(in, out, args.count, args.type, args.reduction, world.handle, world.stream);
   });
   double sum = 0;
-  for (int rank : world.group.ranks) sum += LossOf(options_, step_, rank);
+  for (int rank : world.ranks) sum += LossOf(options_, step_, rank);
   Expect(world, "AllReduce (loss)", ncclFloat64, out, sum);
   Expect(world, "AllReduce", ncclFloat64, out + 8 * (kLossCount - 1), SumOf(world, 0));
 }

@@ -1,40 +1,37 @@
 // The 1F1B schedule over the pipeline communicator: warm-up, steady state with batched sends and receives, cool-down.
 #include <algorithm>
 
+#include "tests/jobmodel/step.h"
 #include "tests/workload/trainer.h"
 
 namespace trainsim {
 
 void Trainer::Pipeline() {
+  using namespace lockstep::jobmodel;
   const int stages = options_.pp;
   const int stage = place_.pp;
   const int batches = options_.micro_batches;
-  const bool first = stage == 0;
-  const bool last = stage == stages - 1;
-  const int warm_up = std::min(stages - stage - 1, batches);
-  const int steady = batches - warm_up;
+  const int steady = batches - std::min(stages - stage - 1, batches);
   no_group_ = stages > 1 && steady > 0 && faults_.Due(FaultKind::kNoGroup);
-  for (int i = 0; i < warm_up; ++i) {
-    if (!first) RecvForward(i);
-    Forward();
-    SendForward(i);
-  }
-  if (steady > 0 && !first) RecvForward(warm_up);
-  for (int i = 0; i < steady; ++i) {
-    Forward();
-    if (!last) SendForwardRecvBackward(i + warm_up, i);
-    Backward(i == batches - 1);
-    if (first) continue;
-    if (i == steady - 1) {
-      SendBackward(i);
+  int received = 0, sent = 0, received_back = 0, sent_back = 0, backwards = 0;
+  for (const Turn& turn : TurnsOf(Schedule::kOneForwardOneBackward, stage, stages, batches)) {
+    if (turn.kind == Turn::kForward) {
+      Forward();
+    } else if (turn.kind == Turn::kBackward) {
+      Backward(++backwards == batches);
+    } else if (turn.send_forward && turn.recv_backward) {
+      SendForwardRecvBackward(sent++, received_back++);
+    } else if (turn.send_backward && turn.recv_forward) {
+      SendBackwardRecvForward(sent_back++, received++);
+    } else if (turn.recv_forward) {
+      RecvForward(received++);
+    } else if (turn.send_forward) {
+      SendForward(sent++);
+    } else if (turn.recv_backward) {
+      RecvBackward(received_back++);
     } else {
-      SendBackwardRecvForward(i, i + warm_up + 1);
+      SendBackward(sent_back++);
     }
-  }
-  for (int i = steady; i < batches; ++i) {
-    RecvBackward(i);
-    Backward(i == batches - 1);
-    if (!first) SendBackward(i);
   }
 }
 
@@ -57,7 +54,7 @@ void Trainer::StageActivation(int64_t share, const Memory& buffer) {
 
 void Trainer::ExpectActivation(const Memory& buffer, int sender, int64_t share, const char* what) {
   Comm& pp = comms_[CommKind::kPp];
-  const int rank = pp.group.ranks[static_cast<size_t>(sender)];
+  const int rank = pp.ranks[static_cast<size_t>(sender)];
   Expect(pp, what, ncclBfloat16, buffer.data() + 2 * (options_.elements - 1), ShareValue(Base(rank), share));
 }
 

@@ -118,19 +118,6 @@ std::vector<int32_t> Other(const Bundle& b) {
   return FindOtherPrograms(Model(b, {}));
 }
 
-TEST(Counts, APlaceThatNoSiblingsProgramHasIsAnotherProgram) {
-  Bundle b = Rounds();
-  EXPECT_TRUE(Other(b).empty());
-  b.ranks[2].memberships[0].issued = 29;  // behind in tp, and behind all of the world's: a place before
-  b.ranks[2].memberships[1].issued = 15;
-  EXPECT_TRUE(Other(b).empty()) << "round 15 with its first a only";
-  b.ranks[2].memberships[0].issued = 28;
-  EXPECT_EQ(Other(b), std::vector<int32_t>{2}) << "round 15 without its first a";
-  b.ranks[2].memberships[0].issued = 31;
-  b.ranks[2].memberships[1].issued = 17;
-  EXPECT_EQ(Other(b), std::vector<int32_t>{2}) << "ahead in one, behind in the other";
-}
-
 // Two ranks of one role are left, so that only one can tell of the other.
 TEST(Counts, ACallLeftOutIsToldByOneSiblingAndTheRoundsBefore) {
   const auto left_out = [](const std::function<void(Bundle*)>& change) {

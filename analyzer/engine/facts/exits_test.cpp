@@ -193,15 +193,6 @@ TEST(Exits, TwoCrashesAreTwoCauses) {
   EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 5}));
 }
 
-TEST(Exits, OneDeathHasNoConsequences) {
-  Job job(2, 2, 2, 6);
-  job.ranks[3].host_fault = HostFault::kDie;
-  job.ranks[3].host_fault_at = job.Find(3, "tp", 3);
-  const Bundle b = job.Run();
-  const Model model(b, {});
-  for (bool c : FindConsequences(model)) EXPECT_FALSE(c);
-}
-
 // Whose process gave up while it waited for a rank that left no data, gave up because of that one; who aborts in code
 // of its own does not wait.
 TEST(Exits, WhoGaveUpWaitingForARankWithoutDataIsNoCause) {

@@ -120,26 +120,6 @@ TEST(Factor, HostsWithoutNamesHaveNone) {
   EXPECT_EQ(Common(things, {4, 5, 6, 7}), "none");
 }
 
-// Data-parallel rings of one GPU of each host, pipelines of neighbours.
-TEST(Factor, OneRankInAllThatIsBad) {
-  const Bundle bundle = Cluster();
-  const Things things(bundle);
-  const Crossing c =
-      FindCrossing(bundle, things, {Range(1, 8, 4), {5, 9}}, {Range(0, 8, 4), Range(2, 8, 4), {1, 13}, {9, 17}});
-  EXPECT_EQ(c.ranks, std::vector<int32_t>{5});
-  EXPECT_TRUE(c.certain);
-}
-
-TEST(Factor, AHostWhosePairsAreAllBad) {
-  const Bundle bundle = Cluster();
-  const Things things(bundle);
-  const Crossing c =
-      FindCrossing(bundle, things, {{8, 12}, {9, 13}, {4, 10}, {11, 23}}, {{0, 4}, {1, 5}, {12, 16}, {13, 17}});
-  ASSERT_NE(c.thing, nullptr);
-  EXPECT_EQ(c.thing->name, "node2");
-  EXPECT_EQ(c.ranks, (std::vector<int32_t>{8, 9, 10, 11}));
-}
-
 TEST(Factor, ASwitchWhereItsHostsHaveNothingElseInCommon) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
@@ -167,18 +147,6 @@ TEST(Factor, ARackWithItsOwnSwitchIsTheSwitch) {
   ASSERT_NE(c.thing, nullptr);
   EXPECT_STREQ(c.thing->kind, "switch");
   EXPECT_EQ(c.thing->name, "leaf1");
-}
-
-TEST(Factor, ALinkBetweenTwoHostsAndASetWhereNothingTells) {
-  const Bundle bundle = Cluster();
-  const Things things(bundle);
-  Crossing c = FindCrossing(bundle, things, {{8, 20}, {9, 21}},
-                            {{8, 12}, {9, 13}, {20, 24}, {21, 25}, {10, 14}, {22, 26}, {8, 28}, {13, 2}, {20, 0}});
-  EXPECT_EQ(c.link, (std::vector<std::string>{"node2", "node5"}));
-  EXPECT_EQ(c.ranks, (std::vector<int32_t>{8, 9, 20, 21}));
-  c = FindCrossing(bundle, things, {Range(0, 8, 4)}, {});
-  EXPECT_FALSE(c.certain);
-  EXPECT_EQ(c.ranks, Range(0, 8, 4));
 }
 
 TEST(Factor, CausesWithASharedHostSayIt) {

@@ -83,15 +83,6 @@ std::vector<Told> Find(const std::vector<std::string>& texts) {
 
 using enum Divergence::Type;
 
-TEST(Program, WhoMadeAnotherCallThanItsSiblingsLeft) {
-  EXPECT_TRUE(Find({"aabwaabw", "aabwaabw", "aabwaabw", "aabwaabw"}).empty());
-  EXPECT_EQ(Find({"aabwaabw", "aabwaabw", "aabwaagw", "aabwaabw"}), (std::vector<Told>{{2, kChanged, 3}}));
-  EXPECT_EQ(Find({"aabwaabwaabw", "aabwaabwaabw", "aabwabwaabwa", "aabwaabwaabw"}),
-            (std::vector<Told>{{2, kSkipped, 3}}));
-  EXPECT_EQ(Find({"aabwaabwaabw", "aabwaabwaabw", "aabwagabwaabw", "aabwaabwaabw"}),
-            (std::vector<Told>{{2, kExtra, 3}}));
-}
-
 // All stand at one place; what is captured is not compared, and what its replays issue is.
 TEST(Program, WhatIsCapturedIsNoCall) {
   EXPECT_TRUE(Find({"wABGagabw", "wABGagabw", "wABGagabw", "wABGagabw"}).empty());

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/engine/slow/habit.h"
 #include "analyzer/testing/findings.h"
 #include "analyzer/testing/timed_job.h"
 
@@ -80,21 +79,6 @@ TEST(Habit, NobodyIsNamedForNothingChanceOrDesign) {
     v = Analyze(AsFramework(job.Run()));
     EXPECT_EQ(v.findings_size(), 0) << "design, seed " << seed << "\n" << Show(v);
   }
-}
-
-// One delay that is caught up with little by little makes a run of late meetings: that is one event. Coming late again
-// and again is many.
-TEST(Habit, RunsOfLatenessCountOnceEach) {
-  constexpr double kRanks = 1024;
-  const double begins = 0.018, stays = 0.875;  // one delay in 56 meetings, eight late in a row
-  EXPECT_GT(kRanks * ChanceOfRuns(14, 8, 1, begins, stays), 1);
-  EXPECT_GT(kRanks * ChanceOfRuns(14, 13, 2, begins, stays), 1);
-  EXPECT_LT(kRanks * ChanceOfRuns(14, 7, 7, begins, stays), 1e-3);
-  // Where nobody else is ever late, a rank that always is stands out.
-  const double never = 1.0 / (1023 * 14 + 2);
-  EXPECT_LT(kRanks * ChanceOfRuns(14, 14, 1, never, 0.5), 1e-3);
-  EXPECT_EQ(ChanceOfRuns(14, 0, 0, begins, stays), 1);
-  EXPECT_LE(ChanceOfRuns(14, 14, 1, 0.9, 0.99), 1) << "a chance";
 }
 
 // What lies between two meetings in another communicator is not the rank's own: a pipeline's wait makes nobody late.

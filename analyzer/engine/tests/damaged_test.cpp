@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -388,23 +389,14 @@ TEST(DamagedDumps, WhatIsLostBehindAFirstOperationMakesItNoHang) {
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
 }
 
-// All ranks are in the first operation of a communicator and have others behind it. Of rank 2 only the status was read,
-// or nothing of the new communicator: it stands where all stand, and its silence is no second order of calls.
-TEST(DamagedDumps, WhatACutFileLacksBehindAFirstOperationIsHeldAgainstNobody) {
-  FrDump dump;
-  dump.groups = {
-      {.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = 4, .started = 2, .completed = 2},
-      {.name = "1", .desc = "new", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = 1, .started = 1}};
-  for (int seq : {1, 2}) dump.entries.push_back({.seq = seq, .desc = "all", .state = "completed", .retired = true});
-  dump.entries.push_back(
-      {.seq = 1, .pg = "1", .desc = "new", .pg_id = 1, .state = "started", .started_ns = 1'758'000'000'100'000'000});
-  for (int seq : {3, 4}) dump.entries.push_back({.seq = seq, .desc = "all"});
-  const std::string whole = ToPickle(dump);
+// Four ranks, of which rank 2's file is cut at many places: wherever it was read in part, nobody is blamed.
+void ExpectNobodyBlamedForACutFile(const std::function<FrDump(int rank)>& dump_of) {
+  const std::string whole = ToPickle(dump_of(2));
   int read_in_part = 0;
   for (size_t at = whole.find("record_id"); at < whole.size(); at += 97) {
     DumpFolder folder;
     for (int rank = 0; rank < 4; ++rank) {
-      const std::string path = folder.WriteRank(rank, rank == 2 ? whole.substr(0, at) : whole);
+      const std::string path = folder.WriteRank(rank, rank == 2 ? whole.substr(0, at) : ToPickle(dump_of(rank)));
       const timespec when = {.tv_sec = 1'758'000'001, .tv_nsec = 0};
       const timespec times[] = {when, when};
       ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
@@ -417,6 +409,20 @@ TEST(DamagedDumps, WhatACutFileLacksBehindAFirstOperationIsHeldAgainstNobody) {
     EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
   }
   EXPECT_GT(read_in_part, 4);
+}
+
+// All ranks are in the first operation of a communicator and have others behind it. Of rank 2 only the status was read,
+// or nothing of the new communicator: it stands where all stand, and its silence is no second order of calls.
+TEST(DamagedDumps, WhatACutFileLacksBehindAFirstOperationIsHeldAgainstNobody) {
+  FrDump dump;
+  dump.groups = {
+      {.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = 4, .started = 2, .completed = 2},
+      {.name = "1", .desc = "new", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = 1, .started = 1}};
+  for (int seq : {1, 2}) dump.entries.push_back({.seq = seq, .desc = "all", .state = "completed", .retired = true});
+  dump.entries.push_back(
+      {.seq = 1, .pg = "1", .desc = "new", .pg_id = 1, .state = "started", .started_ns = 1'758'000'000'100'000'000});
+  for (int seq : {3, 4}) dump.entries.push_back({.seq = seq, .desc = "all"});
+  ExpectNobodyBlamedForACutFile([&](int) { return dump; });
 }
 
 // The same with two groups behind the first operation: what the end of the cut file held of either was issued after it.
@@ -441,24 +447,7 @@ TEST(DamagedDumps, WhatWasLostOfTwoGroupsStandsBehindWhatIsRecorded) {
     dump.entries.push_back({.seq = 3, .desc = "all"});
     return dump;
   };
-  const std::string whole = ToPickle(dump_of(2));
-  int read_in_part = 0;
-  for (size_t at = whole.find("record_id"); at < whole.size(); at += 97) {
-    DumpFolder folder;
-    for (int rank = 0; rank < 4; ++rank) {
-      const std::string path = folder.WriteRank(rank, rank == 2 ? whole.substr(0, at) : ToPickle(dump_of(rank)));
-      const timespec when = {.tv_sec = 1'758'000'001, .tv_nsec = 0};
-      const timespec times[] = {when, when};
-      ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
-    }
-    SCOPED_TRACE(at);
-    const Bundle bundle = LoadFiles(folder.Files());
-    if (bundle.ranks.size() < 4 || bundle.ranks[2].ops.empty()) continue;
-    ++read_in_part;
-    const Verdict v = Analyze(bundle);
-    EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
-  }
-  EXPECT_GT(read_in_part, 4);
+  ExpectNobodyBlamedForACutFile(dump_of);
 }
 
 }  // namespace

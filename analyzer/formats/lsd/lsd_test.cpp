@@ -23,6 +23,7 @@
 #include "analyzer/formats/lsd/reader.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/merge.h"
+#include "tests/support/files.h"
 #include "tests/support/page_bytes.h"
 
 namespace lockstep {
@@ -33,23 +34,10 @@ using ::testing::HasSubstr;
 
 class LsdTest : public ::testing::Test {
  protected:
-  LsdTest() {
-    std::string name = (fs::temp_directory_path() / "lockstep-lsd-test.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~LsdTest() override { fs::remove_all(folder_); }
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-  fs::path folder_;
+  const support::TempFolder temp_;
+  const fs::path folder_ = temp_.path();
 };
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void WriteAll(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
 
 absl::Status Load(const std::string& path, Bundle* bundle, DumpHeader* header = nullptr) {
   const int fd = open(path.c_str(), O_RDONLY);
@@ -478,7 +466,7 @@ TEST_F(LsdTest, CommunicatorsInAnyOrderKeepTheirOperations) {
     rank.ops.push_back(op);
   }
   ASSERT_TRUE(WriteLsd(b, {0}, {}, Path("node.lsd")).ok());
-  const std::string file = ReadAll(Path("node.lsd"));
+  const std::string file = support::ReadFile(Path("node.lsd"));
   std::vector<std::string> others, entries;
   std::vector<size_t> offsets = MessageOffsets(file);
   const std::string head = file.substr(0, offsets[0]);
@@ -496,7 +484,7 @@ TEST_F(LsdTest, CommunicatorsInAnyOrderKeepTheirOperations) {
     std::string shuffled = head + others[0] + others[1];
     for (int i : order) shuffled += entries[static_cast<size_t>(i)];
     for (size_t i = 2; i < others.size(); ++i) shuffled += others[i];
-    WriteAll(Path("node.lsd"), shuffled);
+    support::WriteFile(Path("node.lsd"), shuffled);
     Bundle read;
     ASSERT_TRUE(Load(Path("node.lsd"), &read).ok());
     ASSERT_EQ(read.ranks.size(), 1u);
@@ -574,12 +562,12 @@ TEST_F(LsdTest, NewerFormatWithUnknownMessagesIsReadPastThem) {
   header.set_format_version(2);
   header.set_min_reader_version(1);
   ASSERT_TRUE(WriteLsd(before, AllRanks(before), header, Path("new.lsd")).ok());
-  std::string file = ReadAll(Path("new.lsd"));
+  std::string file = support::ReadFile(Path("new.lsd"));
   // A message of a kind that does not exist yet: field 12, three bytes.
   DumpRecord unknown;
   ASSERT_TRUE(unknown.ParseFromString(std::string("\x62\x03xyz", 5)));
   file.insert(MessageOffsets(file)[1], Framed(unknown));
-  WriteAll(Path("new.lsd"), file);
+  support::WriteFile(Path("new.lsd"), file);
   Bundle after;
   ASSERT_TRUE(Load(Path("new.lsd"), &after).ok());
   EXPECT_TRUE(after.problems.empty());
@@ -595,11 +583,11 @@ TEST_F(LsdTest, DamagedChunkIsSkippedAndCounted) {
   op.membership = 0;
   before.ranks[0].ops.assign(3 * kLsdChunkOps, op);
   ASSERT_TRUE(WriteLsd(before, {0}, {}, Path("node.lsd")).ok());
-  std::string file = ReadAll(Path("node.lsd"));
+  std::string file = support::ReadFile(Path("node.lsd"));
   const std::vector<size_t> offsets = MessageOffsets(file);
   const size_t second_chunk = offsets[offsets.size() - 3];  // three chunks and the end
   file[second_chunk + 20] ^= 1;
-  WriteAll(Path("node.lsd"), file);
+  support::WriteFile(Path("node.lsd"), file);
   Bundle after;
   ASSERT_TRUE(Load(Path("node.lsd"), &after).ok());
   EXPECT_EQ(after.ranks[0].ops.size(), 2 * kLsdChunkOps);
@@ -615,10 +603,10 @@ TEST_F(LsdTest, CutAnywhereGivesWhatWasBeforeTheCut) {
   Bundle before = RandomBundle(8).Make();
   for (Rank& rank : before.ranks) rank.ops.resize(std::min<size_t>(rank.ops.size(), 20));
   ASSERT_TRUE(WriteLsd(before, AllRanks(before), {}, Path("node.lsd")).ok());
-  const std::string file = ReadAll(Path("node.lsd"));
+  const std::string file = support::ReadFile(Path("node.lsd"));
   size_t most = 0;
   for (size_t size = 0; size < file.size(); size += 1 + size / 40) {
-    WriteAll(Path("cut.lsd"), file.substr(0, size));
+    support::WriteFile(Path("cut.lsd"), file.substr(0, size));
     Bundle after;
     const absl::Status status = Load(Path("cut.lsd"), &after);
     if (!status.ok()) {
@@ -640,7 +628,7 @@ TEST_F(LsdTest, MutatedFilesNeverCrashAndKeepTheirSize) {
   Bundle before = RandomBundle(9).Make();
   for (Rank& rank : before.ranks) rank.ops.resize(std::min<size_t>(rank.ops.size(), 100));
   ASSERT_TRUE(WriteLsd(before, AllRanks(before), {}, Path("node.lsd")).ok());
-  const std::string file = ReadAll(Path("node.lsd"));
+  const std::string file = support::ReadFile(Path("node.lsd"));
   const std::vector<size_t> offsets = MessageOffsets(file);
   std::mt19937 random(11);
   auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
@@ -660,7 +648,7 @@ TEST_F(LsdTest, MutatedFilesNeverCrashAndKeepTheirSize) {
       const uint32_t crc = Crc32c(std::string_view(bytes).substr(body, end - body));
       for (size_t k = 0; k < 4; ++k) bytes[end + 1 + k] = static_cast<char>(crc >> (8 * k));
     }
-    WriteAll(Path("bad.lsd"), bytes);
+    support::WriteFile(Path("bad.lsd"), bytes);
     Bundle after;
     const absl::Status status = Load(Path("bad.lsd"), &after);
     if (!status.ok()) continue;
@@ -690,7 +678,8 @@ TEST_F(LsdTest, UnpackedSizesAreBoundedBeforeUnpacking) {
   chunk.mutable_ops()->set_raw_bytes(static_cast<uint32_t>(zeros.size()));
   chunk.mutable_ops()->set_zstd(packed);
   end.mutable_end()->set_ranks(1);
-  WriteAll(Path("bomb.lsd"), std::string(kLsdMagic) + Framed(header) + Framed(rank) + Framed(chunk) + Framed(end));
+  support::WriteFile(Path("bomb.lsd"),
+                     std::string(kLsdMagic) + Framed(header) + Framed(rank) + Framed(chunk) + Framed(end));
   Bundle after;
   ASSERT_TRUE(Load(Path("bomb.lsd"), &after).ok());
   ASSERT_EQ(after.ranks.size(), 1u);
@@ -699,14 +688,15 @@ TEST_F(LsdTest, UnpackedSizesAreBoundedBeforeUnpacking) {
   EXPECT_THAT(after.problems[0].text, HasSubstr("larger than a chunk can be"));
   // An honest size with a frame that holds more is refused as well.
   chunk.mutable_ops()->set_raw_bytes(100);
-  WriteAll(Path("bomb.lsd"), std::string(kLsdMagic) + Framed(header) + Framed(rank) + Framed(chunk) + Framed(end));
+  support::WriteFile(Path("bomb.lsd"),
+                     std::string(kLsdMagic) + Framed(header) + Framed(rank) + Framed(chunk) + Framed(end));
   ASSERT_TRUE(Load(Path("bomb.lsd"), &after).ok());
   EXPECT_TRUE(after.ranks[0].ops.empty());
   EXPECT_EQ(after.problems.size(), 1u);
 }
 
 TEST_F(LsdTest, NotADumpIsAnError) {
-  WriteAll(Path("x.lsd"), "LSDUMP2\nabc");
+  support::WriteFile(Path("x.lsd"), "LSDUMP2\nabc");
   Bundle after;
   EXPECT_THAT(std::string(Load(Path("x.lsd"), &after).message()), HasSubstr("not a Lockstep dump"));
 }
@@ -734,11 +724,11 @@ TEST_F(LsdTest, FullDiskLeavesNothingBehindAndTheOldFileAlone) {
     op.count = static_cast<int64_t>(random() >> 1);
     bundle.ranks[0].ops.push_back(op);
   }
-  WriteAll(disk + "/node.lsd", "old");
+  support::WriteFile(disk + "/node.lsd", "old");
   const absl::Status status = WriteLsd(bundle, {0}, {}, disk + "/node.lsd");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_EQ(std::distance(fs::directory_iterator(disk), {}), 1);
-  EXPECT_EQ(ReadAll(disk + "/node.lsd"), "old");
+  EXPECT_EQ(support::ReadFile(disk + "/node.lsd"), "old");
   EXPECT_EQ(umount(disk.c_str()), 0);
 }
 

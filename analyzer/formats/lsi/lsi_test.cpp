@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/formats/lsi/writer.h"
+#include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
@@ -21,19 +22,10 @@ using ::testing::HasSubstr;
 
 class IndexTest : public ::testing::Test {
  protected:
-  IndexTest() {
-    std::string name = (fs::temp_directory_path() / "lockstep-index-test.XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~IndexTest() override { fs::remove_all(folder_); }
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-  fs::path folder_;
+  const support::TempFolder temp_;
+  const fs::path folder_ = temp_.path();
 };
-
-std::string ReadIndexFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void WriteIndexFile(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
@@ -221,7 +213,7 @@ uint64_t ReadThrough(const IndexReader& index) {
 TEST_F(IndexTest, DamageIsToldOrHarmless) {
   const Bundle b = RandomBundle(7);
   ASSERT_TRUE(WriteIndex(b, 1, Path("index.lsi")).ok());
-  const std::string good = ReadIndexFile(Path("index.lsi"));
+  const std::string good = support::ReadFile(Path("index.lsi"));
   std::mt19937 random(1);
   int refused = 0;
   for (int i = 0; i < 400; ++i) {
@@ -302,7 +294,7 @@ TEST_F(IndexTest, OperationsInFlightStandInATableOfTheirOwn) {
 
 TEST_F(IndexTest, AnOlderVersionIsMadeAgain) {
   ASSERT_TRUE(WriteIndex(RandomBundle(1), 1, Path("index.lsi")).ok());
-  std::string bytes = ReadIndexFile(Path("index.lsi"));
+  std::string bytes = support::ReadFile(Path("index.lsi"));
   bytes[8] = bytes[12] = 1;
   WriteIndexFile(Path("index.lsi"), bytes);
   const absl::Status status = IndexReader::Open(Path("index.lsi")).status();
@@ -331,7 +323,7 @@ TEST_F(IndexTest, AnUnfinishedIndexLeavesNothing) {
       EXPECT_FALSE((*writer)->Commit().ok());
     }
   }
-  EXPECT_EQ(ReadIndexFile(Path("index.lsi")), "older");
+  EXPECT_EQ(support::ReadFile(Path("index.lsi")), "older");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 1);
   EXPECT_FALSE(WriteIndex(b, 0, Path("no/such/folder/index.lsi")).ok());
 }

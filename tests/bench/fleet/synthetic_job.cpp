@@ -9,68 +9,27 @@
 namespace lockstep::fleet {
 namespace {
 
+using namespace jobmodel;
 using ring::CallKind;
 
-constexpr int kLayers = 3, kMicrobatches = 8, kBuckets = 4;
+constexpr int kMicrobatches = 8;
 constexpr int64_t kAhead = 6;  // calls a host issues beyond what its GPU is in
-constexpr int kGroups = 5;     // tp, dp, pp, world, embedding
+constexpr Family kFamilies[] = {Family::kTp, Family::kDp, Family::kPp, Family::kWorld, Family::kEmb};
+constexpr int kGroups = 5;
 constexpr uint64_t kCheckpointEvery = 64;
 constexpr size_t kCheckpoints = 8, kRecent = 2;
 constexpr int64_t kCreated = 30'000'000'000;  // before the first step, on the clock of the machine
 
-uint64_t Mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9ull;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
+uint64_t IdOf(uint64_t id, const std::string& name) {
+  for (const char c : name) id = Mix(id * 131 + static_cast<unsigned char>(c));
+  return id | 1;
 }
 
 }  // namespace
 
 SyntheticJob::SyntheticJob(int ranks, int stages, int64_t step_ns)
-    : ranks_(ranks), stages_(stages), replicas_(ranks / kRanksPerHost / stages), step_ns_(step_ns) {
-  for (int stage = 0; stage < stages; stage++) programs_.push_back(StepOf(stage, stages));
-}
-
-SyntheticJob::Program SyntheticJob::StepOf(int stage, int stages) {
-  Program program;
-  std::vector<Call>& calls = program.calls;
-  const auto layers = [&] {
-    for (int i = 0; i < 2 * kLayers; i++) {
-      calls.push_back({kTp, CallKind::kAllGather, 4'194'304, ring::kNoReduction});
-      calls.push_back({kTp, CallKind::kReduceScatter, 4'194'304, 0});
-    }
-  };
-  const auto forward = [&] {
-    if (stage > 0) calls.push_back({kRecvPrev, CallKind::kRecv, 8'388'608, ring::kNoReduction});
-    layers();
-    if (stage + 1 < stages) calls.push_back({kSendNext, CallKind::kSend, 8'388'608, ring::kNoReduction});
-  };
-  const auto backward = [&] {
-    if (stage + 1 < stages) calls.push_back({kRecvNext, CallKind::kRecv, 8'388'608, ring::kNoReduction});
-    layers();
-    if (stage > 0) calls.push_back({kSendPrev, CallKind::kSend, 8'388'608, ring::kNoReduction});
-  };
-  const int warm = std::min(stages - stage - 1, kMicrobatches);
-  for (int i = 0; i < warm; i++) forward();
-  for (int i = warm; i < kMicrobatches; i++) {
-    forward();
-    backward();
-  }
-  for (int i = 0; i < warm; i++) backward();
-  for (int i = 0; i < kBuckets; i++) calls.push_back({kDp, CallKind::kReduceScatter, 41'943'040, 0});
-  if (stages > 1 && (stage == 0 || stage + 1 == stages))
-    calls.push_back({kEmbedding, CallKind::kAllReduce, 67'108'864, 0});
-  calls.push_back({kWorld, CallKind::kAllReduce, 1, 0});
-  for (int i = 0; i < kBuckets; i++) calls.push_back({kDp, CallKind::kAllGather, 41'943'040, ring::kNoReduction});
-  std::vector<uint64_t> counts(kLanes);
-  program.before.push_back(counts);
-  for (const Call& call : calls) {
-    counts[call.lane]++;
-    program.before.push_back(counts);
-  }
-  return program;
+    : ranks_(ranks), stages_(stages), step_ns_(step_ns), programs_(jobmodel::LargeJobPrograms(stages, kMicrobatches)) {
+  layout_.tp = kRanksPerHost, layout_.pp = stages, layout_.dp = ranks / kRanksPerHost / stages;
 }
 
 void SyntheticJob::Restart(uint32_t restart_count, int64_t t0, int fault_rank, int64_t fault_step) {
@@ -78,88 +37,27 @@ void SyntheticJob::Restart(uint32_t restart_count, int64_t t0, int fault_rank, i
   t0_ = t0;
   fault_rank_ = fault_rank;
   fault_step_ = fault_step;
-  if (fault_step >= 0) Play();
+  if (fault_step < 0) return;
+  const jobmodel::StageProgram& own = ProgramOf(Stage(fault_rank));
+  size_t stop = own.calls.size() * 6 / 10;
+  while (own.lanes[stop] != jobmodel::kTpLane) stop--;
+  stalled_ = jobmodel::PlayStall(programs_, Stage(fault_rank), static_cast<int64_t>(stop));
 }
 
 int64_t SyntheticJob::fault_ns() const {
   return fault_step_ < 0 ? std::numeric_limits<int64_t>::max() - kSettleNs : t0_ + fault_step_ * step_ns_;
 }
 
-// Where each stage's GPUs stand in the last step: in the replica of the rank that stops, and in the others.
-void SyntheticJob::Play() {
-  here_.assign(static_cast<size_t>(stages_), 0);
-  elsewhere_.assign(static_cast<size_t>(stages_), 0);
-  for (int stage = 0; stage < stages_; stage++) {
-    const std::vector<Call>& calls = programs_[static_cast<size_t>(stage)].calls;
-    while (calls[static_cast<size_t>(elsewhere_[static_cast<size_t>(stage)])].lane != kDp)
-      elsewhere_[static_cast<size_t>(stage)]++;
-  }
-  const int culprit = Stage(fault_rank_);
-  const std::vector<Call>& own = programs_[static_cast<size_t>(culprit)].calls;
-  size_t stop = own.size() * 6 / 10;
-  while (own[stop].lane != kTp) stop--;
-  const auto done = [&](int stage, int lane) {
-    return programs_[static_cast<size_t>(stage)]
-        .before[static_cast<size_t>(here_[static_cast<size_t>(stage)])][static_cast<size_t>(lane)];
-  };
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int stage = 0; stage < stages_; stage++) {
-      for (;;) {
-        int64_t& at = here_[static_cast<size_t>(stage)];
-        const Lane lane = programs_[static_cast<size_t>(stage)].calls[static_cast<size_t>(at)].lane;
-        if (lane == kDp || (stage == culprit && at == static_cast<int64_t>(stop))) break;
-        if (lane == kRecvPrev && done(stage - 1, kSendNext) <= done(stage, kRecvPrev)) break;
-        if (lane == kRecvNext && done(stage + 1, kSendPrev) <= done(stage, kRecvNext)) break;
-        at++;
-        moved = true;
-      }
-    }
-  }
-}
-
 std::string SyntheticJob::HostOf(int host) const {
   return absl::StrFormat("node%05d", host);
 }
 
-uint64_t SyntheticJob::Count(int stage, int64_t position, int lane) const {
-  const Program& program = programs_[static_cast<size_t>(stage)];
-  const auto length = static_cast<int64_t>(program.calls.size());
-  return static_cast<uint64_t>(position / length) * program.before.back()[static_cast<size_t>(lane)] +
-         program.before[static_cast<size_t>(position % length)][static_cast<size_t>(lane)];
-}
-
 int64_t SyntheticJob::TimeOf(int stage, int64_t position) const {
-  const auto length = static_cast<int64_t>(programs_[static_cast<size_t>(stage)].calls.size());
+  const int64_t length = ProgramOf(stage).length();
   const int64_t step = position / length;
   // After the fault the rest of what can go on is done within the settling time.
   if (fault_step_ >= 0 && step >= fault_step_) return fault_ns() + position % length * kSettleNs / length;
   return t0_ + step * step_ns_ + position % length * step_ns_ / length;
-}
-
-SyntheticJob::Group SyntheticJob::GroupOf(int rank, int which) const {
-  const int tensor = rank % kRanksPerHost, stage = Stage(rank), replica = Replica(rank);
-  Group group;
-  switch (which) {
-    case 0:
-      group = {0, absl::StrCat("tp_", rank / kRanksPerHost), tensor, kRanksPerHost};
-      break;
-    case 1:
-      group = {0, absl::StrCat("dp_", stage * kRanksPerHost + tensor), replica, replicas_};
-      break;
-    case 2:
-      group = {0, absl::StrCat("pp_", replica * kRanksPerHost + tensor), stage, stages_};
-      break;
-    case 3:
-      group = {0, "world", rank, ranks_};
-      break;
-    default:
-      group = {0, absl::StrCat("embd_", replica * kRanksPerHost + tensor), stage == 0 ? 0 : 1, 2};
-  }
-  uint64_t id = restart_count_;
-  for (const char c : group.name) id = Mix(id * 131 + static_cast<unsigned char>(c));
-  group.id = id | 1;
-  return group;
 }
 
 void SyntheticJob::Fill(int rank, ring::Snapshot* snapshot) const {
@@ -183,18 +81,17 @@ void SyntheticJob::Fill(int rank, ring::Snapshot* snapshot) const {
   process.host_waits = true;
   process.created_mono_ns = t0_ - kCreated;
   process.created_real_ns = 1'700'000'000'000'000'000 + process.created_mono_ns;
-  const bool ends = stages_ > 1 && (Stage(rank) == 0 || Stage(rank) + 1 == stages_);
   for (int i = 0; i < kGroups; i++) {
-    if (i == 4 && !ends) continue;
-    const Group group = GroupOf(rank, i);
+    const jobmodel::Group group = jobmodel::GroupOf(layout_, kFamilies[i], rank);
+    if (group.size == 0) continue;
     ring::CommSnapshot comm;
     comm.index = static_cast<uint32_t>(i);
-    comm.id = group.id;
+    comm.name = group.family == Family::kEmb ? absl::StrCat("embd_", group.number) : group.Name();
+    comm.id = IdOf(restart_count_, comm.name);
     comm.generation = 1;
     comm.state = ring::CommState::kReady;
     comm.origin = CallKind::kCommInitRankConfig;
-    comm.name = group.name;
-    comm.member_rank = group.member;
+    comm.member_rank = group.index;
     comm.size = group.size;
     comm.ordinal = static_cast<uint32_t>(i + 1);
     comm.device = local;
@@ -218,25 +115,26 @@ void SyntheticJob::Fill(int rank, ring::Snapshot* snapshot) const {
 
 ring::OpSnapshot SyntheticJob::OpAt(int rank, int64_t position, int64_t gpu) const {
   const int stage = Stage(rank);
-  const Program& program = programs_[static_cast<size_t>(stage)];
-  const Call& call = program.calls[static_cast<size_t>(position % static_cast<int64_t>(program.calls.size()))];
+  const StageProgram& program = ProgramOf(stage);
+  const auto at = static_cast<size_t>(position % program.length());
+  const Call& call = program.calls[at];
+  const Lane call_lane = program.lanes[at];
   constexpr uint32_t kGroupOf[] = {0, 1, 4, 3, 2, 2, 2, 2};  // by lane
   ring::OpSnapshot op;
-  op.comm = kGroupOf[call.lane];
+  op.comm = kGroupOf[call_lane];
   op.kind = call.kind;
   op.stage = ring::OpStage::kLaunched;
-  op.datatype = 9;
+  op.datatype = call.datatype;
   op.reduction = call.reduction;
-  op.count = call.count;
-  op.seq = Count(stage, position, call.lane) + 1;
-  if (call.lane == kSendNext || call.lane == kRecvNext) op.root_or_peer = stage + 1;
-  if (call.lane == kSendPrev || call.lane == kRecvPrev) op.root_or_peer = stage - 1;
+  op.count = static_cast<uint64_t>(call.count);
+  op.seq = static_cast<uint64_t>(program.Count(position, call_lane)) + 1;
+  op.root_or_peer = call.root_or_peer;
   op.thread = 0;
   op.index = static_cast<uint64_t>(position);
-  op.stream = static_cast<uint32_t>(StreamOf(call.lane));
+  op.stream = static_cast<uint32_t>(LaneStream(call_lane));
   op.ticket = 1;
   for (int lane = 0; lane < kLanes; lane++) {
-    if (StreamOf(lane) == StreamOf(call.lane)) op.ticket += Count(stage, position, lane);
+    if (LaneStream(lane) == LaneStream(call_lane)) op.ticket += static_cast<uint64_t>(program.Count(position, lane));
   }
   // The host runs ahead of its GPU.
   op.enter_ns = TimeOf(stage, std::max<int64_t>(0, position - kAhead));
@@ -251,10 +149,11 @@ ring::OpSnapshot SyntheticJob::OpAt(int rank, int64_t position, int64_t gpu) con
 }
 
 int64_t SyntheticJob::GpuAt(int rank, int64_t now) const {
-  const auto length = static_cast<int64_t>(programs_[static_cast<size_t>(Stage(rank))].calls.size());
+  const int64_t length = ProgramOf(Stage(rank)).length();
   if (Stalled(now)) {
-    return fault_step_ * length +
-           (Replica(rank) == Replica(fault_rank_) ? here_ : elsewhere_)[static_cast<size_t>(Stage(rank))];
+    return fault_step_ * length + (Replica(rank) == Replica(fault_rank_)
+                                       ? stalled_.here
+                                       : stalled_.elsewhere)[static_cast<size_t>(Stage(rank))];
   }
   const int64_t begun = std::max<int64_t>(0, std::min(now, fault_ns()) - t0_);
   return begun / step_ns_ * length + begun % step_ns_ * length / step_ns_;
@@ -272,21 +171,21 @@ SyntheticJob::Motion SyntheticJob::MotionOf(int rank, int64_t now) const {
   motion.issued = IssuedAt(rank, now);
   motion.stalled = Stalled(now);
   motion.now = now;
-  const Program& program = programs_[static_cast<size_t>(motion.stage)];
-  const auto length = static_cast<int64_t>(program.calls.size());
+  const StageProgram& program = ProgramOf(motion.stage);
+  const int64_t length = program.length();
   for (int lane = 0; lane < kLanes; lane++) {
-    motion.count[lane] = Count(motion.stage, motion.issued, lane);
-    motion.stream_issued[StreamOf(lane)] += motion.count[lane];
-    motion.stream_completed[StreamOf(lane)] += Count(motion.stage, motion.gpu, lane);
+    motion.count[lane] = static_cast<uint64_t>(program.Count(motion.issued, lane));
+    motion.stream_issued[LaneStream(lane)] += motion.count[lane];
+    motion.stream_completed[LaneStream(lane)] += static_cast<uint64_t>(program.Count(motion.gpu, lane));
   }
   // Every stream's first operation that is not completed waits on its GPU, but only the one that is due has begun.
   if (motion.gpu < motion.issued)
-    motion.due_stream = StreamOf(program.calls[static_cast<size_t>(motion.gpu % length)].lane);
+    motion.due_stream = LaneStream(program.lanes[static_cast<size_t>(motion.gpu % length)]);
   // When the last call of each lane was issued, looking back from `issued`.
   std::fill(motion.last, motion.last + kLanes, int64_t{-1});
   int found = 0;
   for (int64_t at = motion.issued - 1; at >= 0 && at >= motion.issued - length && found < kLanes; at--) {
-    const Lane lane = program.calls[static_cast<size_t>(at % length)].lane;
+    const Lane lane = program.lanes[static_cast<size_t>(at % length)];
     if (motion.last[lane] >= 0) continue;
     motion.last[lane] = at;
     found++;
@@ -315,7 +214,7 @@ void SyntheticJob::Apply(const Motion& motion, ring::Snapshot* snapshot) const {
   const auto issue_time = [&](int lane) {
     return motion.last[lane] < 0 ? 0 : TimeOf(stage, std::max<int64_t>(0, motion.last[lane] - kAhead));
   };
-  constexpr int kLaneOf[] = {kTp, kDp, -1, kWorld, kEmbedding};
+  constexpr int kLaneOf[] = {kTpLane, kDpLane, -1, kWorldLane, kEmbLane};
   for (ring::CommSnapshot& comm : snapshot->comms) {
     const int lane = kLaneOf[comm.index];
     if (lane < 0) {
@@ -361,12 +260,12 @@ void SyntheticJob::Apply(const Motion& motion, ring::Snapshot* snapshot) const {
 }
 
 void SyntheticJob::AddRecent(int rank, ring::Snapshot* snapshot) const {
-  const Program& program = programs_[static_cast<size_t>(Stage(rank))];
-  const auto length = static_cast<int64_t>(program.calls.size());
+  const StageProgram& program = ProgramOf(Stage(rank));
+  const int64_t length = program.length();
   const int64_t gpu = GpuAt(rank, snapshot->read_mono_ns), issued = IssuedAt(rank, snapshot->read_mono_ns);
   size_t taken[kLanes] = {};
   for (int64_t at = issued - 1; at >= 0 && at >= issued - length; at--) {
-    if (++taken[program.calls[static_cast<size_t>(at % length)].lane] > kRecent && at < gpu) continue;
+    if (++taken[program.lanes[static_cast<size_t>(at % length)]] > kRecent && at < gpu) continue;
     ring::OpSnapshot op = OpAt(rank, at, gpu);
     op.thread = UINT32_MAX;
     snapshot->recent.push_back(op);

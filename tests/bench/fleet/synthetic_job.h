@@ -1,6 +1,5 @@
-// A job of any size as its recorders would show it: tensor parallel 8 inside a host, pipeline (1F1B), data parallel, an
-// embedding group and the world. Its ranks move on evenly; at a step and rank of choice one rank stops in front of a
-// tensor-parallel call, and everybody else stands where that leaves them.
+// The large job of tests/jobmodel at any size, as its recorders would show it. Its ranks advance evenly. In a step of
+// choice one rank stops before a tensor-parallel call, and the others wait where that leaves them.
 #ifndef LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_JOB_H_
 #define LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_JOB_H_
 
@@ -9,10 +8,11 @@
 #include <vector>
 
 #include "recorder/ring/snapshot.h"
+#include "tests/jobmodel/large_job.h"
 
 namespace lockstep::fleet {
 
-constexpr int kRanksPerHost = 8;
+constexpr int kRanksPerHost = jobmodel::kLargeJobTp;
 
 class SyntheticJob {
  public:
@@ -39,53 +39,34 @@ class SyntheticJob {
   std::string HostOf(int host) const;
 
  private:
-  enum Lane { kTp, kDp, kEmbedding, kWorld, kSendNext, kSendPrev, kRecvNext, kRecvPrev, kLanes };
-  struct Call {
-    Lane lane;
-    ring::CallKind kind;
-    uint64_t count;
-    uint8_t reduction;
-  };
-  struct Program {
-    std::vector<Call> calls;
-    std::vector<std::vector<uint64_t>> before;  // [call][lane]: calls of the lane before it; one more entry than calls
-  };
   // Where a rank stands.
   struct Motion {
     int stage = 0;
     int64_t now = 0, gpu = 0, issued = 0;
     bool stalled = false;
     int due_stream = -1;
-    uint64_t count[kLanes] = {}, stream_issued[3] = {}, stream_completed[3] = {};
-    int64_t last[kLanes] = {};
+    uint64_t count[jobmodel::kLanes] = {}, stream_issued[jobmodel::kLaneStreams] = {},
+             stream_completed[jobmodel::kLaneStreams] = {};
+    int64_t last[jobmodel::kLanes] = {};
   };
-  struct Group {
-    uint64_t id = 0;
-    std::string name;
-    int member = 0, size = 0;
-  };
-  static Program StepOf(int stage, int stages);
-  static int StreamOf(int lane) { return lane == kTp ? 0 : lane >= kSendNext ? 1 : 2; }
-  void Play();
   Motion MotionOf(int rank, int64_t now) const;
   void Apply(const Motion& motion, ring::Snapshot* snapshot) const;
-  int Replica(int rank) const { return rank / kRanksPerHost % replicas_; }
-  int Stage(int rank) const { return rank / kRanksPerHost / replicas_; }
-  uint64_t Count(int stage, int64_t position, int lane) const;
+  int Replica(int rank) const { return layout_.PlaceOf(rank).dp; }
+  int Stage(int rank) const { return layout_.PlaceOf(rank).pp; }
+  const jobmodel::StageProgram& ProgramOf(int stage) const { return programs_[static_cast<size_t>(stage)]; }
   int64_t TimeOf(int stage, int64_t position) const;
-  Group GroupOf(int rank, int which) const;
   int64_t GpuAt(int rank, int64_t now) const;
   int64_t IssuedAt(int rank, int64_t now) const;
   ring::OpSnapshot OpAt(int rank, int64_t position, int64_t gpu) const;
 
-  const int ranks_, stages_, replicas_;
+  const int ranks_, stages_;
   const int64_t step_ns_;
-  std::vector<Program> programs_;  // by stage
+  jobmodel::Layout layout_;
+  const std::vector<jobmodel::StageProgram> programs_;  // by stage
   uint32_t restart_count_ = 0;
   int64_t t0_ = 0, fault_step_ = -1;
   int fault_rank_ = -1;
-  std::vector<int64_t> here_,
-      elsewhere_;  // calls of the last step that are done, by stage: the fault's replica, the others
+  jobmodel::Stalled stalled_;
 };
 
 }  // namespace lockstep::fleet

@@ -1,0 +1,73 @@
+// Runs of programs with and without the recorder, and the rings that they leave.
+#ifndef LOCKSTEP_TESTS_SUPPORT_PRELOAD_H_
+#define LOCKSTEP_TESTS_SUPPORT_PRELOAD_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recorder/ring/reader.h"
+#include "tests/support/files.h"
+
+namespace lockstep::support {
+
+struct Outcome {
+  int status = -1;  // as waitpid gives it
+  std::string out, err;
+};
+
+class PreloadRuns : public FolderTest {
+ protected:
+  // A shell's command line.
+  Outcome Shell(const std::string& command) const {
+    Outcome outcome;
+    outcome.status = std::system(("(" + command + ") >'" + folder_ + "/out' 2>'" + folder_ + "/err'").c_str());
+    outcome.out = ReadFile(folder_ + "/out");
+    outcome.err = ReadFile(folder_ + "/err");
+    return outcome;
+  }
+  // `preload` is what LD_PRELOAD has, empty for a run without the recorder.
+  Outcome Run(const std::string& program, const std::string& preload, const std::string& environment = "") const {
+    return Shell("LOCKSTEP_DIR='" + rings_ + "' " + environment + " LD_PRELOAD='" + preload + "' timeout 60 " +
+                 program);
+  }
+
+  std::vector<std::string> RingPaths(const std::string& under = "") const {
+    std::vector<std::string> paths;
+    std::error_code none;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(under.empty() ? rings_ : under, none)) {
+      if (entry.is_regular_file() && entry.path().extension() == ".ring") paths.push_back(entry.path());
+    }
+    std::sort(paths.begin(), paths.end());
+    return paths;
+  }
+  static ring::Snapshot ReadRing(const std::string& path) {
+    ring::Snapshot snapshot;
+    std::string error;
+    EXPECT_TRUE(ring::ReadRingFile(path, {}, &snapshot, &error)) << error;
+    EXPECT_THAT(snapshot.problems, ::testing::IsEmpty()) << path;
+    return snapshot;
+  }
+  std::vector<ring::Snapshot> Rings(const std::string& under = "") const {
+    std::vector<ring::Snapshot> snapshots;
+    for (const std::string& path : RingPaths(under)) snapshots.push_back(ReadRing(path));
+    return snapshots;
+  }
+  ring::Snapshot OnlyRing(const std::string& under = "") const {
+    std::vector<ring::Snapshot> rings = Rings(under);
+    EXPECT_THAT(rings, ::testing::SizeIs(1)) << under;
+    return rings.empty() ? ring::Snapshot() : std::move(rings[0]);
+  }
+
+  std::string rings_ = folder_ + "/rings";
+};
+
+}  // namespace lockstep::support
+
+#endif  // LOCKSTEP_TESTS_SUPPORT_PRELOAD_H_
