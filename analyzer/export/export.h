@@ -41,9 +41,6 @@ absl::StatusOr<ExportCounts> ExportChrome(const Bundle& bundle, const Verdict& v
 absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
                                        const ExportWriter& write);
 
-// "0-7,16": ranges as the command line gives them. False: not understood.
-bool ParseRankRanges(std::string_view text, std::vector<std::pair<int32_t, int32_t>>* ranges);
-
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_

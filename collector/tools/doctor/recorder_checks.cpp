@@ -27,6 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/report/words.h"
 #include "analyzer/settings/table.h"
+#include "analyzer/settings/types.h"
 #include "collector/host/proc.h"
 #include "recorder/ring/layout.h"
 #include "recorder/ring/reader.h"
