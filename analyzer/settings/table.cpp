@@ -43,10 +43,10 @@ Row MakeRow(const char* verb, const OptionLine& line) {
   Row row;
   row.section = verb;
   row.key = line.key;
-  row.variable = line.variable != kDerived ? line.variable : "LOCKSTEP_" + Upper(verb) + "_" + Upper(line.key);
-  row.option = line.option != kDerived ? line.option : std::string("--") + line.key;
+  row.variable = line.variable != nullptr ? line.variable : "LOCKSTEP_" + Upper(verb) + "_" + Upper(line.key);
+  row.option = line.option != nullptr ? line.option : std::string("--") + line.key;
   row.kind = line.kind;
-  row.value = *line.value != 0 ? line.value : ValueName(line.kind);
+  row.value = line.value != nullptr ? line.value : ValueName(line.kind);
   row.choices = line.choices;
   row.separator = line.separator;
   row.fallback = line.fallback;
@@ -117,7 +117,7 @@ Tables MakeTables() {
     for (const GroupLine& group : line.groups) {
       verb.groups.push_back({group.title, {}});
       for (const OptionLine& option : group.options) {
-        const bool lone = option.variable != kDerived && *option.variable == 0;
+        const bool lone = option.variable != nullptr && *option.variable == 0;
         verb.groups.back().rows.push_back(lone ? &*other++ : &*setting++);
       }
     }

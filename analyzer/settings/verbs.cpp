@@ -10,53 +10,84 @@ constexpr const char* kKeyFolders = "~/.config/lockstep/keys, /etc/lockstep/keys
 constexpr const char* kRuntimeFolders = "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep";
 constexpr const char* kOperatorKeys = "operator.key or reader.key where keys are";
 constexpr const char* kCollectorKey = "collector.pub where keys are";
+constexpr const char* kKeysNote =
+    "Keys are in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys, the first that has one.";
+
+// One option of each kind.
+
+OptionLine Text(const char* key, const char* value, const char* help) {
+  return OptionLine{key, Kind::kText, help}.Value(value);
+}
+
+OptionLine Choice(const char* key, const char* value, const char* choices, const char* help) {
+  return OptionLine{key, Kind::kChoice, help}.Value(value).Choices(choices);
+}
+
+OptionLine Flag(const char* key, const char* help) {
+  return OptionLine{key, Kind::kFlag, help}.Default("no");
+}
+
+OptionLine File(const char* key, const char* help) {
+  return {key, Kind::kFile, help};
+}
+
+OptionLine Folder(const char* key, const char* help) {
+  return {key, Kind::kFolder, help};
+}
+
+OptionLine Number(const char* key, const char* help) {
+  return {key, Kind::kNumber, help};
+}
+
+OptionLine Seconds(const char* key, const char* help) {
+  return {key, Kind::kSeconds, help};
+}
+
+OptionLine Bytes(const char* key, const char* help) {
+  return {key, Kind::kBytes, help};
+}
+
+OptionLine Age(const char* key, const char* help) {
+  return {key, Kind::kAge, help};
+}
+
+OptionLine Endpoint(const char* key, const char* help) {
+  return {key, Kind::kEndpoint, help};
+}
 
 // Options that several verbs share.
 
 OptionLine Keys() {
-  return {.key = "keys",
-          .variable = "LOCKSTEP_KEYS",
-          .option = kNone,
-          .kind = Kind::kFolder,
-          .fallback = kKeyFolders,
-          .common = true,
-          .help = "folder with keys, looked at first"};
+  return Folder("keys", "folder with keys, looked at first")
+      .Variable("LOCKSTEP_KEYS")
+      .NoOption()
+      .Default(kKeyFolders)
+      .Common();
 }
 
 OptionLine RuntimeDir() {
-  return {.key = "runtime-dir",
-          .variable = "LOCKSTEP_RUNTIME_DIR",
-          .option = kNone,
-          .kind = Kind::kFolder,
-          .fallback = kRuntimeFolders,
-          .common = true,
-          .help = "folder where agents and collectors note their addresses"};
+  return Folder("runtime-dir", "folder where agents and collectors note their addresses")
+      .Variable("LOCKSTEP_RUNTIME_DIR")
+      .NoOption()
+      .Default(kRuntimeFolders)
+      .Common();
 }
 
 OptionLine Insecure(const char* help = "use no keys") {
-  return {.key = "insecure", .kind = Kind::kFlag, .fallback = "no", .common = true, .help = help};
+  return Flag("insecure", help).Common();
 }
 
 OptionLine ServerKey(const char* needs, const char* fallback) {
-  return {.key = "server-key",
-          .variable = "LOCKSTEP_SERVER_KEY",
-          .kind = Kind::kFile,
-          .value = "KEY",
-          .fallback = fallback,
-          .common = true,
-          .needs = needs,
-          .help = "public key of the collector: a file, or its 40 characters"};
+  return File("server-key", "public key of the collector: a file, or its 40 characters")
+      .Variable("LOCKSTEP_SERVER_KEY")
+      .Value("KEY")
+      .Default(fallback)
+      .Common()
+      .Needs(needs);
 }
 
 OptionLine Redact(const char* help) {
-  return {.key = "redact",
-          .variable = "LOCKSTEP_REDACT",
-          .kind = Kind::kChoice,
-          .value = "LEVEL",
-          .choices = "no|paths|stacks",
-          .fallback = "no",
-          .common = true,
-          .help = help};
+  return Choice("redact", "LEVEL", "no|paths|stacks", help).Variable("LOCKSTEP_REDACT").Default("no").Common();
 }
 
 constexpr const char* kRedactHelp =
@@ -65,107 +96,69 @@ constexpr const char* kRedactHelp =
     "stacks: also names of files, functions and threads that are not public";
 
 OptionLine LateAfter(double least, double most) {
-  return {.key = "late-after",
-          .kind = Kind::kSeconds,
-          .fallback = "5",
-          .least = least,
-          .most = most,
-          .common = true,
-          .help = "ignore operations in flight for less than this"};
+  return Seconds("late-after", "ignore operations in flight for less than this")
+      .Default("5")
+      .Limits(least, most)
+      .Common();
 }
 
 OptionLine HangAfter(const char* help) {
-  return {.key = "hang-after",
-          .kind = Kind::kSeconds,
-          .fallback = "never",
-          .least = kAboveZero,
-          .most = kMonth,
-          .help = help};
+  return Seconds("hang-after", help).Default("never").Limits(kAboveZero, kMonth);
 }
 
-OptionLine Archive() {
-  return {.key = "archive",
-          .variable = "LOCKSTEP_ARCHIVE",
-          .value = "URL",
-          .common = true,
-          .help =
-              "look up whether the culprits were culprits before, in the archive at http://HOST:PORT/DATABASE. The "
-              "verdict waits at most 1.5 s"};
+OptionLine Archive(const char* help) {
+  return Text("archive", "URL", help).Variable("LOCKSTEP_ARCHIVE").Common();
 }
 
 OptionLine GroupOption(const char* help) {
-  return {.key = "group",
-          .variable = "LOCKSTEP_GROUP",
-          .value = "GROUP",
-          .fallback = "the owner alone",
-          .common = true,
-          .help = help};
+  return Text("group", "GROUP", help).Variable("LOCKSTEP_GROUP").Default("the owner alone").Common();
 }
 
 OptionLine Keep(const char* help) {
-  return {.key = "keep", .kind = Kind::kAge, .fallback = "7d", .common = true, .help = help};
+  return Age("keep", help).Default("7d").Common();
 }
 
 OptionLine KeepBytes(const char* help) {
-  return {.key = "keep-bytes", .kind = Kind::kBytes, .fallback = "5G", .common = true, .help = help};
+  return Bytes("keep-bytes", help).Default("5G").Common();
 }
 
-OptionLine RingFolder(const char* option, const char* fallback) {
-  return {.key = "dir",
-          .variable = "LOCKSTEP_DIR",
-          .option = option,
-          .kind = Kind::kFolder,
-          .fallback = fallback,
-          .help = "folder of the rings"};
+OptionLine RingFolder() {
+  return Folder("dir", "folder of the rings").Variable("LOCKSTEP_DIR").Default("/dev/shm/lockstep-UID");
 }
 
 OptionLine Library() {
-  return {.key = "library",
-          .variable = "LOCKSTEP_LIBRARY",
-          .option = kNone,
-          .kind = Kind::kFile,
-          .fallback = "../lib/liblockstep.so beside the program",
-          .common = true,
-          .help = "the recorder"};
+  return File("library", "the recorder")
+      .Variable("LOCKSTEP_LIBRARY")
+      .NoOption()
+      .Default("../lib/liblockstep.so beside the program")
+      .Common();
 }
 
 OptionLine Rack() {
-  return {.key = "rack",
-          .variable = "LOCKSTEP_RACK",
-          .option = kNone,
-          .fallback = "unknown",
-          .common = true,
-          .help = "rack of this host"};
+  return Text("rack", "", "rack of this host").Variable("LOCKSTEP_RACK").NoOption().Default("unknown").Common();
 }
 
 OptionLine Switch() {
-  return {.key = "switch",
-          .variable = "LOCKSTEP_SWITCH",
-          .option = kNone,
-          .fallback = "from SLURM_TOPOLOGY_ADDR",
-          .common = true,
-          .help = "switch of this host"};
+  return Text("switch", "", "switch of this host")
+      .Variable("LOCKSTEP_SWITCH")
+      .NoOption()
+      .Default("from SLURM_TOPOLOGY_ADDR")
+      .Common();
 }
 
 // How tools for people reach a collector.
 GroupLine Connection() {
-  return {"Collector",
-          {{.key = "collector",
-            .variable = "LOCKSTEP_COLLECTOR",
-            .kind = Kind::kEndpoint,
-            .fallback = "the one of this host",
-            .common = true,
-            .help = "the collector, e.g. tcp://head:9470"},
-           {.key = "key",
-            .variable = "LOCKSTEP_KEY",
-            .kind = Kind::kFile,
-            .fallback = kOperatorKeys,
-            .common = true,
-            .help = "own secret key, of an operator or a reader"},
-           ServerKey("", "as the agent here has it, else collector.pub where keys are"),
-           Keys(),
-           Insecure(),
-           RuntimeDir()}};
+  return {
+      "Collector",
+      {Endpoint("collector", "the collector, e.g. tcp://head:9470")
+           .Variable("LOCKSTEP_COLLECTOR")
+           .Default("the one of this host")
+           .Common(),
+       File("key", "own secret key, of an operator or a reader")
+           .Variable("LOCKSTEP_KEY")
+           .Default(kOperatorKeys)
+           .Common(),
+       ServerKey("", "as the agent here has it, else collector.pub where keys are"), Keys(), Insecure(), RuntimeDir()}};
 }
 
 VerbLine Agent() {
@@ -180,136 +173,85 @@ VerbLine Agent() {
                    {"lockstep agent --alone", "watch this host only"}},
       .groups =
           {{"Collector",
-            {{.key = "collector",
-              .variable = "LOCKSTEP_COLLECTOR",
-              .kind = Kind::kEndpoint,
-              .common = true,
-              .separator = ',',
-              .excludes = "alone",
-              .help = "the collector, e.g. tcp://head:9470; several are tried in order"},
-             {.key = "alone",
-              .kind = Kind::kFlag,
-              .fallback = "no",
-              .excludes = "collector",
-              .help = "run a collector for this host alone, on a socket in the runtime folder. lockstep top and "
-                      "lockstep dump of this user and of root find it there"},
-             {.key = "out",
-              .kind = Kind::kFolder,
-              .fallback = "incidents beside the spool",
-              .needs = "alone",
-              .help = "with --alone: write incidents there"},
-             {.key = "key",
-              .variable = "LOCKSTEP_KEY",
-              .kind = Kind::kFile,
-              .fallback = "agent.key where keys are",
-              .common = true,
-              .help = "own secret key"},
-             ServerKey("", kCollectorKey),
-             Keys(),
-             Insecure()}},
+            {Endpoint("collector", "the collector, e.g. tcp://head:9470; several are tried in order")
+                 .Variable("LOCKSTEP_COLLECTOR")
+                 .Common()
+                 .List(',')
+                 .Excludes("alone"),
+             Flag("alone",
+                  "run a collector for this host alone, on a socket in the runtime folder. lockstep top and "
+                  "lockstep dump of this user and of root find it there")
+                 .Excludes("collector"),
+             Folder("out", "with --alone: write incidents there").Default("incidents beside the spool").Needs("alone"),
+             File("key", "own secret key").Variable("LOCKSTEP_KEY").Default("agent.key where keys are").Common(),
+             ServerKey("", kCollectorKey), Keys(), Insecure()}},
            {"Spool",
-            {{.key = "spool",
-              .variable = "LOCKSTEP_SPOOL",
-              .kind = Kind::kFolder,
-              .fallback = "/var/lib/lockstep/spool, of a user ~/.local/state/lockstep/spool",
-              .help = "keep here what the collector does not have yet"},
-             {.key = "spool-bytes",
-              .variable = "LOCKSTEP_SPOOL_BYTES",
-              .kind = Kind::kBytes,
-              .fallback = "4G",
-              .least = kMiB,
-              .most = kPiB,
-              .help = "at most this much of it"},
-             {.key = "log",
-              .variable = "LOCKSTEP_AGENT_LOG",
-              .kind = Kind::kFile,
-              .fallback = "agent.log in the spool",
-              .help = "the agent's log"}}},
+            {Folder("spool", "keep here what the collector does not have yet")
+                 .Variable("LOCKSTEP_SPOOL")
+                 .Default("/var/lib/lockstep/spool, of a user ~/.local/state/lockstep/spool"),
+             Bytes("spool-bytes", "at most this much of it")
+                 .Variable("LOCKSTEP_SPOOL_BYTES")
+                 .Default("4G")
+                 .Limits(kMiB, kPiB),
+             File("log", "the agent's log").Variable("LOCKSTEP_AGENT_LOG").Default("agent.log in the spool")}},
            {"Rings",
-            {{.key = "rings",
-              .variable = "LOCKSTEP_AGENT_RINGS",
-              .kind = Kind::kFolder,
-              .fallback = "the default places",
-              .separator = ':',
-              .help = "watch this LOCKSTEP_DIR and no other place"},
-             {.key = "keep-rings",
-              .kind = Kind::kAge,
-              .fallback = "7d",
-              .help =
-                  "keep rings of dead processes this long after the last record; 0: forever. Rings of abnormal ends "
-                  "are in the spool by then"},
-             {.key = "keep-ring-bytes",
-              .kind = Kind::kBytes,
-              .fallback = "5G",
-              .most = kPiB,
-              .help = "remove the oldest of a user's dead rings beyond this, and beyond a quarter of the memory that "
-                      "rings may take; 0: no limit"},
-             {.key = "containers",
-              .option = "--no-containers",
-              .kind = Kind::kNotFlag,
-              .fallback = "yes",
-              .help = "do not look into mounts and environment of other processes"},
-             RingFolder(kNone, "/dev/shm/lockstep-UID")}},
+            {Folder("rings", "watch this LOCKSTEP_DIR and no other place")
+                 .Variable("LOCKSTEP_AGENT_RINGS")
+                 .Default("the default places")
+                 .List(':'),
+             Age("keep-rings",
+                 "keep rings of dead processes this long after the last record; 0: forever. Rings of abnormal ends "
+                 "are in the spool by then")
+                 .Default("7d"),
+             Bytes("keep-ring-bytes",
+                   "remove the oldest of a user's dead rings beyond this, and beyond a quarter of the memory that "
+                   "rings may take; 0: no limit")
+                 .Default("5G")
+                 .Limits(0, kPiB),
+             OptionLine{"containers", Kind::kNotFlag, "do not look into mounts and environment of other processes"}
+                 .Named("--no-containers")
+                 .Default("yes"),
+             RingFolder().NoOption()}},
            {"Other",
-            {{.key = "metrics",
-              .variable = "LOCKSTEP_METRICS",
-              .value = "ADDRESS:PORT",
-              .help = "serve Prometheus metrics, on loopback only"},
-             {.key = "host",
-              .variable = "LOCKSTEP_HOST",
-              .value = "NAME",
-              .fallback = "uname",
-              .help = "name of this host, as for the recorder"},
+            {Text("metrics", "ADDRESS:PORT", "serve Prometheus metrics, on loopback only").Variable("LOCKSTEP_METRICS"),
+             Text("host", "NAME", "name of this host, as for the recorder").Variable("LOCKSTEP_HOST").Default("uname"),
              LateAfter(kAboveZero, kDay),
              Redact("take names out before anything leaves the host; no: keep them\n"
                     "paths: folders become hashes\n"
                     "stacks: also names of files, functions and threads that are not public"),
-             Rack(),
-             Switch(),
-             RuntimeDir()}}},
+             Rack(), Switch(), RuntimeDir()}}},
       .notes = {
           "SIGTERM ends the agent: it finishes what it writes, and sends for at most 3 s. SIGHUP reopens the log.",
-          "Exit status: 0 ended by a signal; 1 it cannot work here; 2 wrong usage."}};
+          kKeysNote, "Exit status: 0 ended by a signal; 1 it cannot work here; 2 wrong usage."}};
 }
 
 VerbLine Analyze() {
-  return {
-      .name = "analyze",
-      .purpose = "name the cause from incidents, rings or Flight Recorder dumps",
-      .usage = {"[OPTIONS] PATH..."},
-      .text = {"Says which rank stopped a distributed job, or on what its ranks disagree, and why.",
-               "PATH is an incident folder, a .lsd dump, a ring file of a dead process, or PyTorch Flight Recorder "
-               "dumps (pickle or JSON), or a folder of these. Lockstep detects file types by content. Several "
-               "paths are one job."},
-      .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
-                   {"lockstep analyze --format html --output report.html incident", "a report to send"}},
-      .groups =
-          {{"Output",
-            {{.key = "format",
-              .kind = Kind::kChoice,
-              .value = "FORMAT",
-              .choices = "text|json|html",
-              .fallback = "text",
-              .help = "format of the report"},
-             {.key = "output", .kind = Kind::kFile, .fallback = "standard output", .help = "write the report to FILE"},
-             {.key = "start",
-              .kind = Kind::kFlag,
-              .fallback = "no",
-              .help = "after the text, show where the start of the job spent its time"},
-             Redact(kRedactHelp)}},
-           {"Analysis",
-            {LateAfter(0, 1e9),
-             {.key = "topology",
-              .kind = Kind::kFile,
-              .help = "where hosts are: lines HOST RACK SWITCH, or topology.conf of Slurm"},
-             Archive(),
-             Keys()}}},
-      .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the "
-                "report cannot be written; 130 ended by Ctrl-C, with nothing half-written."},
-      .operand = "PATH",
-      .operand_kind = Kind::kFile,
-      .least_operands = 1,
-      .most_operands = kAnyNumber};
+  return {.name = "analyze",
+          .purpose = "name the cause from incidents, rings or Flight Recorder dumps",
+          .usage = {"[OPTIONS] PATH..."},
+          .text = {"Says which rank stopped a distributed job, or on what its ranks disagree, and why.",
+                   "PATH is an incident folder, a .lsd dump, a ring file of a dead process, or PyTorch Flight Recorder "
+                   "dumps (pickle or JSON), or a folder of these. Lockstep detects file types by content. Several "
+                   "paths are one job."},
+          .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
+                       {"lockstep analyze --format html --output report.html incident", "a report to send"}},
+          .groups = {{"Output",
+                      {Choice("format", "FORMAT", "text|json|html", "format of the report").Default("text"),
+                       File("output", "write the report to FILE").Default("standard output"),
+                       Flag("start", "after the text, show where the start of the job spent its time"),
+                       Redact(kRedactHelp)}},
+                     {"Analysis",
+                      {LateAfter(0, 1e9),
+                       File("topology", "where hosts are: lines HOST RACK SWITCH, or topology.conf of Slurm"),
+                       Archive("look up whether the culprits were culprits before, in the archive at "
+                               "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
+                       Keys()}}},
+          .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the "
+                    "report cannot be written; 130 ended by Ctrl-C, with nothing half-written."},
+          .operand = "PATH",
+          .operand_kind = Kind::kFile,
+          .least_operands = 1,
+          .most_operands = kAnyNumber};
 }
 
 VerbLine ArchiveVerb() {
@@ -326,75 +268,30 @@ VerbLine ArchiveVerb() {
            "standard input) has lines JOB|START|END|RANKS, as sacct -X -n -P -o JobID,Start,End,NTasks prints."},
       .examples = {{"lockstep archive --to http://db:8123/lockstep incident", "send one incident"},
                    {"lockstep archive query --days 30 culprits", "who hung jobs this month"}},
-      .groups =
-          {{"Server",
-            {{.key = "to",
-              .variable = "LOCKSTEP_ARCHIVE",
-              .value = "URL",
-              .help = "http://[USER@]HOST:PORT/DATABASE or https://..."},
-             {.key = "password-file",
-              .kind = Kind::kFile,
-              .help = "password of the user; LOCKSTEP_ARCHIVE_PASSWORD may hold it instead"},
-             {.key = "ca",
-              .kind = Kind::kFile,
-              .fallback = "those of the system",
-              .help = "certificates that https trusts"},
-             {.key = "insecure",
-              .kind = Kind::kFlag,
-              .fallback = "no",
-              .help = "allow http to other machines: others can read what is sent"},
-             {.key = "retry-for",
-              .kind = Kind::kSeconds,
-              .fallback = "30",
-              .most = 1e6,
-              .help = "try again this long if the server is down; --follow never gives up"}}},
-           {"Sending",
-            {{.key = "follow",
-              .kind = Kind::kFolder,
-              .help = "send every incident below DIR (--out of a collector) once it is finished, until SIGTERM"},
-             {.key = "every",
-              .kind = Kind::kSeconds,
-              .fallback = "5",
-              .least = 0.05,
-              .most = 1e6,
-              .help = "with --follow: look this often"},
-             {.key = "spool",
-              .kind = Kind::kFolder,
-              .fallback = "~/.local/state/lockstep/archive",
-              .help = "keep here what could not be sent"},
-             {.key = "spool-limit",
-              .kind = Kind::kBytes,
-              .fallback = "1G",
-              .least = 1,
-              .help = "at most this much of it"},
-             Redact("take names out of code places, as lockstep analyze does"),
-             Keys()}},
-           {"Queries",
-            {{.key = "days",
-              .kind = Kind::kNumber,
-              .fallback = "90; links: 7",
-              .least = 1,
-              .most = 1e6,
-              .help = "of the last N days"},
-             {.key = "limit",
-              .kind = Kind::kNumber,
-              .fallback = "100",
-              .least = 1,
-              .most = 1e6,
-              .help = "at most N lines"},
-             {.key = "host", .value = "NAME", .fallback = "all", .help = "of this host"},
-             {.key = "place", .value = "TEXT", .fallback = "all", .help = "culprits: code places that contain TEXT"},
-             {.key = "job", .value = "NAME", .fallback = "all", .help = "of this job"},
-             {.key = "json", .kind = Kind::kFlag, .fallback = "no", .help = "print JSON"},
-             {.key = "sql", .kind = Kind::kFlag, .fallback = "no", .help = "print the statement, ask nothing"},
-             {.key = "time-limit-ms",
-              .variable = kNone,
-              .kind = Kind::kNumber,
-              .fallback = "1500",
-              .least = 1,
-              .most = 1e6,
-              .hidden = true},
-             {.key = "password", .variable = kNone, .hidden = true}}}},
+      .groups = {{"Server",
+                  {Text("to", "URL", "http://[USER@]HOST:PORT/DATABASE or https://...").Variable("LOCKSTEP_ARCHIVE"),
+                   File("password-file", "password of the user; LOCKSTEP_ARCHIVE_PASSWORD may hold it instead"),
+                   File("ca", "certificates that https trusts").Default("those of the system"),
+                   Flag("insecure", "allow http to other machines: others can read what is sent"),
+                   Seconds("retry-for", "try again this long if the server is down; --follow never gives up")
+                       .Default("30")
+                       .Limits(0, 1e6)}},
+                 {"Sending",
+                  {Folder("follow",
+                          "send every incident below DIR (--out of a collector) once it is finished, until SIGTERM"),
+                   Seconds("every", "with --follow: look this often").Default("5").Limits(0.05, 1e6),
+                   Folder("spool", "keep here what could not be sent").Default("~/.local/state/lockstep/archive"),
+                   Bytes("spool-limit", "at most this much of it").Default("1G").Limits(1, 0),
+                   Redact("take names out of code places, as lockstep analyze does"), Keys()}},
+                 {"Queries",
+                  {Number("days", "of the last N days").Default("90; links: 7").Limits(1, 1e6),
+                   Number("limit", "at most N lines").Default("100").Limits(1, 1e6),
+                   Text("host", "NAME", "of this host").Default("all"),
+                   Text("place", "TEXT", "culprits: code places that contain TEXT").Default("all"),
+                   Text("job", "NAME", "of this job").Default("all"), Flag("json", "print JSON"),
+                   Flag("sql", "print the statement, ask nothing"),
+                   Number("time-limit-ms", "").Lone().Default("1500").Limits(1, 1e6).Hidden(),
+                   Text("password", "", "").Lone().Hidden()}}},
       .notes =
           {"Exit status: 0 all is sent or answered; 1 something was refused or cannot be read; 2 wrong usage; 3 the "
            "server was down, and what was not sent waits in the spool."},
@@ -412,22 +309,14 @@ VerbLine Clean() {
                "processes in other containers and of other users, and says why."},
       .examples = {{"lockstep clean --dry-run", "show what would go"},
                    {"lockstep clean --older-than 2d --incidents /var/lib/lockstep/incidents", "for cron"}},
-      .groups =
-          {{"Rings",
-            {RingFolder(kDerived, "/dev/shm/lockstep-UID"),
-             {.key = "older-than",
-              .kind = Kind::kAge,
-              .fallback = "0",
-              .help = "only rings with no record for this long"}}},
-           {"Incidents",
-            {{.key = "incidents",
-              .kind = Kind::kFolder,
-              .help = "also clean the incidents in this folder (--out of a collector). Kept are the newest, those "
-                      "still being gathered, and folders with other files"},
-             Keep("remove older incidents; 0: keep all"),
-             KeepBytes("remove the oldest incidents beyond this size in all; 0: keep all")}},
-           {"Other",
-            {{.key = "dry-run", .kind = Kind::kFlag, .fallback = "no", .help = "only say what would be removed"}}}},
+      .groups = {{"Rings", {RingFolder(), Age("older-than", "only rings with no record for this long").Default("0")}},
+                 {"Incidents",
+                  {Folder("incidents",
+                          "also clean the incidents in this folder (--out of a collector). Kept are the newest, those "
+                          "still being gathered, and folders with other files"),
+                   Keep("remove older incidents; 0: keep all"),
+                   KeepBytes("remove the oldest incidents beyond this size in all; 0: keep all")}},
+                 {"Other", {Flag("dry-run", "only say what would be removed")}}},
       .notes = {"Exit status: 0 done; 1 something cannot be removed; 2 wrong usage, or a folder cannot be used."}};
 }
 
@@ -442,109 +331,70 @@ VerbLine Collector() {
            "keeps nothing."},
       .examples = {{"lockstep collector --listen tcp://0.0.0.0:9470 --keys /etc/lockstep/keys", "for a cluster"},
                    {"lockstep collector --upstream tcp://head:9470 --keys /etc/lockstep/keys", "a relay"}},
-      .groups = {{"Network",
-                  {{.key = "listen",
-                    .variable = "LOCKSTEP_LISTEN",
-                    .kind = Kind::kListen,
-                    .fallback = "tcp://127.0.0.1:9470",
-                    .separator = ',',
-                    .help = "where agents connect: tcp://ADDRESS:PORT or ipc://PATH"},
-                   {.key = "upstream",
-                    .kind = Kind::kEndpoint,
-                    .separator = ',',
-                    .help = "be a relay of the collector there; further ones are used when it goes silent"},
-                   {.key = "metrics", .value = "ADDRESS:PORT", .help = "serve Prometheus metrics, on loopback only"},
-                   RuntimeDir()}},
-                 {"Keys",
-                  {{.key = "key",
-                    .variable = "LOCKSTEP_KEY",
-                    .kind = Kind::kFile,
-                    .fallback = "collector.key where keys are",
-                    .common = true,
-                    .help = "own secret key, made by lockstep keygen --role collector"},
-                   {.key = "known-keys",
-                    .variable = "LOCKSTEP_KNOWN_KEYS",
-                    .kind = Kind::kFolder,
-                    .fallback = "where keys are",
-                    .help = "public keys of agents and people that may connect; changes count at once"},
-                   {.key = "keys",
-                    .variable = "LOCKSTEP_KEYS",
-                    .kind = Kind::kFolder,
-                    .common = true,
-                    .help = "both: DIR/collector.key (relay.key with --upstream), and the public keys in DIR"},
-                   ServerKey("upstream", ""),
-                   Insecure("use no keys, on any address: whoever reaches the port can read and write")}},
-                 {"Incidents",
-                  {{.key = "out",
-                    .variable = "LOCKSTEP_OUT",
-                    .kind = Kind::kFolder,
-                    .fallback = "the current folder",
-                    .help = "write incidents there"},
-                   {.key = "quota",
-                    .kind = Kind::kBytes,
-                    .fallback = "1T",
-                    .least = 1,
-                    .help = "at most this much of all incidents being gathered"},
-                   {.key = "host-quota",
-                    .kind = Kind::kBytes,
-                    .fallback = "4G",
-                    .least = 1,
-                    .help = "at most this much of one host for one incident"},
-                   GroupOption("members of this group, a name or a number, may read the incidents"),
-                   Keep("remove older incidents; 0: keep all"),
-                   KeepBytes(
-                       "remove the oldest incidents beyond this; 0: keep all. The newest one, and those still being "
+      .groups =
+          {{"Network",
+            {OptionLine{"listen", Kind::kListen, "where agents connect: tcp://ADDRESS:PORT or ipc://PATH"}
+                 .Variable("LOCKSTEP_LISTEN")
+                 .Default("tcp://127.0.0.1:9470")
+                 .List(','),
+             Endpoint("upstream", "be a relay of the collector there; further ones are used when it goes silent")
+                 .List(','),
+             Text("metrics", "ADDRESS:PORT", "serve Prometheus metrics, on loopback only"), RuntimeDir()}},
+           {"Keys",
+            {File("key", "own secret key, made by lockstep keygen --role collector")
+                 .Variable("LOCKSTEP_KEY")
+                 .Default("collector.key where keys are")
+                 .Common(),
+             Folder("known-keys", "public keys of agents and people that may connect; changes count at once")
+                 .Variable("LOCKSTEP_KNOWN_KEYS")
+                 .Default("where keys are"),
+             Folder("keys", "both: DIR/collector.key (relay.key with --upstream), and the public keys in DIR")
+                 .Variable("LOCKSTEP_KEYS")
+                 .Common(),
+             ServerKey("upstream", ""),
+             Insecure("use no keys, on any address: whoever reaches the port can read and write")}},
+           {"Incidents",
+            {Folder("out", "write incidents there").Variable("LOCKSTEP_OUT").Default("the current folder"),
+             Bytes("quota", "at most this much of all incidents being gathered").Default("1T").Limits(1, 0),
+             Bytes("host-quota", "at most this much of one host for one incident").Default("4G").Limits(1, 0),
+             GroupOption("members of this group, a name or a number, may read the incidents"),
+             Keep("remove older incidents; 0: keep all"),
+             KeepBytes("remove the oldest incidents beyond this; 0: keep all. The newest one, and those still being "
                        "gathered, stay")}},
-                 {"Verdicts",
-                  {LateAfter(kAboveZero, kMonth),
-                   HangAfter("call a wait this long hung whatever its root is doing"),
-                   {.key = "silent-after",
-                    .kind = Kind::kSeconds,
-                    .fallback = "5",
-                    .least = kAboveZero,
-                    .most = kMonth,
-                    .help = "call an agent silent after this long without word from it"},
-                   {.key = "on-verdict",
-                    .value = "COMMAND",
-                    .fallback = "none",
-                    .help = "run this by the shell when a job hangs, with the verdict as JSON on standard input"},
-                   {.key = "on-verdict-timeout",
-                    .kind = Kind::kSeconds,
-                    .fallback = "60",
-                    .least = kAboveZero,
-                    .most = kMonth,
-                    .help = "end that command after this long"},
-                   Archive(),
-                   {.key = "finalise", .variable = kNone, .kind = Kind::kFolder, .hidden = true},
-                   {.key = "index", .variable = kNone, .kind = Kind::kFolder, .hidden = true}}}},
+           {"Verdicts",
+            {LateAfter(kAboveZero, kMonth), HangAfter("call a wait this long hung whatever its root is doing"),
+             Seconds("silent-after", "call an agent silent after this long without word from it")
+                 .Default("5")
+                 .Limits(kAboveZero, kMonth),
+             Text("on-verdict", "COMMAND",
+                  "run this by the shell when a job hangs, with the verdict as JSON on standard input")
+                 .Default("none"),
+             Seconds("on-verdict-timeout", "end that command after this long").Default("60").Limits(kAboveZero, kMonth),
+             Archive("look up whether the culprits were culprits before, in the archive at http://HOST:PORT/DATABASE; "
+                     "no verdict waits for it"),
+             Folder("finalise", "").Lone().Hidden(), Folder("index", "").Lone().Hidden()}}},
       .notes = {"SIGTERM ends the collector. Unfinished incidents resume at the next start."}};
 }
 
 VerbLine Config() {
-  return {
-      .name = "config",
-      .purpose = "show every setting and where it comes from",
-      .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
-      .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder: the library in the training "
-               "processes), or of all, with its value and where that comes from: a configuration file, the "
-               "environment, an option among ARGUMENTS, or the default."},
-      .examples = {{"lockstep config agent", "settings of the agent"},
-                   {"lockstep config --check", "is there anything wrong in the files?"}},
-      .groups =
-          {{"",
-            {{.key = "check", .variable = kNone, .kind = Kind::kFlag, .help = "only say what is wrong with the files"},
-             {.key = "json", .variable = kNone, .kind = Kind::kFlag, .help = "print JSON"},
-             {.key = "reference",
-              .variable = kNone,
-              .kind = Kind::kFlag,
-              .help = "print every verb, option, setting and variable as JSON"}}}},
-      .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment counts more "
-                "than files, options count most.",
-                "Exit status: 0 all is understood; 1 something in a file or the environment is wrong, or a file "
-                "cannot be used; 2 wrong usage."},
-      .operand = "VERB",
-      .most_operands = kAnyNumber,
-      .command = true};
+  return {.name = "config",
+          .purpose = "show every setting and where it comes from",
+          .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
+          .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder: the library in the training "
+                   "processes), or of all, with its value and where that comes from: a configuration file, the "
+                   "environment, an option among ARGUMENTS, or the default."},
+          .examples = {{"lockstep config agent", "settings of the agent"},
+                       {"lockstep config --check", "is there anything wrong in the files?"}},
+          .groups = {{"",
+                      {Flag("check", "only say what is wrong with the files").Lone(), Flag("json", "print JSON").Lone(),
+                       Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
+          .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment counts more "
+                    "than files, options count most.",
+                    "Exit status: 0 all is understood; 1 something in a file or the environment is wrong, or a file "
+                    "cannot be used; 2 wrong usage."},
+          .operand = "VERB",
+          .most_operands = kAnyNumber,
+          .command = true};
 }
 
 VerbLine Doctor() {
@@ -555,23 +405,13 @@ VerbLine Doctor() {
                    "valid, does the collector answer. A small program makes the calls, with every GPU hidden. Run it "
                    "where the job runs: in its container, with its environment."},
           .examples = {{"lockstep doctor", ""}, {"lockstep doctor --ranks 8 --json", "for scripts"}},
-          .groups = {{"Checks",
-                      {{.key = "nccl",
-                        .kind = Kind::kFile,
-                        .value = "PATH",
-                        .fallback = "those where programs look",
-                        .help = "the libnccl.so.2 that the job loads"},
-                       {.key = "ranks",
-                        .kind = Kind::kNumber,
-                        .fallback = "8",
-                        .least = 1,
-                        .most = 1024,
-                        .help = "ranks on this host"},
-                       Library(),
-                       RingFolder(kNone, "/dev/shm/lockstep-UID"),
-                       {.key = "json", .kind = Kind::kFlag, .fallback = "no", .help = "print JSON"}}},
-                     Connection()},
-          .notes = {"Exit status: 0 all that is needed works; 1 something does not; 2 wrong usage."}};
+          .groups =
+              {{"Checks",
+                {File("nccl", "the libnccl.so.2 that the job loads").Value("PATH").Default("those where programs look"),
+                 Number("ranks", "ranks on this host").Default("8").Limits(1, 1024), Library(), RingFolder().NoOption(),
+                 Flag("json", "print JSON")}},
+               Connection()},
+          .notes = {kKeysNote, "Exit status: 0 all that is needed works; 1 something does not; 2 wrong usage."}};
 }
 
 VerbLine Dump() {
@@ -584,28 +424,20 @@ VerbLine Dump() {
                "JOB is a name, or NAME/STEP/RESTART. It may be omitted where only one job runs."},
       .examples = {{"lockstep dump", ""}, {"lockstep dump --everything train", "rings of all ranks"}},
       .groups = {{"Incident",
-                  {{.key = "everything",
-                    .kind = Kind::kFlag,
-                    .fallback = "no",
-                    .help = "whole rings of all ranks, not only of the suspects"},
-                   {.key = "json", .kind = Kind::kFlag, .fallback = "no", .help = "print the verdict as JSON"},
-                   {.key = "timeout",
-                    .kind = Kind::kSeconds,
-                    .fallback = "600",
-                    .least = kAboveZero,
-                    .most = 1e6,
-                    .help = "give up after this long, also if the collector does not answer"}}},
+                  {Flag("everything", "whole rings of all ranks, not only of the suspects"),
+                   Flag("json", "print the verdict as JSON"),
+                   Seconds("timeout", "give up after this long, also if the collector does not answer")
+                       .Default("600")
+                       .Limits(kAboveZero, 1e6)}},
                  Connection()},
-      .notes = {"Exit status: as of lockstep analyze: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 no "
+      .notes = {kKeysNote,
+                "Exit status: as of lockstep analyze: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 no "
                 "verdict."},
       .operand = "JOB",
       .most_operands = 1};
 }
 
 VerbLine Evidence() {
-  const auto inner = [](const char* key, Kind kind, double least) {
-    return OptionLine{.key = key, .variable = kNone, .kind = kind, .least = least, .most = 1e9, .hidden = true};
-  };
   return {
       .name = "evidence",
       .purpose = "print the stacks and the state of a process",
@@ -615,18 +447,14 @@ VerbLine Evidence() {
                "for a moment (under 50 ms, usually under 1)."},
       .examples = {{"lockstep evidence 4711", ""}},
       .groups = {{"",
-                  {{.key = "ring",
-                    .kind = Kind::kFile,
-                    .help = "ring of the process. If ptrace is refused, its recorder answers instead, where it runs "
-                            "with LOCKSTEP_HELPER=on"},
-                   Redact(kRedactHelp),
-                   Keys(),
-                   inner("stacks-of", Kind::kNumber, 1),
-                   inner("gpus-of", Kind::kNumber, 1),
-                   inner("limit-ms", Kind::kNumber, 1),
-                   inner("ring-fd", Kind::kNumber, 3),
-                   inner("nvml", Kind::kFile, 0),
-                   inner("no-stop", Kind::kFlag, 0)}}},
+                  {File("ring",
+                        "ring of the process. If ptrace is refused, its recorder answers instead, where it runs "
+                        "with LOCKSTEP_HELPER=on"),
+                   Redact(kRedactHelp), Keys(), Number("stacks-of", "").Limits(1, 1e9).Lone().Hidden(),
+                   Number("gpus-of", "").Limits(1, 1e9).Lone().Hidden(),
+                   Number("limit-ms", "").Limits(1, 1e9).Lone().Hidden(),
+                   Number("ring-fd", "").Limits(3, 1e9).Lone().Hidden(), File("nvml", "").Lone().Hidden(),
+                   Flag("no-stop", "").Lone().Hidden()}}},
       .notes = {"Exit status: 0 printed; 1 the process is gone; 2 wrong usage."},
       .operand = "PID",
       .most_operands = 1};
@@ -641,23 +469,18 @@ VerbLine Export() {
                "write several forms."},
       .examples = {{"lockstep export --perfetto trace.pftrace incident", "for ui.perfetto.dev"},
                    {"lockstep export --csv - --ranks 0-7 incident", "one line an operation"}},
-      .groups =
-          {{"Output",
-            {{.key = "perfetto",
-              .kind = Kind::kFile,
-              .help = "a trace for ui.perfetto.dev: hosts, ranks, threads, streams, and arrows from ranks "
-                      "that wait to the culprit"},
-             {.key = "chrome", .kind = Kind::kFile, .help = "the same as JSON for Chrome's trace viewer"},
-             {.key = "csv", .kind = Kind::kFile, .help = "one line an operation (RFC 4180), with a header line"}}},
-           {"Selection",
-            {{.key = "ranks", .kind = Kind::kRanks, .fallback = "all", .help = "only these ranks"},
-             {.key = "around-stop",
-              .kind = Kind::kSeconds,
-              .fallback = "all",
-              .most = 1e9,
-              .help = "only what lies this close to the moment the job stopped"},
-             Redact(kRedactHelp),
-             Keys()}}},
+      .groups = {{"Output",
+                  {File("perfetto",
+                        "a trace for ui.perfetto.dev: hosts, ranks, threads, streams, and arrows from ranks "
+                        "that wait to the culprit"),
+                   File("chrome", "the same as JSON for Chrome's trace viewer"),
+                   File("csv", "one line an operation (RFC 4180), with a header line")}},
+                 {"Selection",
+                  {OptionLine{"ranks", Kind::kRanks, "only these ranks"}.Default("all"),
+                   Seconds("around-stop", "only what lies this close to the moment the job stopped")
+                       .Default("all")
+                       .Limits(0, 1e9),
+                   Redact(kRedactHelp), Keys()}}},
       .notes = {"FILE appears whole or not at all; - is standard output.",
                 "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file cannot be written; 130 ended "
                 "by Ctrl-C, with nothing half-written."},
@@ -677,16 +500,13 @@ VerbLine Keygen() {
       .examples = {{"lockstep keygen --role collector keys", "keys/collector.key and keys/collector.pub"},
                    {"lockstep keygen --role agent keys", "one key for all agents"}},
       .groups = {{"",
-                  {{.key = "role",
-                    .kind = Kind::kChoice,
-                    .value = "ROLE",
-                    .choices = "collector|relay|agent|operator|reader",
-                    .help = "collector: key of a collector or a relay, by which others know it\n"
-                            "relay: takes reports of agents and passes them on\n"
-                            "agent: reports, and can ask for nothing; for one host or a fleet\n"
-                            "operator: may take dumps (lockstep dump, top)\n"
-                            "reader: may only look (lockstep top)"},
-                   {.key = "name", .value = "NAME", .fallback = "the role", .help = "name of the files"}}}},
+                  {Choice("role", "ROLE", "collector|relay|agent|operator|reader",
+                          "collector: key of a collector or a relay, by which others know it\n"
+                          "relay: takes reports of agents and passes them on\n"
+                          "agent: reports, and can ask for nothing; for one host or a fleet\n"
+                          "operator: may take dumps (lockstep dump, top)\n"
+                          "reader: may only look (lockstep top)"),
+                   Text("name", "NAME", "name of the files").Default("the role")}}},
       .notes = {"Exit status: 0 written; 1 the files cannot be written; 2 wrong usage."},
       .operand = "FOLDER",
       .operand_kind = Kind::kFolder,
@@ -703,61 +523,42 @@ VerbLine Run() {
                    {"lockstep run -n 4 --kill-on-hang -- python train.py", "start 4 ranks, end them if they hang"}},
       .groups =
           {{"Job",
-            {{.key = "ranks",
-              .option = "-n",
-              .kind = Kind::kNumber,
-              .fallback = "the command runs once",
-              .least = 1,
-              .most = 4096,
-              .help = "start N ranks of COMMAND, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT set. "
-                      "Without it COMMAND runs once, as it is (torchrun, mpirun)"},
-             {.key = "kill-on-hang",
-              .kind = Kind::kFlag,
-              .fallback = "no",
-              .help = "end the job when it hangs, with exit status 90 (hung) or 91 (ranks disagree)"},
-             {.key = "quiet", .kind = Kind::kFlag, .fallback = "no", .help = "say nothing about healthy jobs"}}},
+            {Number("ranks",
+                    "start N ranks of COMMAND, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT set. "
+                    "Without it COMMAND runs once, as it is (torchrun, mpirun)")
+                 .Named("-n")
+                 .Default("the command runs once")
+                 .Limits(1, 4096),
+             Flag("kill-on-hang", "end the job when it hangs, with exit status 90 (hung) or 91 (ranks disagree)"),
+             Flag("quiet", "say nothing about healthy jobs")}},
            {"Incidents",
-            {{.key = "out",
-              .kind = Kind::kFolder,
-              .fallback = "made up, where there is something to say",
-              .excludes = "collector",
-              .help = "write the incident folder here, also if the job was healthy"},
-             {.key = "collector",
-              .kind = Kind::kEndpoint,
-              .excludes = "out",
-              .help = "join the job to a collector: run starts an agent for its ranks. The collector finds hangs and "
-                      "keeps incidents; its verdict is printed here"},
+            {Folder("out", "write the incident folder here, also if the job was healthy")
+                 .Default("made up, where there is something to say")
+                 .Excludes("collector"),
+             Endpoint("collector",
+                      "join the job to a collector: run starts an agent for its ranks. The collector finds hangs and "
+                      "keeps incidents; its verdict is printed here")
+                 .Excludes("out"),
              GroupOption("members of this group, a name or a number, may read the incidents and the rings"),
              Redact(kRedactHelp)}},
            {"Recording and detection",
-            {{.key = "gpu",
-              .kind = Kind::kChoice,
-              .value = "MODE",
-              .choices = "off|done|full|events|watch|auto",
-              .fallback = "LOCKSTEP_GPU, else watch",
-              .excludes = "profiler",
-              .help = "GPU progress markers. watch is full, or events where CUDA_DEVICE_MAX_CONNECTIONS is 1"},
-             {.key = "profiler",
-              .kind = Kind::kFlag,
-              .fallback = "no",
-              .excludes = "gpu",
-              .help =
+            {Choice("gpu", "MODE", "off|done|full|events|watch|auto",
+                    "GPU progress markers. watch is full, or events where CUDA_DEVICE_MAX_CONNECTIONS is 1")
+                 .Default("LOCKSTEP_GPU, else watch")
+                 .Excludes("profiler"),
+             Flag("profiler",
                   "use the profiler interface of NCCL instead: kernel times, network steps, statically linked NCCL. "
-                  "A plugin named by NCCL_PROFILER_PLUGIN stays in place"},
+                  "A plugin named by NCCL_PROFILER_PLUGIN stays in place")
+                 .Excludes("gpu"),
              LateAfter(kAboveZero, kMonth),
              HangAfter("call a wait this long hung whatever its root is doing; give less than the framework's own "
                        "watchdog has"),
-             Library(),
-             Rack(),
-             Switch(),
-             RingFolder(kNone, "/dev/shm, else the temporary folder"),
-             {.key = "server-key",
-              .variable = "LOCKSTEP_SERVER_KEY",
-              .option = kNone,
-              .kind = Kind::kFile,
-              .fallback = kCollectorKey,
-              .common = true,
-              .help = "public key of the collector"},
+             Library(), Rack(), Switch(), RingFolder().NoOption().Default("/dev/shm, else the temporary folder"),
+             File("server-key", "public key of the collector")
+                 .Variable("LOCKSTEP_SERVER_KEY")
+                 .NoOption()
+                 .Default(kCollectorKey)
+                 .Common(),
              Keys()}}},
       .notes = {"Exit status: that of the job; 2 wrong usage; 126 and 127 COMMAND cannot be started."},
       .operand = "COMMAND",
@@ -776,10 +577,9 @@ VerbLine Top() {
                "works as with --once."},
       .examples = {{"lockstep top", ""}, {"lockstep top --json train", "one job, for scripts"}},
       .groups = {{"Output",
-                  {{.key = "once", .kind = Kind::kFlag, .fallback = "no", .help = "print the state once and end"},
-                   {.key = "json", .kind = Kind::kFlag, .fallback = "no", .help = "the same as JSON, one line a job"}}},
+                  {Flag("once", "print the state once and end"), Flag("json", "the same as JSON, one line a job")}},
                  Connection()},
-      .notes = {"Exit status: 0; 1 no collector answers, or it refuses; 2 wrong usage."},
+      .notes = {kKeysNote, "Exit status: 0; 1 no collector answers, or it refuses; 2 wrong usage."},
       .operand = "JOB",
       .most_operands = 1};
 }
@@ -794,50 +594,22 @@ VerbLine View() {
       .examples = {{"lockstep view incident", ""},
                    {"lockstep view --compare incident-1 incident-2", "two side by side"},
                    {"lockstep view --live any", "follow the collector of this host"}},
-      .groups = {{"Window",
-                  {{.key = "compare",
-                    .kind = Kind::kFlag,
-                    .fallback = "no",
-                    .help = "two PATHs side by side, rather than as one job"},
-                   {.key = "live",
-                    .value = "ENDPOINT",
-                    .help = "follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as they come; "
-                            "any: the collector of this host. Keys as for lockstep top"},
-                   {.key = "theme",
-                    .kind = Kind::kChoice,
-                    .value = "COLOURS",
-                    .choices = "light|dark",
-                    .fallback = "as the desktop",
-                    .help = "colours of the window"},
-                   {.key = "tab",
-                    .kind = Kind::kChoice,
-                    .value = "NAME",
-                    .choices = "matrix|wait-for|timeline|stacks|bandwidth",
-                    .fallback = "as it was",
-                    .help = "show this first"},
-                   {.key = "select-anomaly",
-                    .kind = Kind::kNumber,
-                    .least = 1,
-                    .most = 1e6,
-                    .help = "select this anomaly; 1 is the worst"},
-                   {.key = "search", .value = "QUERY", .help = "search, and go to the first hit"},
-                   {.key = "size", .value = "WxH", .fallback = "as it was", .help = "size of the window"},
-                   {.key = "fresh",
-                    .kind = Kind::kFlag,
-                    .fallback = "no",
-                    .help = "start as the first time: neither read nor keep what is remembered"}}},
-                 {"For scripts, also without a screen",
-                  {{.key = "screenshot",
-                    .kind = Kind::kFile,
-                    .help = "write the window as PNG when all of it is drawn, and exit"},
-                   {.key = "print-selection",
-                    .kind = Kind::kFlag,
-                    .fallback = "no",
-                    .help = "print verdict and selection as JSON, and exit"},
-                   {.key = "exit-after-first-paint",
-                    .kind = Kind::kFlag,
-                    .fallback = "no",
-                    .help = "print how long the first picture took and the memory used, and exit"}}}},
+      .groups =
+          {{"Window",
+            {Flag("compare", "two PATHs side by side, rather than as one job"),
+             Text("live", "ENDPOINT",
+                  "follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as they come; "
+                  "any: the collector of this host. Keys as for lockstep top"),
+             Choice("theme", "COLOURS", "light|dark", "colours of the window").Default("as the desktop"),
+             Choice("tab", "NAME", "matrix|wait-for|timeline|stacks|bandwidth", "show this first").Default("as it was"),
+             Number("select-anomaly", "select this anomaly; 1 is the worst").Limits(1, 1e6),
+             Text("search", "QUERY", "search, and go to the first hit"),
+             Text("size", "WxH", "size of the window").Default("as it was"),
+             Flag("fresh", "start as the first time: neither read nor keep what is remembered")}},
+           {"For scripts, also without a screen",
+            {File("screenshot", "write the window as PNG when all of it is drawn, and exit"),
+             Flag("print-selection", "print verdict and selection as JSON, and exit"),
+             Flag("exit-after-first-paint", "print how long the first picture took and the memory used, and exit")}}},
       .notes = {"Exit status: 0; 2 wrong usage; 3 no display, nothing readable (scripts), or FILE cannot be written."},
       .operand = "PATH",
       .operand_kind = Kind::kFile,

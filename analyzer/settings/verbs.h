@@ -8,24 +8,42 @@
 
 namespace lockstep::settings {
 
-inline constexpr const char* kNone = "";
-inline constexpr const char* kDerived = nullptr;
-
 struct OptionLine {
-  const char* key = "";
-  const char* variable = kDerived;  // LOCKSTEP_VERB_KEY; kNone: no setting
-  const char* option = kDerived;    // --KEY; kNone: no option
-  Kind kind = Kind::kText;
-  const char* value = "";  // empty: by the kind
+  const char* key;
+  Kind kind;
+  const char* help;
+  const char* value = nullptr;     // by the kind
+  const char* variable = nullptr;  // LOCKSTEP_VERB_KEY; empty: no setting
+  const char* option = nullptr;    // --KEY; empty: no option
   const char* choices = "";
   const char* fallback = "";
   double least = 0, most = 0;
-  bool common = false;
+  bool common = false, hidden = false;
   char separator = 0;
   const char* excludes = "";
   const char* needs = "";
-  bool hidden = false;
-  const char* help = "";
+
+  OptionLine Variable(const char* name) const { return With(&OptionLine::variable, name); }
+  OptionLine Lone() const { return With(&OptionLine::variable, ""); }
+  OptionLine Named(const char* name) const { return With(&OptionLine::option, name); }
+  OptionLine NoOption() const { return With(&OptionLine::option, ""); }
+  OptionLine Value(const char* name) const { return With(&OptionLine::value, name); }
+  OptionLine Choices(const char* words) const { return With(&OptionLine::choices, words); }
+  OptionLine Default(const char* text) const { return With(&OptionLine::fallback, text); }
+  OptionLine Limits(double from, double to) const { return With(&OptionLine::least, from).With(&OptionLine::most, to); }
+  OptionLine Common() const { return With(&OptionLine::common, true); }
+  OptionLine List(char between) const { return With(&OptionLine::separator, between); }
+  OptionLine Excludes(const char* keys) const { return With(&OptionLine::excludes, keys); }
+  OptionLine Needs(const char* other) const { return With(&OptionLine::needs, other); }
+  OptionLine Hidden() const { return With(&OptionLine::hidden, true); }
+
+ private:
+  template <typename T>
+  OptionLine With(T OptionLine::*member, T changed) const {
+    OptionLine line = *this;
+    line.*member = changed;
+    return line;
+  }
 };
 
 struct GroupLine {
