@@ -60,7 +60,7 @@ std::string Details(const Row& row) {
   // Where the meaning explains each choice, they are there.
   if (row.kind == Kind::kChoice && row.meaning.find('\n') == std::string::npos) parts.push_back(ChoiceList(row));
   if (row.separator != 0) parts.push_back("may be repeated");
-  if (!row.fallback.empty() && !IsFlag(row)) parts.push_back("default " + row.fallback);
+  if (!row.fallback.empty() && !IsFlag(row)) parts.push_back("default: " + row.fallback);
   std::string derived = "LOCKSTEP_" + row.section + "_" + row.key;
   std::transform(derived.begin(), derived.end(), derived.begin(),
                  [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(toupper(c)); });

@@ -91,8 +91,9 @@ OptionLine Redact(const char* help) {
 }
 
 constexpr const char* kRedactHelp =
-    "take names out first; no: keep them\n"
-    "paths: folders become hashes\n"
+    "what to take out first\n"
+    "no: nothing\n"
+    "paths: names of folders, which become hashes\n"
     "stacks: also names of files, functions and threads that are not public";
 
 OptionLine LateAfter(double least, double most) {
@@ -197,7 +198,7 @@ VerbLine Agent() {
            {"Rings",
             {Folder("rings", "watch this LOCKSTEP_DIR and no other place")
                  .Variable("LOCKSTEP_AGENT_RINGS")
-                 .Default("the default places")
+                 .Default("the usual places")
                  .List(':'),
              Age("keep-rings",
                  "keep rings of dead processes this long after the last record; 0: forever. Rings of abnormal ends "
@@ -216,8 +217,9 @@ VerbLine Agent() {
             {Text("metrics", "ADDRESS:PORT", "serve Prometheus metrics, on loopback only").Variable("LOCKSTEP_METRICS"),
              Text("host", "NAME", "name of this host, as for the recorder").Variable("LOCKSTEP_HOST").Default("uname"),
              LateAfter(kAboveZero, kDay),
-             Redact("take names out before anything leaves the host; no: keep them\n"
-                    "paths: folders become hashes\n"
+             Redact("what to take out before anything leaves the host\n"
+                    "no: nothing\n"
+                    "paths: names of folders, which become hashes\n"
                     "stacks: also names of files, functions and threads that are not public"),
              Rack(), Switch(), RuntimeDir()}}},
       .notes = {
@@ -524,10 +526,9 @@ VerbLine Run() {
       .groups =
           {{"Job",
             {Number("ranks",
-                    "start N ranks of COMMAND, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT set. "
-                    "Without it COMMAND runs once, as it is (torchrun, mpirun)")
+                    "start N ranks of COMMAND, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT set")
                  .Named("-n")
-                 .Default("the command runs once")
+                 .Default("COMMAND runs once, as it is")
                  .Limits(1, 4096),
              Flag("kill-on-hang", "end the job when it hangs, with exit status 90 (hung) or 91 (ranks disagree)"),
              Flag("quiet", "say nothing about healthy jobs")}},
