@@ -2,7 +2,7 @@
 """What `lockstep export` writes, read by others: Python's csv and json, the Protobuf runtime, Perfetto's own trace processor,
 Catapult's trace viewer. And what becomes of the file when the disk is full or somebody interrupts.
 
-Usage: export_readers_test.py LOCKSTEP_EXPORT EXPORT_DUMPS SOURCE_FOLDER
+Usage: readers_test.py LOCKSTEP_EXPORT EXPORT_DUMPS SOURCE_FOLDER
 PERFETTO_TRACE_PROTO: Perfetto's published perfetto_trace.proto, to decode with as well.
 CATAPULT_TRACE_VIEWER: the page catapult_trace_viewer.html, with its script beside it, to open the Chrome trace in Chromium with."""
 

@@ -1,4 +1,4 @@
-// The model of engine_test_timed_job.h, and a test that it plays what it says.
+// The model of timed_job.h, and a test that it plays what it says.
 #include <gtest/gtest.h>
 
 #include <algorithm>

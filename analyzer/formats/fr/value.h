@@ -71,7 +71,7 @@ enum class Type : uint8_t {
   kString,
   kBytes,
   // Only in the memo and on the stack of a pickle whose entries are streamed: containers that went straight into what
-  // they stand for (see fr_stream.h).
+  // they stand for (see stream.h).
   kFrame,     // integer: EntryReader's code of the frame
   kCallSite,  // of a list of frames; index: the call site
   kShape,     // index and integer: EntryReader::Shape

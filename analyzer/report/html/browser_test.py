@@ -2,7 +2,7 @@
 """The HTML report in headless Chromium, of made-up jobs that have something for every section and of jobs of the corpus: nothing wider
 than the screen, nothing loaded, nothing run, readable in light and dark, every picture there, and the words those of the text report.
 
-Usage: report_html_browser_test.py REPORT_HTML_PAGES LOCKSTEP_CORPUS LOCKSTEP_ANALYZE [FOLDER]
+Usage: browser_test.py REPORT_HTML_PAGES LOCKSTEP_CORPUS LOCKSTEP_ANALYZE [FOLDER]
 With FOLDER the screenshots stay there. Exit 77: no browser here."""
 
 import base64

@@ -34,7 +34,7 @@ class Desktop(unittest.TestCase):
             self.assertTrue(pathlib.Path(folder, "application", "x-lockstep-dump.xml").exists())
 
     def test_what_the_dump_begins_with(self):
-        format_header = (HERE.parents[2] / "analyzer" / "lsd_format.h").read_text()
+        format_header = (HERE.parents[2] / "analyzer/formats/lsd/format.h").read_text()
         self.assertIn('kLsdMagic = "LSDUMP1\\n"', format_header)
 
     def test_icons(self):
