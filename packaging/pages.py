@@ -72,10 +72,10 @@ def front_page(verbs, version):
 
 
 def values_of(row):
-    """What completes a value: -W and words, -f (files), -d (folders), - (nothing is known)."""
+    """What completes a value: these words, files, folders or nothing."""
     if row["kind"] == "choice":
-        return f'-W "{row["choices"].replace("|", " ")}"'
-    return {"file": "-f", "folder": "-d"}.get(row["kind"], "-")
+        return "words " + row["choices"].replace("|", " ")
+    return {"file": "files", "folder": "folders"}.get(row["kind"], "nothing")
 
 
 def completion(verbs):
@@ -85,9 +85,9 @@ def completion(verbs):
         rows = [row for group in verb["groups"] for row in given(group)]
         words = [name for row in rows + COMMON for name in row["option"].split(", ") if name.startswith("--")]
         options.append(f'    {verb["name"]}) echo "{" ".join(words)}" ;;')
-        values += [f'    {verb["name"]}:{row["option"]}) echo \'{values_of(row)}\' ;;' for row in rows if row["value"]]
-        operand = "-f" if verb["operand"] == "COMMAND" else f'-W "{names} recorder"' if verb["operand"] == "VERB" else values_of({"kind": verb["operand_kind"]})
-        operands.append(f'    {verb["name"]}) echo \'{operand}\' ;;')
+        values += [f'    {verb["name"]}:{row["option"]}) echo "{values_of(row)}" ;;' for row in rows if row["value"]]
+        operand = "files" if verb["operand"] == "COMMAND" else f"words {names} recorder" if verb["operand"] == "VERB" else values_of({"kind": verb["operand_kind"]})
+        operands.append(f'    {verb["name"]}) echo "{operand}" ;;')
     newline = "\n"
     return f"""# Completion of lockstep for bash; in zsh: autoload -U bashcompinit && bashcompinit, then source it. Made by packaging/pages.py.
 _lockstep_options() {{
@@ -96,7 +96,7 @@ _lockstep_options() {{
   esac
 }}
 
-# How compgen completes the value of an option; -: not at all; nothing: the option takes none.
+# What completes the value of an option; empty: it takes none.
 _lockstep_values() {{
   case $1 in
 {newline.join(values)}
@@ -128,11 +128,15 @@ _lockstep() {{
   fi
   how=$(_lockstep_values "$verb:$before")
   if [ -z "$how" ] && [[ $word == -* ]]; then
-    how="-W \"$(_lockstep_options "$verb")\""
+    how="words $(_lockstep_options "$verb")"
   fi
   [ -n "$how" ] || how=$(_lockstep_operands "$verb")
-  COMPREPLY=()
-  [ "$how" = - ] || eval "COMPREPLY=(\$(compgen $how -- \"\$word\"))"
+  case $how in
+    words*) COMPREPLY=($(compgen -W "${{how#words}}" -- "$word")) ;;
+    files) COMPREPLY=($(compgen -f -- "$word")) ;;
+    folders) COMPREPLY=($(compgen -d -- "$word")) ;;
+    *) COMPREPLY=() ;;
+  esac
 }}
 complete -o filenames -F _lockstep lockstep {" ".join("lockstep-" + verb["name"] for verb in verbs)}
 """
