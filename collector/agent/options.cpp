@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "absl/strings/str_cat.h"
 #include "collector/common/runtime_folder.h"
+#include "collector/wire/tool_client.h"
 
 namespace lockstep {
 namespace {
@@ -25,19 +25,6 @@ std::string DefaultSpool() {
   return RuntimeFolderPath() + "/spool";
 }
 
-// As the tools look for theirs.
-std::string FindKey(const char* name) {
-  std::vector<std::string> folders;
-  if (const std::string keys = Variable("LOCKSTEP_KEYS"); !keys.empty()) folders.push_back(keys);
-  if (const std::string home = Variable("HOME"); !home.empty()) folders.push_back(home + "/.config/lockstep/keys");
-  folders.push_back("/etc/lockstep/keys");
-  for (const std::string& folder : folders) {
-    const std::string path = absl::StrCat(folder, "/", name);
-    if (access(path.c_str(), R_OK) == 0) return path;
-  }
-  return "";
-}
-
 void FillDefaults(AgentOptions* options) {
   if (options->spool.empty()) options->spool = DefaultSpool();
   if (options->log.empty()) options->log = options->spool + "/agent.log";
@@ -51,8 +38,8 @@ void FillDefaults(AgentOptions* options) {
       !Variable("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() || !options->security.server_key.empty();
   for (const std::string& endpoint : options->collectors) keys |= !wire::IsLocal(endpoint);
   if (keys && !options->security.insecure) {
-    if (options->security.own_key.empty()) options->security.own_key = FindKey("agent.key");
-    if (options->security.server_key.empty()) options->security.server_key = FindKey("collector.pub");
+    if (options->security.own_key.empty()) options->security.own_key = FindKey({"agent.key"});
+    if (options->security.server_key.empty()) options->security.server_key = FindKey({"collector.pub"});
   }
 }
 

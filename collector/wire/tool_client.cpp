@@ -30,7 +30,8 @@ std::vector<std::string> KeyFolders() {
   return folders;
 }
 
-// First of folder/name that can be read.
+}  // namespace
+
 std::string FindKey(const std::vector<std::string>& names) {
   for (const std::string& folder : KeyFolders()) {
     for (const std::string& name : names) {
@@ -39,8 +40,6 @@ std::string FindKey(const std::vector<std::string>& names) {
   }
   return "";
 }
-
-}  // namespace
 
 ToolOptions MakeToolOptions(const settings::ParsedOptions& parsed) {
   return {parsed.Text("collector"), parsed.Text("key"), parsed.Text("server-key"), parsed.Flag("insecure")};

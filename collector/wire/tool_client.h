@@ -4,6 +4,7 @@
 #define LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,6 +21,10 @@ struct ToolOptions {
 };
 
 ToolOptions MakeToolOptions(const settings::ParsedOptions& parsed);
+
+// Path of the first of these files in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys that can be read;
+// or empty.
+std::string FindKey(const std::vector<std::string>& names);
 
 struct CollectorAddress {
   std::string endpoint;
