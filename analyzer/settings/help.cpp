@@ -87,18 +87,18 @@ std::string Help(const Verb& verb) {
   }
   size_t indent = sizeof("  -V, --version  ") - 1;
   for (const Group& group : verb.groups) {
-    for (const Row* row : group.rows) {
-      const size_t wanted = Names(*row).size() + 4;
-      if (!row->hidden && !row->option.empty() && wanted <= kMostIndent) indent = std::max(indent, wanted);
+    for (const Row& row : group.rows) {
+      const size_t wanted = Names(row).size() + 4;
+      if (!row.hidden && !row.option.empty() && wanted <= kMostIndent) indent = std::max(indent, wanted);
     }
   }
   for (size_t i = 0; i < verb.groups.size(); ++i) {
     const Group& group = verb.groups[i];
     out += "\n" + (group.title.empty() ? "Options" : group.title) + ":\n";
-    for (const Row* row : group.rows) {
-      if (row->hidden || row->option.empty()) continue;
-      const std::string details = Details(*row);
-      AddOption(Names(*row), row->meaning + (details.empty() ? "" : " (" + details + ")"), indent, &out);
+    for (const Row& row : group.rows) {
+      if (row.hidden || row.option.empty()) continue;
+      const std::string details = Details(row);
+      AddOption(Names(row), row.meaning + (details.empty() ? "" : " (" + details + ")"), indent, &out);
     }
     if (i + 1 < verb.groups.size()) continue;
     if (!group.title.empty() && group.title != kOther) out += "\n" + std::string(kOther) + ":\n";

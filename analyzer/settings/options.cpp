@@ -22,8 +22,8 @@ std::string Quoted(const std::string& text) {
 std::string UnknownOption(const Verb& verb, const std::string& name) {
   std::vector<std::string> known = {"--help", "--version", "--no-config"};
   for (const Group& group : verb.groups) {
-    for (const Row* row : group.rows) {
-      if (!row->hidden && !row->option.empty()) known.push_back(row->option);
+    for (const Row& row : group.rows) {
+      if (!row.hidden && !row.option.empty()) known.push_back(row.option);
     }
   }
   const std::string near = Nearest(name, known);
@@ -51,14 +51,39 @@ std::string Take(const Row& row, const std::string& text, std::vector<Value>* va
   return "";
 }
 
+// The option at `at`, with its value in the next word or its own; empty, or what is wrong.
+std::string ReadOption(const Verb& verb, const std::vector<std::string>& words, size_t* at,
+                       std::vector<Value>* options) {
+  const std::string& word = words[*at];
+  std::string name = word, value;
+  const size_t equals = word.find('=');
+  bool attached = false;
+  if (absl::StartsWith(word, "--") && equals != std::string::npos) {
+    name = word.substr(0, equals);
+    value = word.substr(equals + 1);
+    attached = true;
+  } else if (word[1] != '-' && word.size() > 2 && FindByOption(verb.name, word.substr(0, 2)) != nullptr) {
+    name = word.substr(0, 2);
+    value = word.substr(2);
+    attached = true;
+  }
+  const Row* row = FindByOption(verb.name, name);
+  if (row == nullptr) return UnknownOption(verb, name);
+  if (IsFlag(*row)) {
+    bool on = true;
+    if (attached && !ParseFlag(value, &on))
+      return absl::StrCat(name, " takes no value, or yes or no, not ", Quoted(value));
+    return Take(*row, (row->kind == Kind::kFlag) == on ? "yes" : "no", options);
+  }
+  if (!attached && *at + 1 < words.size()) value = words[++*at];
+  return Take(*row, value, options);
+}
+
 }  // namespace
 
 absl::StatusOr<CommandLine> ReadCommandLine(const Verb& verb, const std::vector<std::string>& words) {
   CommandLine line;
   std::string problem;
-  const auto wrong = [&problem](const std::string& text) {
-    if (problem.empty()) problem = text;
-  };
   size_t at = 0;
   for (; at < words.size(); ++at) {
     const std::string& word = words[at];
@@ -77,34 +102,8 @@ absl::StatusOr<CommandLine> ReadCommandLine(const Verb& verb, const std::vector<
       line.version = true;
     } else if (word == "--no-config") {
       line.files = false;
-    } else {
-      std::string name = word, value;
-      bool attached = false;
-      const size_t equals = word.find('=');
-      if (absl::StartsWith(word, "--") && equals != std::string::npos) {
-        name = word.substr(0, equals);
-        value = word.substr(equals + 1);
-        attached = true;
-      } else if (word[1] != '-' && word.size() > 2 && FindByOption(verb.name, word.substr(0, 2)) != nullptr) {
-        name = word.substr(0, 2);
-        value = word.substr(2);
-        attached = true;
-      }
-      const Row* row = FindByOption(verb.name, name);
-      if (row == nullptr) {
-        wrong(UnknownOption(verb, name));
-      } else if (IsFlag(*row)) {
-        bool on = true;
-        if (attached && !ParseFlag(value, &on))
-          wrong(absl::StrCat(name, " takes no value, or yes or no, not ", Quoted(value)));
-        const bool means = (row->kind == Kind::kFlag) == on;
-        if (const std::string problem_here = Take(*row, means ? "yes" : "no", &line.options); !problem_here.empty())
-          wrong(problem_here);
-      } else {
-        if (!attached && at + 1 < words.size()) value = words[++at];
-        if (const std::string problem_here = Take(*row, value, &line.options); !problem_here.empty())
-          wrong(problem_here);
-      }
+    } else if (const std::string wrong = ReadOption(verb, words, &at, &line.options); problem.empty()) {
+      problem = wrong;
     }
   }
   line.operands.insert(line.operands.end(), words.begin() + static_cast<std::ptrdiff_t>(at), words.end());

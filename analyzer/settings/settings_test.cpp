@@ -37,9 +37,9 @@ TEST(SettingsTableTest, EveryNameIsItsOwn) {
   }
   for (const Verb& verb : Verbs()) {
     for (const Group& group : verb.groups) {
-      for (const Row* row : group.rows) {
-        EXPECT_EQ(row->section, verb.name);
-        EXPECT_TRUE(row->hidden || row->option.empty() || IsFlag(*row) || !row->value.empty()) << row->option;
+      for (const Row& row : group.rows) {
+        EXPECT_EQ(row.section, verb.name);
+        EXPECT_TRUE(row.hidden || row.option.empty() || IsFlag(row) || !row.value.empty()) << row.option;
       }
     }
   }
@@ -379,11 +379,10 @@ TEST_F(SettingsTest, HelpFitsTheTerminalAndShowsEveryOption) {
     EXPECT_LE(verb.examples.size(), 3u);
     EXPECT_EQ(help.rfind("Usage: lockstep " + verb.name, 0), 0u);
     for (const Group& group : verb.groups) {
-      for (const Row* row : group.rows) {
-        if (row->option.empty()) continue;
-        const bool shown =
-            help.find("\n  " + row->option + (IsFlag(*row) ? "" : " " + row->value)) != std::string::npos;
-        EXPECT_EQ(shown, !row->hidden) << verb.name << " " << row->option;
+      for (const Row& row : group.rows) {
+        if (row.option.empty()) continue;
+        const bool shown = help.find("\n  " + row.option + (IsFlag(row) ? "" : " " + row.value)) != std::string::npos;
+        EXPECT_EQ(shown, !row.hidden) << verb.name << " " << row.option;
       }
     }
     for (const Example& example : verb.examples) {

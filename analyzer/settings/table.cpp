@@ -1,64 +1,12 @@
 #include "analyzer/settings/table.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "analyzer/settings/verbs.h"
 #include "recorder/ring/settings.h"
 
 namespace lockstep::settings {
 namespace {
-
-std::string Upper(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += c == '-' ? '_' : static_cast<char>(toupper(static_cast<unsigned char>(c)));
-  return out;
-}
-
-const char* ValueName(Kind kind) {
-  switch (kind) {
-    case Kind::kFile:
-      return "FILE";
-    case Kind::kFolder:
-      return "DIR";
-    case Kind::kNumber:
-      return "N";
-    case Kind::kSeconds:
-      return "SECONDS";
-    case Kind::kBytes:
-      return "BYTES";
-    case Kind::kAge:
-      return "AGE";
-    case Kind::kRanks:
-      return "RANKS";
-    case Kind::kEndpoint:
-    case Kind::kListen:
-      return "ENDPOINT";
-    default:
-      return "";
-  }
-}
-
-Row MakeRow(const char* verb, const OptionLine& line) {
-  Row row;
-  row.section = verb;
-  row.key = line.key;
-  row.variable = line.variable != nullptr ? line.variable : "LOCKSTEP_" + Upper(verb) + "_" + Upper(line.key);
-  row.option = line.option != nullptr ? line.option : std::string("--") + line.key;
-  row.kind = line.kind;
-  row.value = line.value != nullptr ? line.value : ValueName(line.kind);
-  row.choices = line.choices;
-  row.separator = line.separator;
-  row.fallback = line.fallback;
-  row.least = line.least;
-  row.most = line.most;
-  row.common = line.common;
-  row.excludes = line.excludes;
-  row.needs = line.needs;
-  row.meaning = line.help;
-  row.hidden = line.hidden;
-  return row;
-}
 
 void AddRecorderRows(std::vector<Row>* rows) {
   for (const ring::RecorderSetting& setting : ring::kRecorderSettings) {
@@ -83,51 +31,21 @@ void AddRecorderRows(std::vector<Row>* rows) {
 }
 
 struct Tables {
-  std::vector<Verb> verbs;
+  std::vector<Verb> verbs = MakeVerbs();
   std::vector<Row> settings, others;  // others: options that are no settings
+
+  Tables() {
+    for (const Verb& verb : verbs) {
+      for (const Group& group : verb.groups) {
+        for (const Row& row : group.rows) (row.variable.empty() ? others : settings).push_back(row);
+      }
+    }
+    AddRecorderRows(&settings);
+  }
 };
 
-Tables MakeTables() {
-  Tables tables;
-  const std::vector<VerbLine> lines = VerbLines();
-  for (const VerbLine& line : lines) {
-    for (const GroupLine& group : line.groups) {
-      for (const OptionLine& option : group.options) {
-        Row row = MakeRow(line.name, option);
-        (row.variable.empty() ? tables.others : tables.settings).push_back(std::move(row));
-      }
-    }
-  }
-  AddRecorderRows(&tables.settings);
-  // Rows stay where they are from here on.
-  auto setting = tables.settings.begin(), other = tables.others.begin();
-  for (const VerbLine& line : lines) {
-    Verb verb;
-    verb.name = line.name;
-    verb.purpose = line.purpose;
-    for (const char* usage : line.usage) verb.usage.push_back("lockstep " + verb.name + " " + usage);
-    verb.text.assign(line.text.begin(), line.text.end());
-    verb.examples = line.examples;
-    verb.notes.assign(line.notes.begin(), line.notes.end());
-    verb.operand = line.operand;
-    verb.operand_kind = line.operand_kind;
-    verb.least_operands = line.least_operands;
-    verb.most_operands = line.most_operands;
-    verb.command = line.command;
-    for (const GroupLine& group : line.groups) {
-      verb.groups.push_back({group.title, {}});
-      for (const OptionLine& option : group.options) {
-        const bool lone = option.variable != nullptr && *option.variable == 0;
-        verb.groups.back().rows.push_back(lone ? &*other++ : &*setting++);
-      }
-    }
-    tables.verbs.push_back(std::move(verb));
-  }
-  return tables;
-}
-
 const Tables& AllTables() {
-  static const auto& tables = *new Tables(MakeTables());
+  static const auto& tables = *new Tables;
   return tables;
 }
 

@@ -46,7 +46,7 @@ struct Row {
 // Options of one subject; the title may be empty.
 struct Group {
   std::string title;
-  std::vector<const Row*> rows;
+  std::vector<Row> rows;  // to show; lookups give those of Table()
 };
 
 struct Example {
@@ -61,7 +61,7 @@ struct Verb {
   std::vector<Example> examples;   // at most three
   std::vector<Group> groups;
   std::vector<std::string> notes;  // paragraphs at the end; one begins with "Exit status: "
-  std::string operand;             // "PATH"; empty: none
+  std::string operand{};           // "PATH"; empty: none
   Kind operand_kind = Kind::kText;
   size_t least_operands = 0, most_operands = 0;
   bool command = false;  // the first operand ends the options: what follows is a command's

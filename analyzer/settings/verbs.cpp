@@ -1,7 +1,45 @@
 #include "analyzer/settings/verbs.h"
 
+#include <algorithm>
+#include <cctype>
+
 namespace lockstep::settings {
 namespace {
+
+constexpr const char* kDerived = "?";  // a name that comes from the key
+
+// A row while it is written down.
+struct Option {
+  Option(const char* key, Kind kind, const char* help) {
+    row.key = key;
+    row.kind = kind;
+    row.meaning = help;
+    row.variable = row.option = kDerived;
+  }
+  operator Row() const { return row; }
+
+  Option& Variable(const char* name) { return Set(&row.variable, name); }  // else LOCKSTEP_VERB_KEY
+  Option& Lone() { return Set(&row.variable, ""); }
+  Option& Named(const char* name) { return Set(&row.option, name); }  // else --KEY
+  Option& NoOption() { return Set(&row.option, ""); }
+  Option& Value(const char* name) { return Set(&row.value, name); }
+  Option& Choices(const char* words) { return Set(&row.choices, words); }
+  Option& Default(const char* text) { return Set(&row.fallback, text); }
+  Option& Limits(double from, double to) { return Set(&row.least, from).Set(&row.most, to); }
+  Option& Common() { return Set(&row.common, true); }
+  Option& List(char between) { return Set(&row.separator, between); }
+  Option& Excludes(const char* keys) { return Set(&row.excludes, keys); }
+  Option& Needs(const char* other) { return Set(&row.needs, other); }
+  Option& Hidden() { return Set(&row.hidden, true); }
+
+  template <typename T, typename V>
+  Option& Set(T* member, V changed) {
+    *member = changed;
+    return *this;
+  }
+
+  Row row;
+};
 
 constexpr size_t kAnyNumber = SIZE_MAX;
 constexpr double kAboveZero = 1e-9, kDay = 86400, kMonth = 30 * kDay;
@@ -15,49 +53,49 @@ constexpr const char* kKeysNote =
 
 // One option of each kind.
 
-OptionLine Text(const char* key, const char* value, const char* help) {
-  return OptionLine{key, Kind::kText, help}.Value(value);
+Option Text(const char* key, const char* value, const char* help) {
+  return Option{key, Kind::kText, help}.Value(value);
 }
 
-OptionLine Choice(const char* key, const char* value, const char* choices, const char* help) {
-  return OptionLine{key, Kind::kChoice, help}.Value(value).Choices(choices);
+Option Choice(const char* key, const char* value, const char* choices, const char* help) {
+  return Option{key, Kind::kChoice, help}.Value(value).Choices(choices);
 }
 
-OptionLine Flag(const char* key, const char* help) {
-  return OptionLine{key, Kind::kFlag, help}.Default("no");
+Option Flag(const char* key, const char* help) {
+  return Option{key, Kind::kFlag, help}.Default("no");
 }
 
-OptionLine File(const char* key, const char* help) {
+Option File(const char* key, const char* help) {
   return {key, Kind::kFile, help};
 }
 
-OptionLine Folder(const char* key, const char* help) {
+Option Folder(const char* key, const char* help) {
   return {key, Kind::kFolder, help};
 }
 
-OptionLine Number(const char* key, const char* help) {
+Option Number(const char* key, const char* help) {
   return {key, Kind::kNumber, help};
 }
 
-OptionLine Seconds(const char* key, const char* help) {
+Option Seconds(const char* key, const char* help) {
   return {key, Kind::kSeconds, help};
 }
 
-OptionLine Bytes(const char* key, const char* help) {
+Option Bytes(const char* key, const char* help) {
   return {key, Kind::kBytes, help};
 }
 
-OptionLine Age(const char* key, const char* help) {
+Option Age(const char* key, const char* help) {
   return {key, Kind::kAge, help};
 }
 
-OptionLine Endpoint(const char* key, const char* help) {
+Option Endpoint(const char* key, const char* help) {
   return {key, Kind::kEndpoint, help};
 }
 
 // Options that several verbs share.
 
-OptionLine Keys() {
+Option Keys() {
   return Folder("keys", "folder with keys, looked at first")
       .Variable("LOCKSTEP_KEYS")
       .NoOption()
@@ -65,7 +103,7 @@ OptionLine Keys() {
       .Common();
 }
 
-OptionLine RuntimeDir() {
+Option RuntimeDir() {
   return Folder("runtime-dir", "folder where agents and collectors note their addresses")
       .Variable("LOCKSTEP_RUNTIME_DIR")
       .NoOption()
@@ -73,11 +111,11 @@ OptionLine RuntimeDir() {
       .Common();
 }
 
-OptionLine Insecure(const char* help = "use no keys") {
+Option Insecure(const char* help = "use no keys") {
   return Flag("insecure", help).Common();
 }
 
-OptionLine ServerKey(const char* needs, const char* fallback) {
+Option ServerKey(const char* needs, const char* fallback) {
   return File("server-key", "public key of the collector: a file, or its 40 characters")
       .Variable("LOCKSTEP_SERVER_KEY")
       .Value("KEY")
@@ -86,7 +124,7 @@ OptionLine ServerKey(const char* needs, const char* fallback) {
       .Needs(needs);
 }
 
-OptionLine Redact(const char* help) {
+Option Redact(const char* help) {
   return Choice("redact", "LEVEL", "no|paths|stacks", help).Variable("LOCKSTEP_REDACT").Default("no").Common();
 }
 
@@ -96,38 +134,38 @@ constexpr const char* kRedactHelp =
     "paths: names of folders, which become hashes\n"
     "stacks: also names of files, functions and threads that are not public";
 
-OptionLine LateAfter(double least, double most) {
+Option LateAfter(double least, double most) {
   return Seconds("late-after", "ignore operations in flight for less than this")
       .Default("5")
       .Limits(least, most)
       .Common();
 }
 
-OptionLine HangAfter(const char* help) {
+Option HangAfter(const char* help) {
   return Seconds("hang-after", help).Default("never").Limits(kAboveZero, kMonth);
 }
 
-OptionLine Archive(const char* help) {
+Option Archive(const char* help) {
   return Text("archive", "URL", help).Variable("LOCKSTEP_ARCHIVE").Common();
 }
 
-OptionLine GroupOption(const char* help) {
+Option GroupOption(const char* help) {
   return Text("group", "GROUP", help).Variable("LOCKSTEP_GROUP").Default("the owner alone").Common();
 }
 
-OptionLine Keep(const char* help) {
+Option Keep(const char* help) {
   return Age("keep", help).Default("7d").Common();
 }
 
-OptionLine KeepBytes(const char* help) {
+Option KeepBytes(const char* help) {
   return Bytes("keep-bytes", help).Default("5G").Common();
 }
 
-OptionLine RingFolder() {
+Option RingFolder() {
   return Folder("dir", "folder of the rings").Variable("LOCKSTEP_DIR").Default("/dev/shm/lockstep-UID");
 }
 
-OptionLine Library() {
+Option Library() {
   return File("library", "the recorder")
       .Variable("LOCKSTEP_LIBRARY")
       .NoOption()
@@ -135,11 +173,11 @@ OptionLine Library() {
       .Common();
 }
 
-OptionLine Rack() {
+Option Rack() {
   return Text("rack", "", "rack of this host").Variable("LOCKSTEP_RACK").NoOption().Default("unknown").Common();
 }
 
-OptionLine Switch() {
+Option Switch() {
   return Text("switch", "", "switch of this host")
       .Variable("LOCKSTEP_SWITCH")
       .NoOption()
@@ -148,7 +186,7 @@ OptionLine Switch() {
 }
 
 // How tools for people reach a collector.
-GroupLine Connection() {
+Group Connection() {
   return {
       "Collector",
       {Endpoint("collector", "the collector, e.g. tcp://head:9470")
@@ -162,7 +200,7 @@ GroupLine Connection() {
        ServerKey("", "as the agent here has it, else collector.pub where keys are"), Keys(), Insecure(), RuntimeDir()}};
 }
 
-VerbLine Agent() {
+Verb Agent() {
   return {
       .name = "agent",
       .purpose = "watch the ranks of this host",
@@ -209,7 +247,7 @@ VerbLine Agent() {
                    "rings may take; 0: no limit")
                  .Default("5G")
                  .Limits(0, kPiB),
-             OptionLine{"containers", Kind::kNotFlag, "do not look into mounts and environment of other processes"}
+             Option{"containers", Kind::kNotFlag, "do not look into mounts and environment of other processes"}
                  .Named("--no-containers")
                  .Default("yes"),
              RingFolder().NoOption()}},
@@ -227,7 +265,7 @@ VerbLine Agent() {
           kKeysNote, "Exit status: 0 ended by a signal; 1 it cannot work here; 2 wrong usage."}};
 }
 
-VerbLine Analyze() {
+Verb Analyze() {
   return {.name = "analyze",
           .purpose = "name the cause from incidents, rings or Flight Recorder dumps",
           .usage = {"[OPTIONS] PATH..."},
@@ -256,7 +294,7 @@ VerbLine Analyze() {
           .most_operands = kAnyNumber};
 }
 
-VerbLine ArchiveVerb() {
+Verb ArchiveVerb() {
   return {
       .name = "archive",
       .purpose = "keep incidents in ClickHouse, and ask what was before",
@@ -302,7 +340,7 @@ VerbLine ArchiveVerb() {
       .most_operands = kAnyNumber};
 }
 
-VerbLine Clean() {
+Verb Clean() {
   return {
       .name = "clean",
       .purpose = "remove ring files that no process writes any more",
@@ -322,7 +360,7 @@ VerbLine Clean() {
       .notes = {"Exit status: 0 done; 1 something cannot be removed; 2 wrong usage, or a folder cannot be used."}};
 }
 
-VerbLine Collector() {
+Verb Collector() {
   return {
       .name = "collector",
       .purpose = "gather from the agents of a job",
@@ -335,7 +373,7 @@ VerbLine Collector() {
                    {"lockstep collector --upstream tcp://head:9470 --keys /etc/lockstep/keys", "a relay"}},
       .groups =
           {{"Network",
-            {OptionLine{"listen", Kind::kListen, "where agents connect: tcp://ADDRESS:PORT or ipc://PATH"}
+            {Option{"listen", Kind::kListen, "where agents connect: tcp://ADDRESS:PORT or ipc://PATH"}
                  .Variable("LOCKSTEP_LISTEN")
                  .Default("tcp://127.0.0.1:9470")
                  .List(','),
@@ -378,7 +416,7 @@ VerbLine Collector() {
       .notes = {"SIGTERM ends the collector. Unfinished incidents resume at the next start."}};
 }
 
-VerbLine Config() {
+Verb Config() {
   return {.name = "config",
           .purpose = "show every setting and where it comes from",
           .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
@@ -399,7 +437,7 @@ VerbLine Config() {
           .command = true};
 }
 
-VerbLine Doctor() {
+Verb Doctor() {
   return {.name = "doctor",
           .purpose = "check this host",
           .usage = {"[OPTIONS]"},
@@ -416,7 +454,7 @@ VerbLine Doctor() {
           .notes = {kKeysNote, "Exit status: 0 all that is needed works; 1 something does not; 2 wrong usage."}};
 }
 
-VerbLine Dump() {
+Verb Dump() {
   return {
       .name = "dump",
       .purpose = "take an incident of a running job now",
@@ -439,7 +477,7 @@ VerbLine Dump() {
       .most_operands = 1};
 }
 
-VerbLine Evidence() {
+Verb Evidence() {
   return {
       .name = "evidence",
       .purpose = "print the stacks and the state of a process",
@@ -462,7 +500,7 @@ VerbLine Evidence() {
       .most_operands = 1};
 }
 
-VerbLine Export() {
+Verb Export() {
   return {
       .name = "export",
       .purpose = "write a recording for Perfetto, Chrome or a spreadsheet",
@@ -478,7 +516,7 @@ VerbLine Export() {
                    File("chrome", "the same as JSON for Chrome's trace viewer"),
                    File("csv", "one line an operation (RFC 4180), with a header line")}},
                  {"Selection",
-                  {OptionLine{"ranks", Kind::kRanks, "only these ranks"}.Default("all"),
+                  {Option{"ranks", Kind::kRanks, "only these ranks"}.Default("all"),
                    Seconds("around-stop", "only what lies this close to the moment the job stopped")
                        .Default("all")
                        .Limits(0, 1e9),
@@ -492,7 +530,7 @@ VerbLine Export() {
       .most_operands = kAnyNumber};
 }
 
-VerbLine Keygen() {
+Verb Keygen() {
   return {
       .name = "keygen",
       .purpose = "make keys for agents and collectors",
@@ -515,7 +553,7 @@ VerbLine Keygen() {
       .most_operands = 1};
 }
 
-VerbLine Run() {
+Verb Run() {
   return {
       .name = "run",
       .purpose = "run a job under Lockstep and say what stopped it",
@@ -568,7 +606,7 @@ VerbLine Run() {
       .command = true};
 }
 
-VerbLine Top() {
+Verb Top() {
   return {
       .name = "top",
       .purpose = "show running jobs",
@@ -585,7 +623,7 @@ VerbLine Top() {
       .most_operands = 1};
 }
 
-VerbLine View() {
+Verb View() {
   return {
       .name = "view",
       .purpose = "open the trace viewer",
@@ -617,11 +655,53 @@ VerbLine View() {
       .most_operands = kAnyNumber};
 }
 
+std::string Upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(toupper(c)); });
+  return text;
+}
+
+const char* ValueName(Kind kind) {
+  switch (kind) {
+    case Kind::kFile:
+      return "FILE";
+    case Kind::kFolder:
+      return "DIR";
+    case Kind::kNumber:
+      return "N";
+    case Kind::kSeconds:
+      return "SECONDS";
+    case Kind::kBytes:
+      return "BYTES";
+    case Kind::kAge:
+      return "AGE";
+    case Kind::kRanks:
+      return "RANKS";
+    case Kind::kEndpoint:
+    case Kind::kListen:
+      return "ENDPOINT";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
 
-std::vector<VerbLine> VerbLines() {
-  return {Agent(), Analyze(),  ArchiveVerb(), Clean(),  Collector(), Config(), Doctor(),
-          Dump(),  Evidence(), Export(),      Keygen(), Run(),       Top(),    View()};
+std::vector<Verb> MakeVerbs() {
+  std::vector<Verb> verbs = {Agent(), Analyze(),  ArchiveVerb(), Clean(),  Collector(), Config(), Doctor(),
+                             Dump(),  Evidence(), Export(),      Keygen(), Run(),       Top(),    View()};
+  for (Verb& verb : verbs) {
+    for (std::string& usage : verb.usage) usage = "lockstep " + verb.name + " " + usage;
+    for (Group& group : verb.groups) {
+      for (Row& row : group.rows) {
+        row.section = verb.name;
+        if (row.variable == kDerived) row.variable = "LOCKSTEP_" + Upper(verb.name + "_" + row.key);
+        if (row.option == kDerived) row.option = "--" + row.key;
+        if (row.value.empty()) row.value = ValueName(row.kind);
+      }
+    }
+  }
+  return verbs;
 }
 
 }  // namespace lockstep::settings

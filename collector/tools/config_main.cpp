@@ -84,12 +84,12 @@ nlohmann::ordered_json VerbJson(const Verb& verb) {
     json["examples"].push_back({{"command", example.command}, {"meaning", example.meaning}});
   for (const Group& group : verb.groups) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    for (const Row* row : group.rows) {
-      if (row->hidden) continue;
-      rows.push_back(RowJson(*row));
-      rows.back()["value"] = row->value;
-      rows.back()["details"] = Details(*row);
-      rows.back()["repeats"] = row->separator != 0;
+    for (const Row& row : group.rows) {
+      if (row.hidden) continue;
+      rows.push_back(RowJson(row));
+      rows.back()["value"] = row.value;
+      rows.back()["details"] = Details(row);
+      rows.back()["repeats"] = row.separator != 0;
     }
     json["groups"].push_back({{"title", group.title}, {"options", std::move(rows)}});
   }
