@@ -31,13 +31,18 @@ std::string Range(const Row& row) {
   return text;
 }
 
-bool Endpoint(std::string_view text, bool listen) {
+bool LooksLikeEndpoint(std::string_view text) {
   if (text.substr(0, 6) == "ipc://") return text.size() > 6;
+  return text.substr(0, 6) == "tcp://" && text.find(':', 6) != text.npos;
+}
+
+bool HasPort(std::string_view text, bool listen) {
+  if (text.substr(0, 6) == "ipc://") return true;
   const size_t colon = text.rfind(':');
-  if (text.substr(0, 6) != "tcp://" || colon == text.npos || colon <= 6) return false;
   const std::string_view port = text.substr(colon + 1);
   int64_t number = 0;
-  return (listen && port == "*") || (ParseNumber(port, &number) && number >= (listen ? 0 : 1) && number <= 65535);
+  return colon > 6 &&
+         ((listen && port == "*") || (ParseNumber(port, &number) && number >= (listen ? 0 : 1) && number <= 65535));
 }
 
 // Whether `value` has the form, and what it is worth where limits apply.
@@ -71,7 +76,9 @@ bool HasForm(const Row& row, std::string_view value, double* worth) {
              ("|" + row.choices + "|").find("|" + std::string(value) + "|") != std::string::npos;
     case Kind::kEndpoint:
     case Kind::kListen:
-      return Endpoint(value, row.kind == Kind::kListen);
+      if (!LooksLikeEndpoint(value)) return false;
+      *worth = HasPort(value, row.kind == Kind::kListen) ? 0 : -1;
+      return true;
     case Kind::kText:
     case Kind::kFile:
     case Kind::kFolder:
