@@ -12,11 +12,6 @@ import re
 import subprocess
 import sys
 
-COMMON = [{"option": "-h, --help", "value": "", "meaning": "show this and exit", "details": ""},
-          {"option": "-V, --version", "value": "", "meaning": "show the version and exit", "details": ""},
-          {"option": "--no-config", "value": "", "meaning": "read no configuration file", "details": ""}]
-
-
 def given(group):
     return [row for row in group["options"] if row["option"]]
 
@@ -35,7 +30,7 @@ def man_options(rows):
     return out
 
 
-def man_page(verb, version, others):
+def man_page(verb, common, version, others):
     name = verb["name"]
     out = [f'.TH LOCKSTEP\\-{name.upper()} 1 "" "lockstep {version}" "Lockstep"', ".SH NAME", f"lockstep\\-{name} \\- {roff(verb['purpose'])}", ".SH SYNOPSIS"]
     for usage in verb["usage"]:
@@ -47,7 +42,7 @@ def man_page(verb, version, others):
     for group in verb["groups"]:
         out += [f".SS {roff(group['title'])}"] if group["title"] else []
         out += man_options(given(group))
-    out += man_options(COMMON)
+    out += man_options(common)
     notes = [note for note in verb["notes"] if not note.startswith("Exit status: ")]
     for note in verb["notes"]:
         if note not in notes:
@@ -78,12 +73,12 @@ def values_of(row):
     return {"file": "files", "folder": "folders"}.get(row["kind"], "nothing")
 
 
-def completion(verbs):
+def completion(verbs, common):
     names = " ".join(verb["name"] for verb in verbs)
     options, values, operands = [], [], []
     for verb in verbs:
         rows = [row for group in verb["groups"] for row in given(group)]
-        words = [name for row in rows + COMMON for name in row["option"].split(", ") if name.startswith("--")]
+        words = [name for row in rows + common for name in row["option"].split(", ") if name.startswith("--")]
         options.append(f'    {verb["name"]}) echo "{" ".join(words)}" ;;')
         values += [f'    {verb["name"]}:{row["option"]}) echo "{values_of(row)}" ;;' for row in rows if row["value"]]
         operand = "files" if verb["operand"] == "COMMAND" else f"words {names} recorder" if verb["operand"] == "VERB" else values_of({"kind": verb["operand_kind"]})
@@ -240,11 +235,11 @@ def main(arguments):
         return 0
     verbs = [verb for verb in table["verbs"] if verb["name"] not in left_out and os.path.exists(os.path.join(bin_folder, "lockstep-" + verb["name"]))]
     if arguments[1] == "completion":
-        write(arguments[2], "lockstep", completion(verbs))
+        write(arguments[2], "lockstep", completion(verbs, table["common"]))
     else:
         write(arguments[2], "lockstep.1", front_page(verbs, table["version"]))
         for verb in verbs:
-            write(arguments[2], f"lockstep-{verb['name']}.1", man_page(verb, table["version"], [other["name"] for other in verbs]))
+            write(arguments[2], f"lockstep-{verb['name']}.1", man_page(verb, table["common"], table["version"], [other["name"] for other in verbs]))
     return 0
 
 

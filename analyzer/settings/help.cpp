@@ -102,9 +102,7 @@ std::string Help(const Verb& verb) {
     }
     if (i + 1 < verb.groups.size()) continue;
     if (!group.title.empty() && group.title != kOther) out += "\n" + std::string(kOther) + ":\n";
-    AddOption("-h, --help", "show this and exit", indent, &out);
-    AddOption("-V, --version", "show the version and exit", indent, &out);
-    AddOption("--no-config", "read no configuration file", indent, &out);
+    for (const Row& row : CommonOptions()) AddOption(row.option, row.meaning, indent, &out);
   }
   for (const std::string& note : verb.notes) {
     out += '\n';

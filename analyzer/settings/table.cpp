@@ -1,6 +1,7 @@
 #include "analyzer/settings/table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "analyzer/settings/verbs.h"
 #include "recorder/ring/settings.h"
@@ -72,6 +73,23 @@ const Verb* FindVerb(std::string_view name) {
   const std::vector<Verb>& verbs = Verbs();
   const auto found = std::find_if(verbs.begin(), verbs.end(), [&](const Verb& verb) { return verb.name == name; });
   return found == verbs.end() ? nullptr : &*found;
+}
+
+const std::vector<Row>& CommonOptions() {
+  static const auto& rows = *new std::vector<Row>([] {
+    std::vector<Row> made;
+    for (const auto& [names, meaning] :
+         {std::pair("-h, --help", "show this and exit"), std::pair("-V, --version", "show the version and exit"),
+          std::pair("--no-config", "read no configuration file")}) {
+      Row row;
+      row.option = names;
+      row.meaning = meaning;
+      row.kind = Kind::kFlag;
+      made.push_back(std::move(row));
+    }
+    return made;
+  }());
+  return rows;
 }
 
 const std::vector<Row>& Table() {

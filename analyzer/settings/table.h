@@ -71,6 +71,8 @@ inline constexpr std::string_view kCommon = "common", kRecorder = "recorder";
 
 const std::vector<Verb>& Verbs();
 const Verb* FindVerb(std::string_view name);
+// Those of every verb, with all their names in `option`: "-h, --help".
+const std::vector<Row>& CommonOptions();
 
 // Settings: what files or the environment can set.
 const std::vector<Row>& Table();

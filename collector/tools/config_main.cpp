@@ -70,6 +70,14 @@ nlohmann::ordered_json RowJson(const Row& row) {
   return json;
 }
 
+nlohmann::ordered_json ShownRowJson(const Row& row) {
+  nlohmann::ordered_json json = RowJson(row);
+  json["value"] = row.value;
+  json["details"] = Details(row);
+  json["repeats"] = row.separator != 0;
+  return json;
+}
+
 nlohmann::ordered_json VerbJson(const Verb& verb) {
   nlohmann::ordered_json json = {{"name", verb.name},
                                  {"purpose", verb.purpose},
@@ -85,11 +93,7 @@ nlohmann::ordered_json VerbJson(const Verb& verb) {
   for (const Group& group : verb.groups) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (const Row& row : group.rows) {
-      if (row.hidden) continue;
-      rows.push_back(RowJson(row));
-      rows.back()["value"] = row.value;
-      rows.back()["details"] = Details(row);
-      rows.back()["repeats"] = row.separator != 0;
+      if (!row.hidden) rows.push_back(ShownRowJson(row));
     }
     json["groups"].push_back({{"title", group.title}, {"options", std::move(rows)}});
   }
@@ -102,6 +106,7 @@ void Print(const nlohmann::ordered_json& json) {
 
 void PrintReference() {
   nlohmann::ordered_json json = {{"version", LOCKSTEP_VERSION}};
+  for (const Row& row : CommonOptions()) json["common"].push_back(ShownRowJson(row));
   for (const Verb& verb : Verbs()) json["verbs"].push_back(VerbJson(verb));
   for (const Row& row : Table()) json["settings"].push_back(RowJson(row));
   for (const LoneVariable& lone : LoneVariables())
