@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/cli/terminal_progress.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/evidence/redact.h"
@@ -32,11 +33,8 @@ int Complain(const std::string& text, int status) {
   return status;
 }
 
-using Exporter = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&,
-                                                  const ExportWriter&);
-
 // Empty: written. Else what is wrong.
-std::string Write(const std::string& path, Exporter exporter, const Bundle& bundle, const Verdict& verdict,
+std::string Write(const std::string& path, ExportFunction exporter, const Bundle& bundle, const Verdict& verdict,
                   const ExportOptions& select, InterruptWatch* interrupts, TerminalProgress* progress) {
   OutputFile file = path == "-" ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "export");
   struct stat info;
@@ -74,13 +72,16 @@ int Run(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   const absl::StatusOr<settings::ParsedOptions> options = settings::Parse("export", argc, argv);
   if (const std::optional<int> status = settings::Finished("export", options)) return *status;
-  const std::pair<std::string, Exporter> all[] = {{options->Text("perfetto"), ExportPerfetto},
-                                                  {options->Text("chrome"), ExportChrome},
-                                                  {options->Text("csv"), ExportCsv}};
-  const auto count = [&all](const auto& is) { return std::count_if(std::begin(all), std::end(all), is); };
-  if (count([](const auto& one) { return !one.first.empty(); }) == 0)
-    return settings::UsageError("export", options->Wrong("none of --perfetto, --chrome, --csv given"));
-  if (count([](const auto& one) { return one.first == "-"; }) > 1)
+  std::vector<std::pair<std::string, const ExportFormat*>> files;
+  for (const ExportFormat& format : ExportFormats()) {
+    if (options->Given(format.name)) files.emplace_back(options->Text(format.name), &format);
+  }
+  if (files.empty()) {
+    const auto option = [](std::string* out, const ExportFormat& format) { absl::StrAppend(out, "--", format.name); };
+    return settings::UsageError(
+        "export", options->Wrong(absl::StrCat("none of ", absl::StrJoin(ExportFormats(), ", ", option), " given")));
+  }
+  if (std::count_if(files.begin(), files.end(), [](const auto& file) { return file.first == "-"; }) > 1)
     return settings::UsageError("export", options->Wrong("only one of them can go to standard output"));
   ExportOptions select;
   select.ranks = options->Ranks("ranks");
@@ -107,9 +108,8 @@ int Run(int argc, char** argv) {
   }
   progress.Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
   const Verdict verdict = Analyze(*bundle);
-  for (const auto& [path, exporter] : all) {
-    if (path.empty()) continue;
-    if (const std::string wrong = Write(path, exporter, *bundle, verdict, select, &interrupts, &progress);
+  for (const auto& [path, format] : files) {
+    if (const std::string wrong = Write(path, format->write, *bundle, verdict, select, &interrupts, &progress);
         !wrong.empty())
       return fail(wrong);
   }

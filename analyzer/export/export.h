@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
 
@@ -40,6 +41,15 @@ absl::StatusOr<ExportCounts> ExportChrome(const Bundle& bundle, const Verdict& v
 // RFC 4180, with a header line. Unknown values are empty cells.
 absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
                                        const ExportWriter& write);
+
+using ExportFunction = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&,
+                                                        const ExportWriter&);
+struct ExportFormat {
+  const char* name;  // of its option and setting, "csv"
+  ExportFunction write;
+};
+// In the order in which they are written where several are asked for.
+absl::Span<const ExportFormat> ExportFormats();
 
 }  // namespace lockstep
 

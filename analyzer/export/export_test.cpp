@@ -21,11 +21,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-using Exporter = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&,
-                                                  const ExportWriter&);
-
-std::string Text(Exporter exporter, const Bundle& bundle, const Verdict& verdict, const ExportOptions& options = {},
-                 ExportCounts* counts = nullptr) {
+std::string Text(ExportFunction exporter, const Bundle& bundle, const Verdict& verdict,
+                 const ExportOptions& options = {}, ExportCounts* counts = nullptr) {
   std::string out;
   const auto done = exporter(bundle, verdict, options, [&out](std::string_view bytes) {
     out.append(bytes);
@@ -243,9 +240,9 @@ TEST(Export, RanksAndTimeAreSelected) {
 }
 
 TEST(Export, AWriterThatFailsEndsIt) {
-  for (Exporter exporter : {ExportPerfetto, ExportChrome, ExportCsv}) {
+  for (const ExportFormat& format : ExportFormats()) {
     int calls = 0;
-    const auto done = exporter(MakeExportJob(), MakeExportVerdict(), {}, [&calls](std::string_view) {
+    const auto done = format.write(MakeExportJob(), MakeExportVerdict(), {}, [&calls](std::string_view) {
       return ++calls < 10 ? absl::OkStatus() : absl::ResourceExhaustedError("full");
     });
     EXPECT_EQ(done.status().message(), "full");

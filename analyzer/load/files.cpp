@@ -1,9 +1,7 @@
 #include "analyzer/load/files.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,8 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/formats/lsd/reader.h"
-#include "recorder/ring/reader.h"
+#include "analyzer/formats/input_file.h"
 
 namespace lockstep {
 namespace {
@@ -94,31 +91,20 @@ class Walk {
   }
 
   void TakeFile(const std::string& path, bool named) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
-      Problem(path, errno);
-      return;
-    }
+    const InputFile input(path);
+    if (input.fd() < 0) return Problem(path, errno);
     char head[512];
-    const ssize_t n = pread(fd, head, sizeof(head), 0);
-    const int error = errno;
-    close(fd);
-    if (n < 0) {
-      Problem(path, error);
-      return;
-    }
+    const ssize_t n = pread(input.fd(), head, sizeof(head), 0);
+    if (n < 0) return Problem(path, errno);
     const std::string_view bytes(head, static_cast<size_t>(n));
     const size_t slash = path.rfind('/');
     const std::string_view name = std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
-    FileKind kind = FileKind::kOther;
-    if (ring::LooksLikeRing(bytes.data(), bytes.size())) {
-      kind = FileKind::kRing;
-    } else if (LooksLikeLsd(bytes)) {
-      kind = FileKind::kDump;
-    } else if (name == "manifest.json") {
-      kind = FileKind::kManifest;
+    FoundFile file{path, Detect(bytes), false, n == 0, named};
+    if (name == "manifest.json" && file.detected.claim != Claim::kYes) {
+      file.manifest = true;
+      file.detected = {};
     }
-    found_->files.push_back({path, kind, named});
+    found_->files.push_back(std::move(file));
   }
 
   FoundFiles* found_;

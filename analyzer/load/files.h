@@ -7,15 +7,16 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "analyzer/load/registry.h"
 #include "analyzer/model/bundle.h"
 
 namespace lockstep {
 
-enum class FileKind { kRing, kDump, kManifest, kOther };
-
 struct FoundFile {
   std::string path;
-  FileKind kind = FileKind::kOther;
+  Detected detected;      // by content
+  bool manifest = false;  // of an incident folder; has no reader
+  bool empty = false;
   bool named = false;  // given as a path of its own, not met in a folder
 };
 

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/load/window.h"
+#include "analyzer/formats/format_reader.h"
 #include "analyzer/model/bundle.h"
 
 namespace lockstep {
 
-// Loads incident folders, .lsd files, ring files and Flight Recorder dumps, found by content, not by name. Several
-// paths are one bundle. Errors: NotFound for a path that does not exist, FailedPrecondition when nothing at all was
-// readable (message: what was tried). Damage to a part goes to Bundle::problems and the rest is loaded.
+// Loads incident folders and files of the formats in registry.h, detected by content. Several paths are one bundle.
+// Errors: NotFound for a path that does not exist, FailedPrecondition when nothing at all was readable (message: what
+// was tried). Damage to a part goes to Bundle::problems and the rest is loaded.
 absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
 
 // How far a load is; may be read from another thread meanwhile.
@@ -28,7 +28,8 @@ struct LoadProgress {
   std::function<void(int64_t done, int64_t total)> on_files;
 };
 // Files are read by as many threads as there are cores; the result is the same. Of dumps with more operations than
-// limits.all only a part is loaded (analyzer/load/window.h), which Rank::not_loaded and a note among the problems say.
+// limits.all only a part is loaded (analyzer/formats/lsd/window.h), which Rank::not_loaded and a note among the
+// problems say.
 absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress,
                                  const LoadLimits& limits = {});
 

@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/load/registry.h"
 
 namespace lockstep {
 namespace {
@@ -86,12 +87,43 @@ TEST_F(LoadTest, NothingReadableSaysWhatWasTried) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("broken.lsd"));
 }
 
-TEST_F(LoadTest, AnEmptyOrForeignDumpIsNotJudgedByItsName) {
+TEST_F(LoadTest, AFileThatNoReaderClaimsIsReportedWithWhatWasTried) {
   Put("zeros/node.lsd", std::string(4096, '\0'));
-  EXPECT_THAT(std::string(LoadPaths({Path("zeros")}).status().message()),
-              HasSubstr("node.lsd: neither a ring file nor a .lsd dump"));
+  const std::string zeros(LoadPaths({Path("zeros")}).status().message());
+  EXPECT_THAT(zeros, HasSubstr("node.lsd: is not recognised"));
+  for (const FormatReader* format : Formats()) EXPECT_THAT(zeros, HasSubstr(std::string(format->name())));
   Put("empty/node.lsd", "");
   EXPECT_THAT(std::string(LoadPaths({Path("empty/node.lsd")}).status().message()), HasSubstr("node.lsd: is empty"));
+}
+
+// Dumps of whom the rest of the job may be waiting: the problem is the rank's.
+TEST_F(LoadTest, AnUnrecognisedFileThatIsNamedAsARanksDumpIsThatRanks) {
+  Put("nccl_trace_rank_0", "{\"version\": \"2.4\", \"entries\": []}");
+  Put("nccl_trace_rank_5", "");
+  Put("notes.txt", "hello");
+  const Bundle bundle = MustLoad({folder_.string()});
+  ASSERT_EQ(bundle.problems.size(), 2u);
+  EXPECT_EQ(bundle.problems[0].rank, 5);
+  EXPECT_THAT(bundle.problems[1].text, HasSubstr("is not recognised"));
+  // Beside dumps of our own, a folder's other files are nobody's loss.
+  PutDump("node0.lsd", 0, 2, 2);
+  EXPECT_TRUE(MustLoad({folder_.string()}).problems.empty());
+}
+
+TEST(Registry, FormatsAreDetectedByContent) {
+  const auto name_of = [](std::string_view head) -> std::string {
+    const Detected detected = Detect(head);
+    return detected.format == nullptr ? "" : detected.format->name();
+  };
+  EXPECT_EQ(name_of("LSDUMP1\n..."), "lsd dump");
+  EXPECT_EQ(Detect("LSDUMP1\n").claim, Claim::kYes);
+  EXPECT_EQ(name_of(std::string_view("LOCKSTEP RING\r\n\x1a", 16)), "ring file");
+  EXPECT_EQ(Detect(std::string_view("LOCKSTEP RING\r\n\x1a", 16)).claim, Claim::kYes);
+  EXPECT_EQ(name_of("\x80\x04\x95"), "Flight Recorder pickle");
+  EXPECT_EQ(Detect("\x80\x04\x95").claim, Claim::kMaybe);
+  EXPECT_EQ(name_of(" \n {\"entries\""), "Flight Recorder JSON");
+  for (const std::string_view other : {"", "LSDUMP", "LOCKSTEP RING", "\x80\x07", "PK\x03\x04", "[1]", "hello"})
+    EXPECT_EQ(name_of(other), "") << other;
 }
 
 // Whatever is being done when it turns true.

@@ -14,7 +14,7 @@ struct Manifest {
   int64_t stalled_ns = 0;
 };
 
-// Adds the file's fields (docs/verdict.md lists them) to *manifest; of several manifests the larger numbers win.
+// Adds the file's fields (docs/dump-file.md lists them) to *manifest; of several manifests the larger numbers win.
 // Unknown fields are ignored. False with *error set, *manifest unchanged, when the file cannot be used.
 bool ReadManifest(const std::string& path, Manifest* manifest, std::string* error);
 

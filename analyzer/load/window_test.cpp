@@ -1,5 +1,3 @@
-#include "analyzer/load/window.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "analyzer/load/window.h"
+#include "analyzer/formats/format_reader.h"
 #include "analyzer/model/bundle.h"
 
 namespace lockstep {

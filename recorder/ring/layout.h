@@ -1,14 +1,26 @@
 // The ring file's bytes. One file per recorded process, in shared memory; docs/ring-file.md is the specification in
-// prose.
+// prose, with an example.
 //
-// Rules that keep it readable while it is written, and for ever after:
-//  - little endian, naturally aligned, every section begins on a page, every structure is a multiple of a cache line
-//  and a
-//    line has one writer: one thread, or the GPU, or whoever sets the stop word;
-//  - a reader finds sections by kind in the header's table and steps by the table's stride, so later versions may
-//  append
-//    fields to a structure and add sections; `min_reader_version` says when an old reader must give up;
-//  - times are ticks of the counter named in the header; the calibration triples convert them.
+//   page 0  Header: identity, state, process, clock triples, table of sections
+//   then, each section from a page on, in the writer's order:
+//           CommEntry[]   2048 bytes  communicators: identity, progress, recent operations
+//           PeerEntry[]     64        sends and receives of a communicator, by peer
+//           ThreadCell[]   192        what each thread is in
+//           StreamCell[]   128        tickets given
+//           MarkLine[]      64        tickets started and completed; the GPU alone writes these pages
+//           rings, overflow ring: slots of 128 bytes (OpSlot, MemberSlot, ReplaySlot)
+//           KernelEntry[]  128        NCCL profiler: operations on the GPU
+//           ProxyEntry[]    64        NCCL profiler: operations on the network
+//           GraphCell[]    384, GraphOp[] 64: CUDA graphs and what was captured into them
+//           TimeSlot[]      48        times of tickets, by CUDA events
+//           HelperArea                questions to a thread in the process, if it was asked for
+//
+// Rules that keep it readable while it is written, and in later versions:
+//  - Little endian, naturally aligned. A cache line has one writer: one thread, or the GPU, or whoever sets the stop
+//    word.
+//  - A reader finds sections by kind in the header's table and steps by the table's stride. So later versions may
+//    append fields and sections; `min_reader_version` says when an old reader must give up.
+//  - Times are ticks of the counter named in the header; the clock triples convert them.
 #ifndef LOCKSTEP_RECORDER_RING_LAYOUT_H_
 #define LOCKSTEP_RECORDER_RING_LAYOUT_H_
 

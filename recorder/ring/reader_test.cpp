@@ -10,11 +10,14 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <regex>
 #include <thread>
 #include <vector>
 
 #include "recorder/ring/layout.h"
+#include "tests/support/page_bytes.h"
 
 namespace lockstep::ring {
 namespace {
@@ -131,6 +134,53 @@ TEST_F(ReaderTest, ReadsAWholeFile) {
   EXPECT_EQ(snapshot.comms[0].peers.size(), 1u);
   EXPECT_EQ(snapshot.comms[0].created_ns, 1500);
   EXPECT_EQ(snapshot.process.created_real_ns, 2000);
+}
+
+// docs/ring-file.md shows parts of a file that the recorder wrote; the rest is zero here.
+TEST_F(ReaderTest, TheExampleOfThePageIsRead) {
+  std::vector<unsigned char> file(kMinFileBytes, 0);
+  for (const auto& [offset, bytes] : BytesInPage(LOCKSTEP_SOURCE "/docs/ring-file.md")) {
+    ASSERT_LE(offset + bytes.size(), file.size());
+    std::memcpy(file.data() + offset, bytes.data(), bytes.size());
+  }
+  Put(file);
+  Snapshot snapshot;
+  std::string error;
+  ASSERT_TRUE(ReadBoth(&snapshot, &error)) << error;
+  EXPECT_TRUE(snapshot.problems.empty()) << snapshot.problems[0];
+  EXPECT_EQ(snapshot.process.pid, 18901);
+  EXPECT_EQ(snapshot.process.rank, 0);
+  EXPECT_EQ(snapshot.process.world_size, 1);
+  EXPECT_EQ(snapshot.process.host, "n0");
+  EXPECT_EQ(snapshot.process.job, "train");
+  EXPECT_EQ(snapshot.process.nccl_version, 23007);
+  ASSERT_EQ(snapshot.comms.size(), 1u);
+  EXPECT_EQ(snapshot.comms[0].id, 0x2dbe4be26d7136beu);
+  EXPECT_EQ(snapshot.comms[0].issued_seq, 1u);
+  ASSERT_EQ(snapshot.threads.size(), 1u);
+  EXPECT_EQ(snapshot.threads[0].name, "one");
+  ASSERT_EQ(snapshot.ops.size(), 2u);
+  EXPECT_EQ(snapshot.ops[0].kind, CallKind::kCommInitRank);
+  EXPECT_EQ(snapshot.ops[1].kind, CallKind::kAllReduce);
+  EXPECT_EQ(snapshot.ops[1].seq, 1u);
+  EXPECT_EQ(snapshot.ops[1].count, 1024u);
+  EXPECT_GT(snapshot.ops[1].enter_ns, snapshot.ops[0].return_ns);
+  // The page's picture of the whole file.
+  std::ifstream page(LOCKSTEP_SOURCE "/docs/ring-file.md");
+  const std::regex picture("    ([0-9a-f]{5})  +([0-9]+) +[a-z ]+ ([0-9]+) x ([0-9]+).*");
+  const auto* header = reinterpret_cast<const Header*>(file.data());
+  uint32_t sections = 0;
+  std::smatch match;
+  for (std::string line; std::getline(page, line);) {
+    if (!std::regex_match(line, match, picture)) continue;
+    ASSERT_LT(sections, header->section_count);
+    const Section& section = header->sections[sections++];
+    EXPECT_EQ(section.offset, std::stoull(match[1], nullptr, 16)) << line;
+    EXPECT_EQ(section.kind, static_cast<SectionKind>(std::stoul(match[2]))) << line;
+    EXPECT_EQ(section.count, std::stoull(match[3])) << line;
+    EXPECT_EQ(section.stride, std::stoull(match[4])) << line;
+  }
+  EXPECT_EQ(sections, header->section_count);
 }
 
 TEST_F(ReaderTest, TruncationAtEveryPageIsSteppedOver) {

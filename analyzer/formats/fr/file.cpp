@@ -16,6 +16,15 @@ namespace {
 
 constexpr char kBlanks[] = " \t\r\n";
 
+// What keeps a file with these bytes from being a dump; empty: nothing.
+std::string WhatItIsNot(std::string_view beginning) {
+  const size_t first = beginning.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos)
+    return "is empty: the writer died before it wrote, or wrote nothing. Use another dump of this rank";
+  if (beginning[first] == '{' || beginning[0] == '\x80') return "";
+  return "is neither a pickle of protocol 2 to 5 nor a JSON object, so no Flight Recorder dump";
+}
+
 class FileReader {
  public:
   FileReader(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space)
@@ -200,14 +209,6 @@ class FileReader {
 };
 
 }  // namespace
-
-std::string WhatItIsNot(std::string_view beginning) {
-  const size_t first = beginning.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos)
-    return "is empty: the writer died before it wrote, or wrote nothing. Use another dump of this rank";
-  if (beginning[first] == '{' || beginning[0] == '\x80') return "";
-  return "is neither a pickle of protocol 2 to 5 nor a JSON object, so no Flight Recorder dump";
-}
 
 FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space) {
   FileData data = FileReader(bytes, path, rank, space).Run();

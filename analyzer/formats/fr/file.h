@@ -75,9 +75,6 @@ struct ReadSpace {
   size_t expected_ops = 0;
 };
 
-// What keeps a file that begins with these bytes (all, or a few hundred) from being a dump; empty: nothing.
-std::string WhatItIsNot(std::string_view beginning);
-
 // Takes `bytes` (a whole file) apart. The result does not refer to `space`. Problems carry `path` and `rank`. Safe on
 // any input.
 FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space);

@@ -19,7 +19,6 @@
 #include "analyzer/formats/fr/groups.h"
 #include "analyzer/formats/fr/identity.h"
 #include "analyzer/formats/fr/names.h"
-#include "analyzer/formats/fr/text.h"
 #include "analyzer/util/parallel.h"
 
 namespace lockstep {
@@ -130,18 +129,6 @@ struct Workspace {
   fr::ReadSpace read;
 };
 
-// Why a file, by its first bytes, is no dump at all; empty: it may be one.
-std::string WhyNoDump(const std::string& path) {
-  char bytes[512];
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return absl::StrCat("cannot be opened: ", std::strerror(errno));
-  const ssize_t got = read(fd, bytes, sizeof bytes);
-  const int error = errno;
-  close(fd);
-  return got < 0 ? absl::StrCat("cannot be read: ", std::strerror(error))
-                 : fr::WhatItIsNot({bytes, static_cast<size_t>(got)});
-}
-
 // `rivals`: other files have the same rank.
 FileData LoadFile(const std::string& path, bool rivals, Workspace* space) {
   fr::FileName name = fr::ParseFileName(path);
@@ -151,7 +138,6 @@ FileData LoadFile(const std::string& path, bool rivals, Workspace* space) {
     return std::move(data);
   };
   if (name.rank < 0) {
-    if (std::string what = WhyNoDump(path); !what.empty()) return fail(-1, std::move(what));
     return fail(-1,
                 "its name does not end in a rank (as in nccl_trace_rank_5), and the dump itself does not hold it: "
                 "rename the file");
@@ -194,13 +180,6 @@ void Translate(const std::vector<uint32_t>& table, uint32_t* index) {
 }
 
 }  // namespace
-
-bool LooksLikeFlightRecorder(std::string_view head) {
-  if (head.size() >= 2 && head[0] == '\x80') return head[1] >= 2 && head[1] <= 5;
-  size_t first = 0;
-  while (first < head.size() && fr::IsSpace(head[first])) first++;
-  return first < head.size() && head[first] == '{';
-}
 
 void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, const std::atomic<bool>* cancel,
                         const std::function<void()>& read) {

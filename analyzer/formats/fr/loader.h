@@ -5,15 +5,11 @@
 #include <atomic>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "analyzer/model/bundle.h"
 
 namespace lockstep {
-
-// True when the first bytes (a few hundred are enough) look like a pickle or a JSON object; says nothing of the rest.
-bool LooksLikeFlightRecorder(std::string_view head);
 
 // Reads `paths` and merges them into an empty bundle. A file that cannot be read, is not a Flight Recorder dump, is
 // refused or is damaged becomes an entry of bundle->problems (path, offset, what, what to do); the other files are

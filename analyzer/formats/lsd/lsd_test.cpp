@@ -14,6 +14,7 @@
 #include <random>
 #include <sstream>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -22,6 +23,7 @@
 #include "analyzer/formats/lsd/reader.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/merge.h"
+#include "tests/support/page_bytes.h"
 
 namespace lockstep {
 namespace {
@@ -398,6 +400,42 @@ TEST_F(LsdTest, ChecksumIsCastagnolis) {
     EXPECT_EQ(Crc32c(bytes), Crc32cPortable(bytes)) << i;
     bytes.push_back(static_cast<char>(i * 37 + i / 7));
   }
+}
+
+// docs/dump-file.md shows a file byte by byte.
+TEST_F(LsdTest, TheExampleOfThePageIsWhatIsWritten) {
+  Bundle bundle;
+  bundle.job = "train";
+  bundle.ranks_expected = 2;
+  Communicator comm;
+  comm.id = "2dbe4be26d7136be";
+  comm.name = "world";
+  comm.size = 2;
+  comm.members = {0, 1};
+  bundle.comms.push_back(comm);
+  Rank rank;
+  rank.rank = 1;
+  rank.world_size = 2;
+  rank.local_rank = rank.gpu_index = 1;
+  rank.pid = 4711;
+  rank.captured_ns = 5'000'000'000;
+  rank.process.cpu_ns_between_samples = rank.process.io_bytes_between_samples = 0;
+  Membership membership;
+  membership.comm = 0;
+  membership.member_rank = 1;
+  membership.issued = membership.launched = membership.started = 7;
+  membership.completed = 6;
+  rank.memberships.push_back(membership);
+  bundle.ranks.push_back(rank);
+  DumpHeader header;
+  header.set_host("n0");
+  ASSERT_TRUE(WriteLsd(bundle, {0}, header, Path("node.lsd")).ok());
+  std::string page;
+  for (const auto& [offset, bytes] : BytesInPage(LOCKSTEP_SOURCE "/docs/dump-file.md")) {
+    EXPECT_EQ(offset, page.size());
+    page += bytes;
+  }
+  EXPECT_EQ(absl::BytesToHexString(ReadAll(Path("node.lsd"))), absl::BytesToHexString(page));
 }
 
 TEST_F(LsdTest, OperationsComeInProgramOrderWhateverTheFilesOrder) {

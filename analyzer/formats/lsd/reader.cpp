@@ -117,10 +117,6 @@ struct LsdWorkspace::Parts {
 LsdWorkspace::LsdWorkspace() : parts_(std::make_unique<Parts>()) {}
 LsdWorkspace::~LsdWorkspace() = default;
 
-bool LooksLikeLsd(std::string_view head) {
-  return head.substr(0, kLsdMagic.size()) == kLsdMagic;
-}
-
 absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header) {
   LsdWorkspace workspace;
   LsdFile file(path);

@@ -20,8 +20,6 @@
 
 namespace lockstep {
 
-bool LooksLikeLsd(std::string_view head);
-
 // Adds the ranks of the dump behind `fd` (not owned, read from its start by pread) to *builder. `path` is for messages.
 // Damage is stepped over where the framing survives, else reading stops there; what was lost becomes problems with
 // offsets, and the ranks concerned are marked as damaged. *header (may be null) gets the file's header. Errors: no

@@ -10,7 +10,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/formats/ring/loader_internal.h"
 #include "analyzer/formats/ring/profiler.h"
 #include "analyzer/formats/ring/states.h"
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/formats/merge.h"
 #include "analyzer/model/bundle.h"
 #include "recorder/ring/snapshot.h"
 
@@ -19,6 +20,8 @@ struct RingInput {
 // Merges the rings into one bundle: communicators by identity, members by (process rank, member rank). Of several
 // generations of one job (restart count) only the newest is kept, the others are named in problems.
 Bundle BundleFromRings(std::vector<RingInput> rings);
+// The first half of it: adds the ranks, BundleBuilder::Finish merges them with those of other sources.
+void AddRings(std::vector<RingInput> rings, BundleBuilder* builder);
 
 }  // namespace lockstep
 

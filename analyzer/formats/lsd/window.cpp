@@ -1,4 +1,4 @@
-#include "analyzer/load/window.h"
+#include "analyzer/formats/lsd/window.h"
 
 #include <algorithm>
 #include <string_view>
@@ -59,7 +59,7 @@ Line CallsOf(const History& history, const LaneHistory& lane, uint32_t who) {
           who};
 }
 
-uint64_t Combine(uint64_t hash, uint64_t value) {
+uint64_t CombineHashes(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
   return hash ^ hash >> 29;
 }
@@ -337,17 +337,18 @@ class Chooser {
         // Where a communicator carries sends and receives, the place in it is a stage of a pipeline with its own order
         // of calls.
         const int32_t place = memberships[lane.membership].member_rank;
-        role.push_back(Combine(Combine(Combine(role[lane.membership], static_cast<uint64_t>(lane.direction)),
-                                       static_cast<uint64_t>(int64_t{lane.peer} - place)),
-                               static_cast<uint64_t>(place)));
+        role.push_back(
+            CombineHashes(CombineHashes(CombineHashes(role[lane.membership], static_cast<uint64_t>(lane.direction)),
+                                        static_cast<uint64_t>(int64_t{lane.peer} - place)),
+                          static_cast<uint64_t>(place)));
       }
       std::vector<uint64_t> sorted = role;
       std::sort(sorted.begin(), sorted.end());
       uint64_t key = 0;
-      for (uint64_t part : sorted) key = Combine(key, part);
+      for (uint64_t part : sorted) key = CombineHashes(key, part);
       for (const LaneHistory& lane : read.history.lanes) {
         if (lane.direction != Direction::kCollective || lane.blocks == 0) continue;
-        all.push_back({Combine(key, role[lane.membership]),
+        all.push_back({CombineHashes(key, role[lane.membership]),
                        {{read.history.program.data() + lane.begin, lane.first_block, lane.blocks}, {}, {}, s}});
       }
     }

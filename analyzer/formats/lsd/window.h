@@ -1,24 +1,18 @@
 // Which operations of a large job's dumps are loaded. Progress, memberships and hashes of every rank always are; of the
 // operations, where there are too many to keep all, the newest of each rank, all that may still be under way, and older
 // ones where the hashes show that members of a communicator, or ranks in the same role, called differently.
-#ifndef LOCKSTEP_ANALYZER_LOAD_WINDOW_H_
-#define LOCKSTEP_ANALYZER_LOAD_WINDOW_H_
+#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_WINDOW_H_
+#define LOCKSTEP_ANALYZER_FORMATS_LSD_WINDOW_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "analyzer/formats/format_reader.h"
 #include "analyzer/formats/lsd/reader.h"
 
 namespace lockstep {
-
-struct LoadLimits {
-  uint64_t all = 8'000'000;      // so many operations in all are loaded as a whole
-  uint64_t newest = 4'000'000;   // else so many, the newest, shared among the ranks
-  uint64_t history = 2'000'000;  // and of the older ones up to so many
-  uint32_t at_least = 32;        // of each rank
-};
 
 struct LoadChoice {
   std::vector<std::vector<LsdPlan>> plans;  // by file, by rank of the file
@@ -34,4 +28,4 @@ LoadChoice ChooseOperations(const std::vector<std::unique_ptr<LsdFile>>& files, 
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_ANALYZER_LOAD_WINDOW_H_
+#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_WINDOW_H_

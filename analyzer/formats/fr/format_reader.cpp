@@ -1,0 +1,51 @@
+#include "analyzer/formats/fr/format_reader.h"
+
+#include "analyzer/formats/fr/loader.h"
+#include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/fr/text.h"
+
+namespace lockstep {
+namespace {
+
+class FlightRecorderReader : public FormatReader {
+ public:
+  int32_t RankOf(const std::string& path) const override { return fr::ParseFileName(path).rank; }
+  Source source() const override { return Source::kFlightRecorder; }
+  void Read(const std::vector<std::string>& paths, const ReadControl& control, Records* records) const override {
+    LoadFlightRecorder(paths, &records->framework, control.cancel, [&control] { control.Done(1); });
+  }
+};
+
+class PickleReader final : public FlightRecorderReader {
+ public:
+  const char* name() const override { return "Flight Recorder pickle"; }
+  const char* beginning() const override { return "byte 0x80, protocol 2 to 5"; }
+  Claim Claims(std::string_view head) const override {
+    if (head.empty() || head[0] != '\x80') return Claim::kNo;
+    return head.size() == 1 || (head[1] >= 2 && head[1] <= 5) ? Claim::kMaybe : Claim::kNo;
+  }
+};
+
+class JsonReader final : public FlightRecorderReader {
+ public:
+  const char* name() const override { return "Flight Recorder JSON"; }
+  const char* beginning() const override { return "\"{\""; }
+  Claim Claims(std::string_view head) const override {
+    while (!head.empty() && fr::IsSpace(head[0])) head.remove_prefix(1);
+    return !head.empty() && head[0] == '{' ? Claim::kMaybe : Claim::kNo;
+  }
+};
+
+}  // namespace
+
+const FormatReader& FlightRecorderPickleFormat() {
+  static const PickleReader reader;
+  return reader;
+}
+
+const FormatReader& FlightRecorderJsonFormat() {
+  static const JsonReader reader;
+  return reader;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+#include "analyzer/formats/lsd/format_reader.h"
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "analyzer/formats/input_file.h"
+#include "analyzer/formats/lsd/format.h"
+#include "analyzer/formats/lsd/reader.h"
+#include "analyzer/formats/lsd/window.h"
+#include "analyzer/util/parallel.h"
+
+namespace lockstep {
+namespace {
+
+class LsdReader final : public FormatReader {
+ public:
+  const char* name() const override { return "lsd dump"; }
+  const char* beginning() const override { return "\"LSDUMP1\""; }
+  const char* ending() const override { return ".lsd"; }
+  Claim Claims(std::string_view head) const override {
+    return head.substr(0, kLsdMagic.size()) == kLsdMagic ? Claim::kYes : Claim::kNo;
+  }
+  Source source() const override { return Source::kDump; }
+  int passes() const override { return 2; }
+
+  // Each file is opened for each step: there may be more of them than descriptors.
+  void Read(const std::vector<std::string>& paths, const ReadControl& control, Records* records) const override {
+    std::vector<std::unique_ptr<LsdFile>> files(paths.size());
+    std::vector<std::string> errors(paths.size());
+    std::vector<LsdWorkspace> spaces(WorkerCount(paths.size()));
+    Parallel(paths.size(), [&](size_t i, size_t worker) {
+      if (control.Cancelled()) return;
+      if (const InputFile input(paths[i]); input.fd() < 0) {
+        errors[i] = absl::StrCat("cannot be read: ", strerror(errno));
+      } else {
+        files[i] = std::make_unique<LsdFile>(paths[i], control.cancel);
+        if (absl::Status status = files[i]->Scan(input.fd(), &spaces[worker]); !status.ok()) {
+          files[i] = nullptr;
+          errors[i] = std::string(absl::StripPrefix(status.message(), paths[i] + ": "));
+        }
+      }
+      control.Done(1);
+    });
+    if (control.Cancelled()) return;
+    for (size_t i = 0; i < paths.size(); ++i) {
+      if (files[i] == nullptr) records->problems.push_back({paths[i], -1, std::move(errors[i]), -1});
+    }
+    std::erase(files, nullptr);
+    auto each = [&](auto&& work) {
+      Parallel(files.size(), [&](size_t i, size_t worker) {
+        if (control.Cancelled()) return;
+        const InputFile input(files[i]->path());
+        work(i, input.fd(), &spaces[worker]);
+      });
+    };
+    if (CountOperations(files) > control.limits.all) {
+      each([&](size_t i, int fd, LsdWorkspace* space) { files[i]->DescribeAll(fd, space); });
+    }
+    const LoadChoice choice = ChooseOperations(files, control.limits);
+    for (auto& file : files) file->InternTexts(&records->library);
+    each([&](size_t i, int fd, LsdWorkspace* space) {
+      files[i]->Load(fd, choice.plans[i], space);
+      control.Done(2);
+    });
+    for (auto& file : files) file->Deliver(&records->library);
+    if (!choice.note.empty()) records->problems.push_back({"", -1, choice.note, -1, /*note=*/true});
+  }
+};
+
+}  // namespace
+
+const FormatReader& LsdFormat() {
+  static const LsdReader reader;
+  return reader;
+}
+
+}  // namespace lockstep

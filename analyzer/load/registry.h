@@ -1,0 +1,28 @@
+// The dump formats that Lockstep reads.
+#ifndef LOCKSTEP_ANALYZER_LOAD_REGISTRY_H_
+#define LOCKSTEP_ANALYZER_LOAD_REGISTRY_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/types/span.h"
+#include "analyzer/formats/format_reader.h"
+
+namespace lockstep {
+
+// In the order in which they are asked and read.
+absl::Span<const FormatReader* const> Formats();
+
+struct Detected {
+  const FormatReader* format = nullptr;  // null: no format claims the file
+  Claim claim = Claim::kNo;
+};
+// The format that is certain of a file with this `head`, else the first that says maybe.
+Detected Detect(std::string_view head);
+
+// What was tried on a file that no format claims: the formats, and how their files begin.
+std::string FormatsTried();
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_LOAD_REGISTRY_H_
