@@ -3,18 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/cli/terminal_progress.h"
@@ -23,104 +19,14 @@
 #include "analyzer/export/export.h"
 #include "analyzer/load/load.h"
 #include "analyzer/report/words.h"
-#include "analyzer/settings/merge.h"
+#include "analyzer/settings/options.h"
 #include "analyzer/util/interrupt.h"
 #include "analyzer/util/output_file.h"
-
-#ifndef LOCKSTEP_VERSION
-#define LOCKSTEP_VERSION "0.1.0"
-#endif
 
 namespace lockstep {
 namespace {
 
 constexpr int kUsage = 2, kFailed = 3;
-
-constexpr char kHelp[] =
-    "Usage: lockstep export PATH... --perfetto FILE | --chrome FILE | --csv FILE [OPTION]...\n"
-    "Write a recording in a form that other tools read.\n"
-    "\n"
-    "PATH is what lockstep analyze reads. More than one of the three may be given.\n"
-    "\n"
-    "  --perfetto FILE         a trace for ui.perfetto.dev: hosts, ranks, threads, streams, and arrows\n"
-    "                          from those that wait to the culprit\n"
-    "  --chrome FILE           the same as Chrome's trace JSON\n"
-    "  --csv FILE              one line an operation (RFC 4180), with a header line\n"
-    "  --ranks A-B[,C-D...]    these ranks only\n"
-    "  --around-stop SECONDS   only what lies this close to the moment the job stopped\n"
-    "  --redact LEVEL          take names out first: no, paths or stacks, as lockstep analyze does (LOCKSTEP_REDACT)\n"
-    "  -h, --help              show this and exit\n"
-    "      --version           show the version and exit\n"
-    "\n"
-    "FILE appears whole or not at all; - is standard output.\n"
-    "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file could not be written; 130 ended by\n"
-    "Ctrl-C, with nothing half-written.\n";
-
-struct Options {
-  std::vector<std::string> paths;
-  std::vector<std::string> files = std::vector<std::string>(ExportFormats().size());  // by format; empty: not wanted
-  ExportOptions select;
-  RedactLevel redact = RedactLevel::kNo;
-  bool help = false, version = false;
-};
-
-// Empty: understood. Else what is wrong, one line.
-std::string Parse(int argc, char** argv, Options* options) {
-  bool only_paths = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (only_paths || argument.size() < 2 || argument[0] != '-') {
-      if (argument.empty()) return "an empty PATH";
-      options->paths.emplace_back(argument);
-      continue;
-    }
-    if (argument == "--") {
-      only_paths = true;
-      continue;
-    }
-    if (argument == "-h" || argument == "--help") {
-      options->help = true;
-      continue;
-    }
-    if (argument == "--version") {
-      options->version = true;
-      continue;
-    }
-    const size_t equals = argument.find('=');
-    const std::string name(argument.substr(0, equals));
-    const auto format = std::find_if(ExportFormats().begin(), ExportFormats().end(),
-                                     [&name](const ExportFormat& f) { return name == absl::StrCat("--", f.name); });
-    if (format == ExportFormats().end() && name != "--ranks" && name != "--around-stop" && name != "--redact")
-      return absl::StrCat("unknown option ", Printable(name, 100));
-    if (equals == std::string_view::npos && ++i >= argc) return absl::StrCat("option ", name, " needs a value");
-    const std::string value(equals == std::string_view::npos ? std::string_view(argv[i]) : argument.substr(equals + 1));
-    if (name == "--ranks") {
-      if (!ParseRankRanges(value, &options->select.ranks))
-        return absl::StrCat("--ranks ", Printable(value, 100), " is no list like 0-7,16");
-    } else if (name == "--redact") {
-      const absl::StatusOr<RedactLevel> level = ParseRedactLevel(value);
-      if (!level.ok()) return std::string(level.status().message());
-      options->redact = *level;
-    } else if (name == "--around-stop") {
-      double seconds = 0;
-      if (!absl::SimpleAtod(value, &seconds) || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9)
-        return absl::StrCat("--around-stop ", Printable(value, 100), " is no number of seconds");
-      options->select.around_stop_ns = static_cast<int64_t>(seconds * 1e9);
-    } else {
-      if (value.empty()) return absl::StrCat("option ", name, " needs a file name, as in job", format->ending);
-      options->files[format - ExportFormats().begin()] = value;
-    }
-  }
-  if (options->help || options->version) return "";
-  if (options->paths.empty()) return "no PATH given";
-  const auto& files = options->files;
-  if (std::all_of(files.begin(), files.end(), [](const std::string& file) { return file.empty(); })) {
-    const auto option = [](std::string* out, const ExportFormat& format) { absl::StrAppend(out, "--", format.name); };
-    return absl::StrCat("none of ", absl::StrJoin(ExportFormats(), ", ", option), " given");
-  }
-  if (std::count(files.begin(), files.end(), "-") > 1) return "only one of them can go to standard output";
-  return "";
-}
 
 int Complain(const std::string& text, int status) {
   fprintf(stderr, "lockstep export: %s\n", Printable(text).c_str());
@@ -164,25 +70,29 @@ std::string Write(const std::string& path, ExportFunction exporter, const Bundle
 
 int Run(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
-  Options options;
-  const absl::StatusOr<settings::Merged> merged = settings::Merge("export", {argv + 1, argv + argc});
-  if (!merged.ok()) return Complain(std::string(merged.status().message()), kUsage);
-  settings::Tell(*merged);
-  settings::Arguments arguments(argv[0], merged->words);
-  if (const std::string wrong = Parse(arguments.argc(), arguments.argv(), &options); !wrong.empty())
-    return Complain(absl::StrCat(merged->Explain(wrong), "; try 'lockstep export --help'"), kUsage);
-  if (options.help || options.version) {
-    const bool printed =
-        fputs(options.help ? kHelp : "lockstep " LOCKSTEP_VERSION "\n", stdout) >= 0 && fflush(stdout) == 0;
-    return printed ? 0 : Complain(absl::StrCat("cannot write standard output: ", strerror(errno)), kFailed);
+  const absl::StatusOr<settings::ParsedOptions> options = settings::Parse("export", argc, argv);
+  if (const std::optional<int> status = settings::Finished("export", options)) return *status;
+  std::vector<std::pair<std::string, const ExportFormat*>> files;
+  for (const ExportFormat& format : ExportFormats()) {
+    if (options->Given(format.name)) files.emplace_back(options->Text(format.name), &format);
   }
+  if (files.empty()) {
+    const auto option = [](std::string* out, const ExportFormat& format) { absl::StrAppend(out, "--", format.name); };
+    return settings::UsageError(
+        "export", options->Wrong(absl::StrCat("none of ", absl::StrJoin(ExportFormats(), ", ", option), " given")));
+  }
+  if (std::count_if(files.begin(), files.end(), [](const auto& file) { return file.first == "-"; }) > 1)
+    return settings::UsageError("export", options->Wrong("only one of them can go to standard output"));
+  ExportOptions select;
+  select.ranks = options->Ranks("ranks");
+  if (options->Given("around-stop")) select.around_stop_ns = options->Nanoseconds("around-stop");
   InterruptWatch& interrupts = *new InterruptWatch;  // for as long as the program runs
   std::string key;
-  const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact, "", &key);
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options->Text("redact")).value(), "", &key);
   if (!redactor.ok()) return Complain(std::string(redactor.status().message()), kUsage);
   LoadProgress load;
   TerminalProgress progress("lockstep export", load);
-  absl::StatusOr<Bundle> bundle = LoadPaths(options.paths, &load);
+  absl::StatusOr<Bundle> bundle = LoadPaths(options->operands(), &load);
   const auto fail = [&progress](const std::string& wrong) {
     const auto quiet = progress.EndLine();
     return Complain(wrong, kFailed);
@@ -198,10 +108,8 @@ int Run(int argc, char** argv) {
   }
   progress.Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
   const Verdict verdict = Analyze(*bundle);
-  for (size_t i = 0; i < options.files.size(); ++i) {
-    if (options.files[i].empty()) continue;
-    if (const std::string wrong =
-            Write(options.files[i], ExportFormats()[i].write, *bundle, verdict, options.select, &interrupts, &progress);
+  for (const auto& [path, format] : files) {
+    if (const std::string wrong = Write(path, format->write, *bundle, verdict, select, &interrupts, &progress);
         !wrong.empty())
       return fail(wrong);
   }

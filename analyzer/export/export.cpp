@@ -4,9 +4,9 @@ namespace lockstep {
 
 absl::Span<const ExportFormat> ExportFormats() {
   static constexpr ExportFormat kFormats[] = {
-      {"perfetto", ".pftrace", ExportPerfetto},
-      {"chrome", ".json", ExportChrome},
-      {"csv", ".csv", ExportCsv},
+      {"perfetto", ExportPerfetto},
+      {"chrome", ExportChrome},
+      {"csv", ExportCsv},
   };
   return kFormats;
 }

@@ -45,15 +45,11 @@ absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verd
 using ExportFunction = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&,
                                                         const ExportWriter&);
 struct ExportFormat {
-  const char* name;    // of its option and setting, "csv"
-  const char* ending;  // of names of its files, for people: ".csv"
+  const char* name;  // of its option and setting, "csv"
   ExportFunction write;
 };
 // In the order in which they are written where several are asked for.
 absl::Span<const ExportFormat> ExportFormats();
-
-// "0-7,16": ranges as the command line gives them. False: not understood.
-bool ParseRankRanges(std::string_view text, std::vector<std::pair<int32_t, int32_t>>* ranges);
 
 }  // namespace lockstep
 

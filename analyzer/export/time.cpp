@@ -31,19 +31,6 @@ bool Wanted(const ExportOptions& options, int32_t rank) {
          });
 }
 
-bool ParseRankRanges(std::string_view text, std::vector<std::pair<int32_t, int32_t>>* ranges) {
-  ranges->clear();
-  for (absl::string_view part : absl::StrSplit(absl::string_view(text.data(), text.size()), ',')) {
-    const std::vector<absl::string_view> ends = absl::StrSplit(part, '-');
-    std::pair<int32_t, int32_t> range;
-    if (ends.size() > 2 || !absl::SimpleAtoi(ends[0], &range.first) || !absl::SimpleAtoi(ends.back(), &range.second))
-      return false;
-    if (range.first < 0 || range.second < range.first) return false;
-    ranges->push_back(range);
-  }
-  return !ranges->empty();
-}
-
 ExportTime::ExportTime(const Bundle& bundle, const Verdict& verdict) : bundle_(bundle) {
   absl::flat_hash_map<std::string, int64_t> aligned;
   for (const ClockOffset& clock : verdict.clocks()) {

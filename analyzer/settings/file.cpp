@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/settings/table.h"
+#include "analyzer/settings/types.h"
 #include "recorder/ring/settings.h"
 
 namespace lockstep::settings {

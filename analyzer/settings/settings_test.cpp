@@ -10,7 +10,8 @@
 #include <random>
 #include <set>
 
-#include "analyzer/settings/merge.h"
+#include "analyzer/settings/help.h"
+#include "analyzer/settings/options.h"
 #include "recorder/ring/settings.h"
 #include "tests/support/files.h"
 
@@ -34,6 +35,14 @@ TEST(SettingsTableTest, EveryNameIsItsOwn) {
     EXPECT_EQ(row.variable.rfind("LOCKSTEP", 0), 0u);
     EXPECT_TRUE(row.needs.empty() || FindByKey(row.section, row.needs) != nullptr) << row.key;
     EXPECT_TRUE(row.excludes.empty() || FindByKey(row.section, row.excludes) != nullptr) << row.key;
+  }
+  for (const Verb& verb : Verbs()) {
+    for (const Group& group : verb.groups) {
+      for (const Row& row : group.rows) {
+        EXPECT_EQ(row.section, verb.name);
+        EXPECT_TRUE(row.hidden || row.option.empty() || IsFlag(row) || !row.value.empty()) << row.option;
+      }
+    }
   }
   EXPECT_NE(FindByKey("recorder", "gpu"), nullptr);
 }
@@ -140,82 +149,82 @@ class SettingsTest : public support::FolderTest {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
     setenv("LOCKSTEP_CONFIG", path.c_str(), 1);
   }
-  static std::vector<std::string> Words(std::string_view section, std::vector<std::string> words = {}) {
-    const absl::StatusOr<Merged> merged = Merge(section, std::move(words));
-    if (!merged.ok()) return {"error: " + std::string(merged.status().message())};
-    return merged->words;
+  // "key=value" of all that is set for `verb`, or what is wrong.
+  static std::vector<std::string> Set(std::string_view verb, std::vector<std::string> words = {}) {
+    if (verb == "run" && words.empty()) words = {"x"};
+    const absl::StatusOr<ParsedOptions> options = Parse(verb, std::move(words));
+    if (!options.ok()) return {"error: " + Problem(options.status())};
+    std::vector<std::string> set;
+    for (const Value& value : options->merged().values) set.push_back(value.row->key + "=" + value.text);
+    return set;
   }
 };
 
-TEST_F(SettingsTest, WithoutAnythingTheWordsStayAsTheyAre) {
-  EXPECT_THAT(Words("run", {"-n4", "--", "train", "--late-after", "x"}),
-              ElementsAre("-n4", "--", "train", "--late-after", "x"));
-}
-
 TEST_F(SettingsTest, FileThenEnvironmentThenOptions) {
   Write("[common]\nlate-after = 7\n[agent]\nspool = /file\nspool-bytes = 1G\nhost = one\n");
-  EXPECT_THAT(Words("agent"),
-              ElementsAre("--spool", "/file", "--spool-bytes", "1G", "--host", "one", "--late-after", "7"));
+  EXPECT_THAT(Set("agent"), ElementsAre("spool=/file", "spool-bytes=1G", "host=one", "late-after=7"));
   setenv("LOCKSTEP_SPOOL", "/environment", 1);
   setenv("LOCKSTEP_AGENT_LATE_AFTER", "8", 1);
-  EXPECT_THAT(Words("agent", {"--host=two"}),
-              ElementsAre("--spool", "/environment", "--spool-bytes", "1G", "--late-after", "8", "--host=two"));
-  EXPECT_THAT(Words("agent", {"--spool", "/option", "--host", "--spool-bytes"}),
-              ElementsAre("--spool-bytes", "1G", "--late-after", "8", "--spool", "/option", "--host", "--spool-bytes"));
-  EXPECT_THAT(Words("collector"), ElementsAre("--late-after", "7"));
+  EXPECT_THAT(Set("agent", {"--host=two"}),
+              ElementsAre("spool=/environment", "spool-bytes=1G", "host=two", "late-after=8"));
+  EXPECT_THAT(Set("agent", {"--spool", "/option", "--host", "--spool-bytes"}),
+              ElementsAre("spool=/option", "spool-bytes=1G", "host=--spool-bytes", "late-after=8"));
+  EXPECT_THAT(Set("collector"), ElementsAre("late-after=7"));
 }
 
 TEST_F(SettingsTest, AProgramsOwnSectionCountsMoreThanTheCommonOne) {
   Write("[agent]\nlate-after = 9\n[common]\nlate-after = 7\n");
-  EXPECT_THAT(Words("agent"), ElementsAre("--late-after", "9"));
-  EXPECT_THAT(Words("run", {"-n", "2"}), ElementsAre("--late-after", "7", "-n", "2"));
+  EXPECT_THAT(Set("agent"), ElementsAre("late-after=9"));
+  EXPECT_THAT(Set("run", {"-n", "2", "x"}), ElementsAre("ranks=2", "late-after=7"));
 }
 
 TEST_F(SettingsTest, Lists) {
   Write("[agent]\ncollector = tcp://a:1,tcp://b:2\nrings = /a:/b\n");
-  EXPECT_THAT(Words("agent"),
-              ElementsAre("--collector", "tcp://a:1", "--collector", "tcp://b:2", "--rings", "/a", "--rings", "/b"));
-  EXPECT_THAT(Words("agent", {"--rings", "/c"}),
-              ElementsAre("--collector", "tcp://a:1", "--collector", "tcp://b:2", "--rings", "/c"));
-  const absl::StatusOr<Merged> merged = Merge("agent", {"--rings", "/c", "--rings=/d"});
-  ASSERT_TRUE(merged.ok());
-  EXPECT_EQ(merged->values.back().text, "/c:/d");
+  EXPECT_THAT(Set("agent"), ElementsAre("collector=tcp://a:1,tcp://b:2", "rings=/a:/b"));
+  const absl::StatusOr<ParsedOptions> options =
+      Parse("agent", {"--rings", "/c:d", "--rings=/e", "--collector", "tcp://c:3,tcp://d:4"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->List("rings"), ElementsAre("/c:d", "/e")) << "a path on the command line may hold a colon";
+  EXPECT_THAT(options->List("collector"), ElementsAre("tcp://c:3", "tcp://d:4"));
 }
 
 TEST_F(SettingsTest, FlagsCanBeTakenBack) {
   Write("[agent]\ninsecure = yes\ncontainers = no\n");
-  EXPECT_THAT(Words("agent"), ElementsAre("--insecure", "--no-containers"));
-  EXPECT_THAT(Words("agent", {"--insecure=no"}), ElementsAre("--no-containers"));
-  EXPECT_THAT(Words("agent", {"--no-containers=no", "--insecure=yes"}), ElementsAre("--insecure"));
-  EXPECT_THAT(Words("agent", {"--insecure=perhaps"})[0], HasSubstr("--insecure takes no value"));
+  EXPECT_THAT(Set("agent"), ElementsAre("insecure=yes", "containers=no"));
+  EXPECT_THAT(Set("agent", {"--insecure=no"}), ElementsAre("insecure=no", "containers=no"));
+  EXPECT_THAT(Set("agent", {"--no-containers=no", "--insecure=yes"}), ElementsAre("insecure=yes", "containers=yes"));
+  EXPECT_THAT(Set("agent", {"--insecure=perhaps"})[0], HasSubstr("--insecure takes no value"));
   setenv("LOCKSTEP_AGENT_INSECURE", "off", 1);
-  EXPECT_THAT(Words("agent"), ElementsAre("--no-containers"));
+  EXPECT_FALSE(Parse("agent", {})->Flag("insecure"));
 }
 
 TEST_F(SettingsTest, WhatExcludesSomethingPutsItOutOfForce) {
   Write("[agent]\ncollector = tcp://a:1\nout = /incidents\n[run]\ngpu = full\n[collector]\nserver-key = k\n");
-  EXPECT_THAT(Words("agent", {"--alone"}), ElementsAre("--out", "/incidents", "--alone"));
-  EXPECT_THAT(Words("agent"), ElementsAre("--collector", "tcp://a:1")) << "out is for --alone";
-  EXPECT_THAT(Words("run", {"--profiler", "x"}), ElementsAre("--profiler", "x"));
-  EXPECT_THAT(Words("collector"), IsEmpty());
-  EXPECT_THAT(Words("collector", {"--upstream", "tcp://x:1"}),
-              ElementsAre("--server-key", "k", "--upstream", "tcp://x:1"));
-  EXPECT_THAT(Words("collector", {"--server-key", "k"}), ElementsAre("--server-key", "k"))
-      << "said by hand it is a mistake to tell";
+  EXPECT_THAT(Set("agent", {"--alone"}), ElementsAre("alone=yes", "out=/incidents"));
+  EXPECT_THAT(Set("agent"), ElementsAre("collector=tcp://a:1")) << "out is for --alone";
+  EXPECT_THAT(Set("run", {"--profiler", "x"}), ElementsAre("profiler=yes"));
+  EXPECT_THAT(Set("collector"), IsEmpty());
+  EXPECT_THAT(Set("collector", {"--upstream", "tcp://x:1"}), ElementsAre("upstream=tcp://x:1", "server-key=k"));
+  EXPECT_THAT(Set("collector", {"--server-key", "k"})[0], HasSubstr("--server-key works only with --upstream"))
+      << "given by hand it is a mistake";
+  EXPECT_THAT(Set("agent", {"--alone", "--collector", "tcp://a:1"})[0],
+              HasSubstr("--collector and --alone exclude each other"));
+  Write("[run]\ncollector = tcp://a:1\nout = /x\n");
+  EXPECT_THAT(Set("run")[0], HasSubstr("lockstep.conf, line 3: --out and --collector exclude each other"));
 }
 
 TEST_F(SettingsTest, WhatHasNoOptionGoesIntoTheEnvironment) {
   Write("[common]\nkeys = /from/file\n[recorder]\ndir = /rings\nhost = node7\n");
-  EXPECT_THAT(Words("agent"), ElementsAre("--host", "node7"));
+  EXPECT_THAT(Set("agent"), ElementsAre("keys=/from/file", "dir=/rings", "host=node7"));
   EXPECT_STREQ(getenv("LOCKSTEP_KEYS"), "/from/file");
   EXPECT_STREQ(getenv("LOCKSTEP_DIR"), "/rings");
   unsetenv("LOCKSTEP_DIR");
-  EXPECT_THAT(Words("clean"), ElementsAre("--dir", "/rings"));
+  EXPECT_THAT(Set("clean"), ElementsAre("dir=/rings"));
 }
 
 TEST_F(SettingsTest, TheRecorderTakesItsOwn) {
   Write("[recorder]\ngpu = off\n[agent]\nhost = x\n");
-  const absl::StatusOr<Merged> merged = Merge("recorder", {});
+  const absl::StatusOr<Merged> merged = Merge("recorder");
   ASSERT_TRUE(merged.ok());
   ASSERT_EQ(merged->values.size(), 1u);
   EXPECT_EQ(merged->values[0].text, "off");
@@ -224,60 +233,60 @@ TEST_F(SettingsTest, TheRecorderTakesItsOwn) {
 
 TEST_F(SettingsTest, ProblemsOfOthersAreNotToldToEverybody) {
   Write("[collector]\nlisen = x\n[common]\ncolector = y\n");
-  const absl::StatusOr<Merged> merged = Merge("agent", {});
+  const absl::StatusOr<Merged> merged = Merge("agent");
   ASSERT_TRUE(merged.ok());
   ASSERT_EQ(merged->told.size(), 1u);
   EXPECT_THAT(merged->told[0], HasSubstr("is 'collector' meant?"));
 }
 
-TEST_F(SettingsTest, ExplainNamesTheSource) {
-  Write("[run]\nranks = 99999\n");
-  const absl::StatusOr<Merged> merged = Merge("run", {"x"});
-  ASSERT_TRUE(merged.ok());
-  EXPECT_THAT(merged->Explain("-n takes a number of ranks"), HasSubstr("lockstep.conf, line 2: -n takes"));
-  EXPECT_EQ(merged->Explain("--out takes"), "--out takes");
+TEST_F(SettingsTest, LimitsAreCheckedWhereTheValueIsUsed) {
+  Write("[run]\nranks = 99999\n[common]\nlate-after = 0\n");
+  EXPECT_THAT(Set("run")[0], HasSubstr("lockstep.conf, line 2: -n takes a whole number from 1 to 4096, not '99999'"));
+  EXPECT_THAT(Set("analyze", {"x"}), ElementsAre("late-after=0"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("line 4: --late-after takes a number of seconds above 0"));
+  EXPECT_THAT(Set("run", {"-n", "2", "--late-after", "1", "x"}), ElementsAre("ranks=2", "late-after=1"));
 }
 
 TEST_F(SettingsTest, HelpWorksWhateverTheFileSays) {
   Write("nonsense");
-  EXPECT_THAT(Words("agent", {"--help"}), ElementsAre("--help"));
-  EXPECT_THAT(Words("agent")[0], HasSubstr("line 1"));
-  EXPECT_THAT(Words("agent", {"--no-config", "--alone"}), ElementsAre("--alone"));
-  EXPECT_THAT(Words("run", {"x", "--no-config"})[0], HasSubstr("line 1")) << "the command's own";
+  EXPECT_TRUE(Parse("agent", {"--help"})->help);
+  EXPECT_TRUE(Parse("agent", {"--nonsense", "-V"})->version);
+  EXPECT_THAT(Set("agent")[0], HasSubstr("line 1"));
+  EXPECT_THAT(Set("agent", {"--no-config", "--alone"}), ElementsAre("alone=yes"));
+  EXPECT_THAT(Set("run", {"x", "--no-config"})[0], HasSubstr("line 1")) << "the command's own";
 }
 
 TEST_F(SettingsTest, WhoMayWriteTheFile) {
   Write("[agent]\nhost = x\n", 0646);
-  EXPECT_THAT(Words("agent")[0], HasSubstr("can be written by everybody"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("can be written by everybody"));
   if (geteuid() == 0) {
     const std::string path = folder_ + "/lockstep.conf";
     ASSERT_EQ(chmod(path.c_str(), 0644), 0);
     ASSERT_EQ(chown(path.c_str(), 1000, 1000), 0);
-    EXPECT_THAT(Words("agent")[0], HasSubstr("belongs to user 1000"));
+    EXPECT_THAT(Set("agent")[0], HasSubstr("belongs to user 1000"));
     ASSERT_EQ(chown(path.c_str(), 0, 1000), 0);
     ASSERT_EQ(chmod(path.c_str(), 0664), 0);
-    EXPECT_THAT(Words("agent")[0], HasSubstr("by group 1000"));
+    EXPECT_THAT(Set("agent")[0], HasSubstr("by group 1000"));
     ASSERT_EQ(chmod(path.c_str(), 0644), 0);
-    EXPECT_THAT(Words("agent"), ElementsAre("--host", "x"));
+    EXPECT_THAT(Set("agent"), ElementsAre("host=x"));
   }
 }
 
 TEST_F(SettingsTest, WhatIsNoFileOfReasonableSizeIsRefused) {
   Write(std::string(40'000, '\n'));
-  EXPECT_THAT(Words("agent")[0], HasSubstr("larger than 32768"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("larger than 32768"));
   setenv("LOCKSTEP_CONFIG", folder_.c_str(), 1);
-  EXPECT_THAT(Words("agent")[0], HasSubstr("no regular file"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("no regular file"));
   setenv("LOCKSTEP_CONFIG", (folder_ + "/none").c_str(), 1);
-  EXPECT_THAT(Words("agent")[0], HasSubstr("mend or unset it"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("mend or unset it"));
   ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
   setenv("LOCKSTEP_CONFIG", (folder_ + "/pipe").c_str(), 1);
-  EXPECT_THAT(Words("agent")[0], HasSubstr("no regular file"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("no regular file"));
 }
 
 TEST_F(SettingsTest, AnEnvironmentThatMakesNoSenseIsNamed) {
   setenv("LOCKSTEP_SPOOL_BYTES", "lots", 1);
-  EXPECT_THAT(Words("agent")[0],
-              HasSubstr("LOCKSTEP_SPOOL_BYTES takes a number of bytes like 500M or 10G, not 'lots'"));
+  EXPECT_THAT(Set("agent")[0], HasSubstr("LOCKSTEP_SPOOL_BYTES takes a number of bytes like 500M or 10G, not 'lots'"));
 }
 
 TEST_F(SettingsTest, WhatTheRecorderDoesNotUnderstandIsTold) {
@@ -301,6 +310,101 @@ TEST_F(SettingsTest, WhatTheRecorderDoesNotUnderstandIsTold) {
           HasSubstr("LOCKSTEP_RING_KIB takes a whole number, not '64M': the recorder goes by its default, 4096")));
   unsetenv("LOCKSTEP_RING_KIB");
   unsetenv("LOCKSTEP_HOOK");
+}
+
+TEST_F(SettingsTest, OptionsAndOperands) {
+  absl::StatusOr<ParsedOptions> options =
+      Parse("analyze", {"a", "--format=json", "--late-after", "2.5", "-", "--start", "--", "--output", "b"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->operands(), ElementsAre("a", "-", "--output", "b"));
+  EXPECT_EQ(options->Text("format"), "json");
+  EXPECT_EQ(options->Nanoseconds("late-after"), 2'500'000'000);
+  EXPECT_TRUE(options->Flag("start"));
+  EXPECT_FALSE(options->Given("output"));
+  options = Parse("run", {"-n4", "torchrun", "--quiet", "--", "x"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->Number("ranks"), 4);
+  EXPECT_FALSE(options->Flag("quiet")) << "the command's own";
+  EXPECT_THAT(options->operands(), ElementsAre("torchrun", "--quiet", "--", "x"));
+  EXPECT_EQ(Parse("agent", {"--host", "a", "--host", "b"})->Text("host"), "b") << "the last one counts";
+}
+
+TEST_F(SettingsTest, WhatNobodySetIsTheDefaultOfTheTable) {
+  const absl::StatusOr<ParsedOptions> agent = Parse("agent", {});
+  EXPECT_EQ(agent->Bytes("spool-bytes"), uint64_t{4} << 30);
+  EXPECT_EQ(agent->Age("keep-rings"), 7 * 86400);
+  EXPECT_EQ(agent->Text("redact"), "no");
+  EXPECT_TRUE(agent->Flag("containers"));
+  EXPECT_EQ(agent->Text("spool"), "") << "a default in words is none";
+  EXPECT_EQ(Parse("run", {"x"})->Nanoseconds("hang-after"), 0);
+  EXPECT_THAT(Parse("collector", {})->List("listen"), ElementsAre("tcp://127.0.0.1:9470"));
+}
+
+TEST_F(SettingsTest, WrongUsageIsNamed) {
+  const struct {
+    const char* verb;
+    std::vector<std::string> words;
+    const char* said;
+  } cases[] = {
+      {"collector", {"--lisen", "x"}, "unknown option '--lisen'; did you mean --listen? (lockstep collector --help"},
+      {"collector", {"--qqqqqqqqqqq"}, "unknown option '--qqqqqqqqqqq' ("},
+      {"collector", {"job"}, "unexpected argument 'job'"},
+      {"collector", {"--listen"}, "--listen takes a value"},
+      {"collector", {"--out="}, "--out takes a value"},
+      {"collector", {"--listen", "localhost:9470"}, "--listen takes an endpoint, tcp://ADDRESS:PORT"},
+      {"collector", {"--listen", "tcp://x:99999"}, "not 'tcp://x:99999'"},
+      {"collector", {"--upstream", "tcp://x:*"}, "--upstream takes an endpoint"},
+      {"collector", {"--quota", "99999999999T"}, "--quota takes a number of bytes"},
+      {"agent", {"--spool-bytes", "1k"}, "--spool-bytes takes a number of bytes like 500M or 10G, from 1M to 1024T"},
+      {"agent", {"--late-after", "nan"}, "--late-after takes a number of seconds above 0 and at most 86400, not 'nan'"},
+      {"agent", {"--keep-rings", "week"}, "--keep-rings takes an age such as 90s"},
+      {"archive", {"--every", "0.01"}, "--every takes a number of seconds from 0.05 to 1000000"},
+      {"run", {"-n", "0", "x"}, "-n takes a whole number from 1 to 4096, not '0'"},
+      {"run", {"--gpu", "maybe", "x"}, "--gpu takes one of off, done, full, events, watch, auto, not 'maybe'"},
+      {"export", {"--ranks", "3-2", "x"}, "--ranks takes a list of ranks like 0-7,16, not '3-2'"},
+      {"export", {"--csv", "-"}, "no PATH given"},
+      {"export", {""}, "an empty PATH"},
+  };
+  for (const auto& one : cases) EXPECT_THAT(Set(one.verb, one.words)[0], HasSubstr(one.said));
+}
+
+TEST_F(SettingsTest, HelpFitsTheTerminalAndShowsEveryOption) {
+  for (const Verb& verb : Verbs()) {
+    const std::string help = Help(verb);
+    for (const std::string& line : SplitText(help, '\n')) EXPECT_LE(line.size(), 80u) << verb.name << ": " << line;
+    EXPECT_LE(verb.examples.size(), 3u);
+    EXPECT_EQ(help.rfind("Usage: lockstep " + verb.name, 0), 0u);
+    for (const Group& group : verb.groups) {
+      for (const Row& row : group.rows) {
+        if (row.option.empty()) continue;
+        const bool shown = help.find("\n  " + row.option + (IsFlag(row) ? "" : " " + row.value)) != std::string::npos;
+        EXPECT_EQ(shown, !row.hidden) << verb.name << " " << row.option;
+      }
+    }
+    for (const Example& example : verb.examples) {
+      std::vector<std::string> words = SplitText(example.command, ' ');
+      ASSERT_GT(words.size(), 1u);
+      words.erase(words.begin(), words.begin() + 2);
+      EXPECT_TRUE(Parse(verb.name, words).ok()) << example.command;
+    }
+  }
+}
+
+TEST(SettingsTypesTest, ValuesAsPeopleWriteThem) {
+  uint64_t bytes = 0;
+  EXPECT_TRUE(ParseBytes("500k", &bytes) && bytes == 512'000);
+  EXPECT_TRUE(ParseBytes("10G", &bytes) && bytes == uint64_t{10} << 30);
+  for (const char* wrong : {"", "G", "1X", "-1", "1.5G", "99999999999T"})
+    EXPECT_FALSE(ParseBytes(wrong, &bytes)) << wrong;
+  int64_t seconds = 0;
+  EXPECT_TRUE(ParseAge("36h", &seconds) && seconds == 36 * 3600);
+  for (const char* wrong : {"x", "", "-1", "3w", "99999999999999999999"})
+    EXPECT_FALSE(ParseAge(wrong, &seconds)) << wrong;
+  RankRanges ranges;
+  EXPECT_TRUE(ParseRankRanges("2-3,5", &ranges));
+  EXPECT_EQ(ranges, (RankRanges{{2, 3}, {5, 5}}));
+  for (const char* wrong : {"", "x", "1-", "-1", "3-2", "1-2-3", "1,,2", "99999999999"})
+    EXPECT_FALSE(ParseRankRanges(wrong, &ranges)) << wrong;
 }
 
 }  // namespace

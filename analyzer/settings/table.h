@@ -1,5 +1,5 @@
-// Every setting of every program: its key in a configuration file, its environment variable, its option. The one place
-// where these names are; docs/options.md, `lockstep config` and the reading of files come from it.
+// Every verb with its options, and every setting: key in a configuration file, environment variable, option. The one
+// place of these names: parsing, --help, man pages, completion, docs/options.md and `lockstep config` come from it.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_TABLE_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_TABLE_H_
 
@@ -11,33 +11,70 @@ namespace lockstep::settings {
 
 enum class Kind {
   kText,
+  kFile,
+  kFolder,
   kFlag,     // the option takes no value; in a file and in the environment: yes, no
   kNotFlag,  // the same, and the option means no
   kNumber,   // whole, from 0
   kSeconds,
   kBytes,  // 500M, 4G
   kAge,    // 90s, 10m, 36h, 7d
+  kRanks,  // 0-7,16
   kChoice,
-  kEndpoint,  // tcp://..., ipc://...
+  kEndpoint,  // tcp://HOST:PORT, ipc://PATH
+  kListen,    // the same, and port 0 or * is any free one
 };
 
 struct Row {
   std::string section;  // the verb, or "recorder"
   std::string key;
-  std::string variable;
-  std::string option;  // "--late-after"; empty: no option, what a file says goes into the environment of the program
+  std::string variable;  // empty: an option that neither files nor the environment set
+  std::string option;    // "--late-after"; empty: no option, what a file says goes into the environment of the program
   Kind kind = Kind::kText;
-  std::string choices;   // kChoice: "text|json|html"
-  char separator = 0;    // of a list, in a file and in the environment; as options each has its own
-  std::string fallback;  // the default, for people
-  bool common = false;   // also taken from [common]
-  std::string excludes;  // keys of this section which, set by something that counts less, are passed over
-  std::string needs;     // a key without which this one, unless given as an option, is passed over
-  std::string meaning;   // of the recorder's; the programs' own --help says it of the others
+  std::string value;           // what stands for the value in --help: "FILE"
+  std::string choices;         // kChoice: "text|json|html"
+  char separator = 0;          // of a list, in a file and in the environment; the option may be repeated
+  std::string fallback;        // the default; where it is no value of this kind, it is for people only
+  double least = 0, most = 0;  // of numbers, seconds (least 1e-9: above 0), bytes and ages; most 0: no limit
+  bool common = false;         // also taken from [common]
+  std::string excludes;        // keys of this section that cannot be in force together with this one
+  std::string needs;           // a key without which this one makes no sense
+  std::string meaning;
+  bool hidden = false;  // for Lockstep's own processes; --help does not show it
+};
+
+// Options of one subject; the title may be empty.
+struct Group {
+  std::string title;
+  std::vector<Row> rows;  // to show; lookups give those of Table()
+};
+
+struct Example {
+  std::string command, meaning;
+};
+
+struct Verb {
+  std::string name;
+  std::string purpose;             // half a line, for `lockstep --help`
+  std::vector<std::string> usage;  // "lockstep run [OPTIONS] -- COMMAND"
+  std::vector<std::string> text;   // paragraphs
+  std::vector<Example> examples;   // at most three
+  std::vector<Group> groups;
+  std::vector<std::string> notes;  // paragraphs at the end; one begins with "Exit status: "
+  std::string operand{};           // "PATH"; empty: none
+  Kind operand_kind = Kind::kText;
+  size_t least_operands = 0, most_operands = 0;
+  bool command = false;  // the first operand ends the options: what follows is a command's
 };
 
 inline constexpr std::string_view kCommon = "common", kRecorder = "recorder";
 
+const std::vector<Verb>& Verbs();
+const Verb* FindVerb(std::string_view name);
+// Those of every verb, with all their names in `option`: "-h, --help".
+const std::vector<Row>& CommonOptions();
+
+// Settings: what files or the environment can set.
 const std::vector<Row>& Table();
 
 // Variables that are no key's, and what reads them.
@@ -48,17 +85,15 @@ const std::vector<LoneVariable>& LoneVariables();
 
 std::vector<std::string> Sections();  // without [common]
 const Row* FindByKey(std::string_view section, std::string_view key);
+// These two also find options that are no settings.
 const Row* FindByOption(std::string_view section, std::string_view option);
+const Row* FindOptionKey(std::string_view section, std::string_view key);
 
-// Empty, or what `row` takes instead of `value`: "takes a number of seconds above 0".
-std::string WrongValue(const Row& row, std::string_view value);
-// Variables of the recorder in this process's environment whose value it does not understand, a line each: it goes by
-// its default then and says so nowhere but in its ring.
-std::vector<std::string> WrongRecorderVariables();
-// yes, on, true, 1 and no, off, false, 0.
-bool ReadFlag(std::string_view text, bool* value);
+bool IsFlag(const Row& row);
 // The one of `known` that `word` was probably meant to be; empty: none is near.
 std::string Nearest(std::string_view word, const std::vector<std::string>& known);
+// "text, json, html".
+std::string ChoiceList(const Row& row);
 
 }  // namespace lockstep::settings
 

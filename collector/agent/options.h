@@ -1,4 +1,4 @@
-// What `lockstep agent` is told.
+// Options of `lockstep agent`.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_OPTIONS_H_
 #define LOCKSTEP_COLLECTOR_AGENT_OPTIONS_H_
 
@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/settings/options.h"
 #include "collector/wire/keys.h"
 
 namespace lockstep {
@@ -29,13 +30,10 @@ struct AgentOptions {
   std::string out;                        // its incidents; empty: beside the spool
   RedactLevel redact = RedactLevel::kNo;  // before anything leaves the host
   bool config_files = true;               // were read
-  bool help = false, version = false;
 };
 
-// Options come before the environment, that before configuration files (analyzer/settings), these before the defaults,
-// which are filled in. InvalidArgument with one line that names the argument, or the variable or line it came from.
-absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv);
-const char* AgentHelp();
+// The options of `lockstep agent`, with defaults filled in.
+absl::StatusOr<AgentOptions> MakeAgentOptions(const settings::ParsedOptions& parsed);
 
 }  // namespace lockstep
 

@@ -41,9 +41,7 @@ absl::StatusOr<std::vector<std::string>> SettledOptions(bool files) {
     const char* value = getenv(row.variable.c_str());
     before[row.variable] = value == nullptr ? std::optional<std::string>() : value;
   }
-  std::vector<std::string> none;
-  if (!files) none.push_back("--no-config");
-  const absl::StatusOr<settings::Merged> merged = settings::Merge("collector", std::move(none));
+  const absl::StatusOr<settings::Merged> merged = settings::Merge("collector", {}, files);
   for (const auto& [name, value] : before) value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
   if (!merged.ok()) return merged.status();
   std::vector<std::string> options;

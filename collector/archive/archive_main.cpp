@@ -17,12 +17,11 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/words.h"
-#include "analyzer/settings/merge.h"
+#include "analyzer/settings/options.h"
 #include "collector/archive/http.h"
 #include "collector/archive/incident_rows.h"
 #include "collector/archive/job_days.h"
@@ -37,55 +36,13 @@ constexpr int kDone = 0, kFailed = 1, kUsage = 2, kSpooled = 3;
 constexpr size_t kBatchBytes = size_t{4} << 20;
 constexpr size_t kMostPassword = 4096, kMostQuestion = size_t{64} << 10, kMostJobs = size_t{64} << 20;
 
-constexpr char kHelp[] =
-    "Usage: lockstep archive [OPTION]... DIR...\n"
-    "       lockstep archive [OPTION]... --follow DIR\n"
-    "       lockstep archive query [OPTION]... NAME\n"
-    "       lockstep archive jobs [OPTION]... FILE\n"
-    "       lockstep archive send\n"
-    "\n"
-    "Sends finished incident folders to a ClickHouse server: verdict, findings, culprits, start-up times and "
-    "aggregates of operations,\n"
-    "each once however often it is sent. `send` sends what an earlier call left in the spool. `query` asks the "
-    "archive; NAME is\n"
-    "culprits, hangs, links, list, operations or startup. `jobs` tells it how long jobs ran, for rates over job-days: "
-    "FILE (- is standard\n"
-    "input) has lines JOB|START|END|RANKS, as sacct -X -n -P -o JobID,Start,End,NTasks prints them.\n"
-    "\n"
-    "  --to URL               http://[USER@]HOST:PORT/DATABASE or https://.. (LOCKSTEP_ARCHIVE)\n"
-    "  --password-file FILE   the user's password (LOCKSTEP_ARCHIVE_PASSWORD_FILE, or LOCKSTEP_ARCHIVE_PASSWORD "
-    "itself)\n"
-    "  --ca FILE              certificates that https trusts instead of the system's (LOCKSTEP_ARCHIVE_CA)\n"
-    "  --insecure             http to other machines: what is sent can be read on its way "
-    "(LOCKSTEP_ARCHIVE_INSECURE=1)\n"
-    "  --follow DIR           send every incident below DIR (a collector's --out) once it is finished, until SIGTERM\n"
-    "  --every SECONDS        --follow looks this often (default 5)\n"
-    "  --spool DIR            what could not be sent waits here (default ~/.local/state/lockstep/archive)\n"
-    "  --spool-limit BYTES    it takes at most so much (default 1073741824)\n"
-    "  --retry-for SECONDS    try again for so long where the server is away (default 30); --follow never gives up\n"
-    "  --days N               query: of the last N days (default 90; links: 7)\n"
-    "  --limit N              query: at most N lines (default 100)\n"
-    "  --host NAME            query: of this host\n"
-    "  --place TEXT           query culprits: of code places that contain it\n"
-    "  --job NAME             query: of this job\n"
-    "  --json                 query: as JSON\n"
-    "  --redact LEVEL         what is sent of code places: no, paths or stacks, as lockstep analyze has it "
-    "(LOCKSTEP_REDACT)\n"
-    "  --sql                  query: print the statement and ask nothing\n"
-    "  -h, --help             show this and exit\n"
-    "  -V, --version          show the version and exit\n"
-    "\n"
-    "Exit status: 0 all is sent or answered; 1 something was refused or could not be read; 2 wrong usage; 3 the server "
-    "was away, and\n"
-    "what was not sent waits in the spool.\n";
-
 struct Options {
   std::string verb, to, password_file, ca, follow, spool;
   std::vector<std::string> words;
-  bool insecure = false, json = false, sql = false, help = false, version = false;
-  double every_s = 5, retry_s = 30;
-  uint64_t spool_limit = uint64_t{1} << 30;
-  int64_t time_limit_ms = 1500;  // of `before`, which verdicts call
+  bool insecure = false, json = false, sql = false;
+  double every_s = 0, retry_s = 0;
+  uint64_t spool_limit = 0;
+  int64_t time_limit_ms = 0;  // of `before`, which verdicts call
   QueryArguments query;
   RedactLevel redact = RedactLevel::kNo;
 };
@@ -99,96 +56,43 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Empty: understood.
-std::string Parse(int argc, char** argv, Options* options) {
-  const auto number = [](const std::string& value, double least, double most, double* out) {
-    return absl::SimpleAtod(value, out) && *out >= least && *out <= most;
-  };
-  bool only_words = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (only_words || word.empty() || word == "-" || word[0] != '-') {
-      if (word.empty()) return "an empty argument";
-      if (!only_words && options->verb.empty() && options->words.empty() &&
-          (word == "query" || word == "send" || word == "before" || word == "jobs")) {
-        options->verb = word;
-      } else {
-        options->words.push_back(word);
-      }
-      continue;
-    }
-    if (word == "--") {
-      only_words = true;
-      continue;
-    }
-    bool* const flag = word == "--insecure"                  ? &options->insecure
-                       : word == "--json"                    ? &options->json
-                       : word == "--sql"                     ? &options->sql
-                       : word == "-h" || word == "--help"    ? &options->help
-                       : word == "-V" || word == "--version" ? &options->version
-                                                             : nullptr;
-    if (flag != nullptr) {
-      *flag = true;
-      continue;
-    }
-    const size_t equals = word.find('=');
-    const std::string name = word.substr(0, equals);
-    if (name == "--password")
-      return "no password belongs on a command line, which every user of the machine can read: --password-file FILE";
-    static const std::set<std::string> known = {
-        "--to",   "--password-file", "--ca",   "--follow", "--every", "--spool",         "--spool-limit", "--retry-for",
-        "--days", "--limit",         "--host", "--place",  "--job",   "--time-limit-ms", "--redact"};
-    if (known.count(name) == 0) return absl::StrCat("unknown option ", Printable(name, 100));
-    std::string value;
-    if (equals != std::string::npos) {
-      value = word.substr(equals + 1);
-    } else if (++i < argc) {
-      value = argv[i];
-    }
-    if (value.empty()) return absl::StrCat("option ", name, " takes a value");
-    if (name == "--redact") {
-      const absl::StatusOr<RedactLevel> level = ParseRedactLevel(value);
-      if (!level.ok()) return std::string(level.status().message());
-      options->redact = *level;
-      continue;
-    }
-    double real = 0;
-    const std::map<std::string, std::string*> texts = {{"--to", &options->to},
-                                                       {"--password-file", &options->password_file},
-                                                       {"--ca", &options->ca},
-                                                       {"--follow", &options->follow},
-                                                       {"--spool", &options->spool},
-                                                       {"--host", &options->query.host},
-                                                       {"--place", &options->query.place},
-                                                       {"--job", &options->query.job}};
-    if (const auto text = texts.find(name); text != texts.end()) {
-      *text->second = value;
-    } else if (name == "--spool-limit") {
-      if (!absl::SimpleAtoi(value, &options->spool_limit) || options->spool_limit == 0)
-        return "--spool-limit takes a number of bytes";
-    } else if (!number(value, name == "--every" ? 0.05 : name == "--retry-for" ? 0 : 1, 1e6, &real)) {
-      return absl::StrCat(name, " ", Printable(value, 100), " is no number that it takes");
-    } else if (name == "--every") {
-      options->every_s = real;
-    } else if (name == "--retry-for") {
-      options->retry_s = real;
-    } else if (name == "--days") {
-      options->query.days = static_cast<int>(std::min(real, 18'000.0));
-    } else if (name == "--limit") {
-      options->query.limit = static_cast<int>(std::min(real, 10'000.0));
-    } else {
-      options->time_limit_ms = static_cast<int64_t>(real);
-    }
+absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
+  if (parsed.Given("password"))
+    return parsed.Wrong(
+        "no password belongs on a command line, which every user of the machine can read: --password-file FILE");
+  Options options;
+  options.words = parsed.operands();
+  const std::string first = parsed.operand();
+  if (first == "query" || first == "send" || first == "before" || first == "jobs") {
+    options.verb = first;
+    options.words.erase(options.words.begin());
   }
-  if (options->help || options->version) return "";
-  if (options->verb == "query" && options->words.size() != 1) return "query takes the name of one query";
-  if (options->verb == "jobs" && options->words.size() != 1) return "jobs takes one file";
-  if (options->verb == "send" && !options->words.empty()) return "send takes no folders";
-  if (options->verb.empty() && options->words.empty() == options->follow.empty())
-    return "give incident folders, or --follow DIR";
-  if (!(options->verb == "query" && options->sql) && options->to.empty())
-    return "where to? --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE";
-  return "";
+  options.to = parsed.Text("to");
+  options.password_file = parsed.Text("password-file");
+  options.ca = parsed.Text("ca");
+  options.insecure = parsed.Flag("insecure");
+  options.follow = parsed.Text("follow");
+  options.every_s = parsed.Seconds("every");
+  options.spool = parsed.Text("spool");
+  options.spool_limit = parsed.Bytes("spool-limit");
+  options.retry_s = parsed.Seconds("retry-for");
+  options.query.days = static_cast<int>(std::min<int64_t>(parsed.Number("days"), 18'000));
+  options.query.limit = static_cast<int>(std::min<int64_t>(parsed.Number("limit"), 10'000));
+  options.query.host = parsed.Text("host");
+  options.query.place = parsed.Text("place");
+  options.query.job = parsed.Text("job");
+  options.json = parsed.Flag("json");
+  options.sql = parsed.Flag("sql");
+  options.redact = ParseRedactLevel(parsed.Text("redact")).value();
+  options.time_limit_ms = parsed.Number("time-limit-ms");
+  if (options.verb == "query" && options.words.size() != 1) return parsed.Wrong("query takes the name of one query");
+  if (options.verb == "jobs" && options.words.size() != 1) return parsed.Wrong("jobs takes one file");
+  if (options.verb == "send" && !options.words.empty()) return parsed.Wrong("send takes no folders");
+  if (options.verb.empty() && options.words.empty() == options.follow.empty())
+    return parsed.Wrong("give incident folders, or --follow DIR");
+  if (!(options.verb == "query" && options.sql) && options.to.empty())
+    return parsed.Wrong("where to? --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE");
+  return options;
 }
 
 absl::StatusOr<Target> TargetOf(const Options& options) {
@@ -499,19 +403,11 @@ int SendJobs(const Options& options, Store* store) {
 
 int Run(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
-  Options options;
-  const absl::StatusOr<settings::Merged> merged = settings::Merge("archive", {argv + 1, argv + argc});
-  if (!merged.ok()) return Say(std::string(merged.status().message())), kUsage;
-  settings::Tell(*merged);
-  settings::Arguments arguments(argv[0], merged->words);
-  if (const std::string wrong = Parse(arguments.argc(), arguments.argv(), &options); !wrong.empty()) {
-    Say(absl::StrCat(merged->Explain(wrong), "; try 'lockstep archive --help'"));
-    return kUsage;
-  }
-  if (options.help || options.version) {
-    fputs(options.help ? kHelp : "lockstep " LOCKSTEP_VERSION "\n", stdout);
-    return kDone;
-  }
+  const absl::StatusOr<settings::ParsedOptions> parsed = settings::Parse("archive", argc, argv);
+  if (const std::optional<int> status = settings::Finished("archive", parsed)) return *status;
+  const absl::StatusOr<Options> made = MakeOptions(*parsed);
+  if (!made.ok()) return settings::UsageError("archive", made.status());
+  const Options& options = *made;
   if (options.verb == "query" && options.sql) return Query(options, nullptr);
   const absl::StatusOr<Target> target = TargetOf(options);
   if (!target.ok()) {

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <vector>
 
 #include "collector/rings/owner.h"
@@ -28,25 +27,6 @@ std::string Printable(std::string text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
   return text;
-}
-
-// "5G", "500M", "0".
-bool ParseBytes(std::string_view text, uint64_t* bytes) {
-  int shift = 0;
-  if (const size_t unit = std::string_view("KMGT").find(text.empty() ? ' ' : text.back());
-      unit != std::string_view::npos) {
-    shift = 10 * (static_cast<int>(unit) + 1);
-    text.remove_suffix(1);
-  }
-  uint64_t value = 0;
-  if (text.empty() || text.size() > 9) return false;
-  for (const char c : text) {
-    if (c < '0' || c > '9') return false;
-    value = value * 10 + static_cast<uint64_t>(c - '0');
-  }
-  if (value > UINT64_MAX >> shift) return false;
-  *bytes = value << shift;
-  return true;
 }
 
 // Seconds since anything was recorded; from the wall clock of the recording, since the ring may be of an earlier boot.
@@ -167,80 +147,6 @@ class Cleaner {
 };
 
 }  // namespace
-
-bool ParseAge(std::string_view text, int64_t* seconds) {
-  int64_t value = 0;
-  size_t i = 0;
-  for (; i < text.size() && text[i] >= '0' && text[i] <= '9' && i < 9; ++i) value = value * 10 + (text[i] - '0');
-  if (i == 0) return false;
-  const std::string_view unit = text.substr(i);
-  const int64_t factor = unit.empty() || unit == "s" ? 1
-                         : unit == "m"               ? 60
-                         : unit == "h"               ? 3600
-                         : unit == "d"               ? 86400
-                                                     : 0;
-  *seconds = value * factor;
-  return factor != 0;
-}
-
-bool ParseCleanOptions(int argc, char** argv, CleanOptions* options, std::string* error) {
-  for (int i = 1; i < argc; ++i) {
-    std::string option = argv[i], value;
-    const size_t equals = option.find('=');
-    const bool attached = equals != std::string::npos && option.rfind("--", 0) == 0;
-    if (attached) {
-      value = option.substr(equals + 1);
-      option.resize(equals);
-    }
-    if (option == "--help" || option == "-h") {
-      options->help = true;
-    } else if (option == "--dry-run") {
-      options->dry_run = true;
-    } else if (option == "--incidents" || option == "--keep" || option == "--keep-bytes") {
-      if (!attached && i + 1 < argc) value = argv[++i];
-      const bool age = option == "--keep", bytes = option == "--keep-bytes";
-      if (option == "--incidents") options->incidents = value;
-      if (value.empty() || (age && !ParseAge(value, &options->keep_s)) ||
-          (bytes && !ParseBytes(value, &options->keep_bytes))) {
-        *error = option + (age     ? " takes an age such as 7d, or 0"
-                           : bytes ? " takes a number of bytes like 500M or 5G, or 0"
-                                   : " takes the name of a folder");
-        *error += " (lockstep clean --help shows the options)";
-        return false;
-      }
-    } else if (option == "--dir" || option == "--older-than") {
-      if (!attached && i + 1 < argc) value = argv[++i];
-      if (option == "--dir") options->folder = value;
-      if (value.empty() || (option == "--older-than" && !ParseAge(value, &options->older_than_s))) {
-        *error =
-            option + (option == "--dir" ? " takes the name of a folder" : " takes an age such as 90s, 10m, 36h or 7d");
-        *error += " (lockstep clean --help shows the options)";
-        return false;
-      }
-    } else {
-      *error = "unknown argument '" + Printable(option) + "' (lockstep clean --help shows the options)";
-      return false;
-    }
-  }
-  return true;
-}
-
-const char* CleanHelp() {
-  return R"(Usage: lockstep clean [OPTIONS]
-
-Removes the ring files that no process writes any more. Those of running processes, of processes that cannot be seen
-from here (in another container) and of other users are kept, each with the reason.
-
-  --dir DIR         where the rings are (LOCKSTEP_DIR, else /dev/shm/lockstep-UID)
-  --older-than AGE  only rings in which nothing was recorded for so long: 90s, 10m, 36h, 7d
-  --incidents DIR   also incidents in this folder (a collector's --out): those older than --keep, and the oldest beyond
-                    --keep-bytes; never the newest, one that is still being gathered, or what holds other files; a
-                    folder that is not there is an error
-  --keep AGE        so old may incidents be (default 7d; 0: however old)
-  --keep-bytes N    so much may they take together (default 5G; 0: however much)
-  --dry-run         say what would be removed
-)";
-}
 
 bool CleanRings(const CleanOptions& options, FILE* out, Cleaned* cleaned, std::string* error) {
   std::string folder = options.folder;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace lockstep {
@@ -17,16 +16,8 @@ struct CleanOptions {
   int64_t keep_s = 7 * 86400;               // of these; 0: however old
   uint64_t keep_bytes = uint64_t{5} << 30;  // 0: however large
   bool dry_run = false;
-  bool help = false;
   bool any_owner = false;  // for root: rings of whoever the folders that hold them belong to
 };
-
-// "90", "10m", "36h", "7d", in seconds; false: it is none.
-bool ParseAge(std::string_view text, int64_t* seconds);
-
-// False with one line in `error`.
-bool ParseCleanOptions(int argc, char** argv, CleanOptions* options, std::string* error);
-const char* CleanHelp();
 
 struct DeadRing {
   int64_t quiet_s = 0;  // since anything was recorded

@@ -245,25 +245,5 @@ TEST_F(CleanTest, OnlyOldOnesWhenAsked) {
   EXPECT_THAT(Rings(), IsEmpty());
 }
 
-TEST_F(CleanTest, Arguments) {
-  auto parse = [&](std::vector<const char*> words) {
-    words.insert(words.begin(), "clean");
-    CleanOptions options;
-    const bool good =
-        ParseCleanOptions(static_cast<int>(words.size()), const_cast<char**>(words.data()), &options, &error_);
-    options_ = options;
-    return good;
-  };
-  EXPECT_TRUE(parse({"--dir", "/x", "--older-than=36h", "--dry-run"}));
-  EXPECT_EQ(options_.folder, "/x");
-  EXPECT_EQ(options_.older_than_s, 36 * 3600);
-  EXPECT_TRUE(options_.dry_run);
-  for (const char* age : {"x", "", "-1", "3w", "99999999999999999999"})
-    EXPECT_FALSE(parse({"--older-than", age})) << age;
-  EXPECT_FALSE(parse({"--dir"}));
-  EXPECT_FALSE(parse({"/x"}));
-  EXPECT_THAT(error_, HasSubstr("--help"));
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Arguments of `lockstep run`.
+// Options of `lockstep run`.
 #ifndef LOCKSTEP_COLLECTOR_RUN_OPTIONS_H_
 #define LOCKSTEP_COLLECTOR_RUN_OPTIONS_H_
 
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/settings/options.h"
 
 namespace lockstep {
 
@@ -23,13 +23,10 @@ struct RunOptions {
   bool quiet = false;
   RedactLevel redact = RedactLevel::kNo;  // before anything is written
   std::string group;                      // whose members may read incidents, a name or a number; empty: nobody else
-  bool help = false, version = false;
   std::vector<std::string> command;
 };
 
-// InvalidArgument with one line that names the argument and how to get help.
-absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv);
-const char* RunHelp();
+RunOptions MakeRunOptions(const settings::ParsedOptions& parsed);
 
 }  // namespace lockstep
 

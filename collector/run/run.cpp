@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/settings/merge.h"
-#include "analyzer/settings/table.h"
+#include "analyzer/settings/types.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/host/environment.h"
@@ -57,10 +57,10 @@ struct Child {
 // What keeps the recorder from recording on this host or in this job, as the recorder reads it; empty: nothing of the
 // kind.
 std::string WhySwitchedOff() {
-  if (const absl::StatusOr<settings::Merged> merged = settings::Merge("recorder", {}); merged.ok()) {
+  if (const absl::StatusOr<settings::Merged> merged = settings::Merge("recorder"); merged.ok()) {
     for (const settings::Value& value : merged->values) {
       bool on = true;
-      if (value.row->key == "record" && settings::ReadFlag(value.text, &on) && !on) {
+      if (value.row->key == "record" && settings::ParseFlag(value.text, &on) && !on) {
         const bool variable = value.from == value.row->variable;
         return variable ? absl::StrCat("LOCKSTEP=", value.text, " is set")
                         : absl::StrCat("recording is off (record = ", value.text, " in ", value.from, ")");

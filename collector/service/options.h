@@ -1,4 +1,4 @@
-// Arguments of `lockstep collector`.
+// Options of `lockstep collector`.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_OPTIONS_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_OPTIONS_H_
 
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analyzer/settings/options.h"
 #include "collector/wire/keys.h"
 
 namespace lockstep {
@@ -30,16 +31,9 @@ struct CollectorOptions {
   uint64_t keep_bytes = uint64_t{5} << 30;  // 0: however large
   std::string finalise;                     // this process only finishes an incident's folder
   std::string index;                        // this process only makes the index of an incident's folder
-  bool help = false, version = false;
 };
 
-// Options first, then the environment, then configuration files (analyzer/settings), then defaults. InvalidArgument
-// with one line that names the argument, or the variable or line it came from, and how to get help.
-absl::StatusOr<CollectorOptions> ParseCollectorOptions(int argc, char** argv);
-const char* CollectorHelp();
-
-// "10G" -> bytes. K, M, G, T are powers of 1,024.
-absl::StatusOr<uint64_t> ParseBytes(const std::string& text);
+absl::StatusOr<CollectorOptions> MakeCollectorOptions(const settings::ParsedOptions& parsed);
 
 }  // namespace lockstep
 

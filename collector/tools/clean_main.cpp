@@ -3,25 +3,21 @@
 #include <ctime>
 #include <string>
 
-#include "analyzer/settings/merge.h"
+#include "analyzer/settings/options.h"
 #include "collector/common/retention.h"
 #include "collector/rings/clean.h"
 
 int main(int argc, char** argv) {
+  const absl::StatusOr<lockstep::settings::ParsedOptions> parsed = lockstep::settings::Parse("clean", argc, argv);
+  if (const std::optional<int> status = lockstep::settings::Finished("clean", parsed)) return *status;
   lockstep::CleanOptions options;
+  options.folder = parsed->Text("dir");
+  options.older_than_s = parsed->Age("older-than");
+  options.incidents = parsed->Text("incidents");
+  options.keep_s = parsed->Age("keep");
+  options.keep_bytes = parsed->Bytes("keep-bytes");
+  options.dry_run = parsed->Flag("dry-run");
   std::string error;
-  const absl::StatusOr<lockstep::settings::Merged> merged = lockstep::settings::Merge("clean", {argv + 1, argv + argc});
-  if (!merged.ok()) return fprintf(stderr, "lockstep: %s\n", std::string(merged.status().message()).c_str()), 2;
-  lockstep::settings::Tell(*merged);
-  lockstep::settings::Arguments arguments(argv[0], merged->words);
-  if (!lockstep::ParseCleanOptions(arguments.argc(), arguments.argv(), &options, &error)) {
-    fprintf(stderr, "lockstep: %s\n", merged->Explain(error).c_str());
-    return 2;
-  }
-  if (options.help) {
-    fputs(lockstep::CleanHelp(), stdout);
-    return 0;
-  }
   lockstep::Cleaned cleaned;
   if (!lockstep::CleanRings(options, stdout, &cleaned, &error)) {
     fprintf(stderr, "lockstep: %s\n", error.c_str());

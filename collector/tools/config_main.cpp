@@ -4,35 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/settings/merge.h"
+#include "analyzer/settings/help.h"
+#include "analyzer/settings/options.h"
 #include "nlohmann/json.hpp"
 #include "recorder/ring/settings.h"
 
 namespace lockstep::settings {
 namespace {
 
-constexpr char kHelp[] =
-    "Usage: lockstep config [OPTIONS] [VERB [ARGUMENTS...]]\n\n"
-    "Prints every setting of VERB (agent, collector, run, ...; recorder: of the library in the training processes), or "
-    "of\n"
-    "all of them, with its value and where that comes from: a configuration file, the environment, an option among\n"
-    "ARGUMENTS, or the default. Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names; what comes later "
-    "in\n"
-    "this order counts.\n\n"
-    "  --check        only say what is wrong with the files\n"
-    "  --json         as JSON\n"
-    "  --reference    every setting there is, as JSON: key, variable, option, default\n"
-    "  -h, --help     this text\n"
-    "  -V, --version  the version\n\n"
-    "Exit status: 0 all is understood; 1 something in a file or the environment is not, or a file cannot be used; 2 "
-    "wrong\n"
-    "arguments.\n";
-
 struct Options {
-  bool check = false, json = false, reference = false;
+  bool check = false, json = false, files = true;
   std::string section;
   std::vector<std::string> arguments;
 };
@@ -42,9 +25,34 @@ struct Shown {
   std::string value, from;
 };
 
-int Usage(const std::string& text) {
-  fprintf(stderr, "lockstep config: %s (lockstep config --help shows the options)\n", text.c_str());
-  return 2;
+const char* KindName(Kind kind) {
+  switch (kind) {
+    case Kind::kText:
+      return "text";
+    case Kind::kFile:
+      return "file";
+    case Kind::kFolder:
+      return "folder";
+    case Kind::kFlag:
+    case Kind::kNotFlag:
+      return "flag";
+    case Kind::kNumber:
+      return "number";
+    case Kind::kSeconds:
+      return "seconds";
+    case Kind::kBytes:
+      return "bytes";
+    case Kind::kAge:
+      return "age";
+    case Kind::kRanks:
+      return "ranks";
+    case Kind::kChoice:
+      return "choice";
+    case Kind::kEndpoint:
+    case Kind::kListen:
+      return "endpoint";
+  }
+  return "";
 }
 
 nlohmann::ordered_json RowJson(const Row& row) {
@@ -53,7 +61,8 @@ nlohmann::ordered_json RowJson(const Row& row) {
   json["key"] = row.key;
   json["variable"] = row.variable;
   json["option"] = row.option;
-  json["takes_value"] = row.kind != Kind::kFlag && row.kind != Kind::kNotFlag;
+  json["kind"] = KindName(row.kind);
+  json["takes_value"] = !IsFlag(row);
   json["default"] = row.fallback;
   json["common"] = row.common;
   if (!row.meaning.empty()) json["meaning"] = row.meaning;
@@ -61,36 +70,74 @@ nlohmann::ordered_json RowJson(const Row& row) {
   return json;
 }
 
-void PrintReference() {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const Row& row : Table()) rows.push_back(RowJson(row));
-  for (const LoneVariable& lone : LoneVariables()) {
-    rows.push_back({{"section", ""},
-                    {"key", ""},
-                    {"variable", lone.name},
-                    {"option", ""},
-                    {"readers", lone.readers},
-                    {"meaning", lone.meaning}});
-  }
-  printf("%s\n", rows.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+nlohmann::ordered_json ShownRowJson(const Row& row) {
+  nlohmann::ordered_json json = RowJson(row);
+  json["value"] = row.value;
+  json["details"] = Details(row);
+  json["repeats"] = row.separator != 0;
+  return json;
 }
 
-// Files cannot be used: says so and goes on with what is left, so that the rest can be seen.
-absl::StatusOr<Merged> MergeOr(const std::string& section, const std::vector<std::string>& words,
-                               std::vector<std::string>* problems) {
-  absl::StatusOr<Merged> merged = Merge(section, words);
-  if (merged.ok()) return merged;
-  const std::string problem(merged.status().message());
-  if (std::find(problems->begin(), problems->end(), problem) == problems->end()) problems->push_back(problem);
-  std::vector<std::string> without = words;
-  without.insert(without.begin(), "--no-config");
-  return Merge(section, std::move(without));
+nlohmann::ordered_json VerbJson(const Verb& verb) {
+  nlohmann::ordered_json json = {{"name", verb.name},
+                                 {"purpose", verb.purpose},
+                                 {"usage", verb.usage},
+                                 {"text", verb.text},
+                                 {"notes", verb.notes},
+                                 {"operand", verb.operand},
+                                 {"operand_kind", KindName(verb.operand_kind)},
+                                 {"examples", nlohmann::ordered_json::array()},
+                                 {"groups", nlohmann::ordered_json::array()}};
+  for (const Example& example : verb.examples)
+    json["examples"].push_back({{"command", example.command}, {"meaning", example.meaning}});
+  for (const Group& group : verb.groups) {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const Row& row : group.rows) {
+      if (!row.hidden) rows.push_back(ShownRowJson(row));
+    }
+    json["groups"].push_back({{"title", group.title}, {"options", std::move(rows)}});
+  }
+  return json;
+}
+
+void Print(const nlohmann::ordered_json& json) {
+  printf("%s\n", json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+}
+
+void PrintReference() {
+  nlohmann::ordered_json json = {{"version", LOCKSTEP_VERSION}};
+  for (const Row& row : CommonOptions()) json["common"].push_back(ShownRowJson(row));
+  for (const Verb& verb : Verbs()) json["verbs"].push_back(VerbJson(verb));
+  for (const Row& row : Table()) json["settings"].push_back(RowJson(row));
+  for (const LoneVariable& lone : LoneVariables())
+    json["variables"].push_back({{"variable", lone.name}, {"readers", lone.readers}, {"meaning", lone.meaning}});
+  Print(json);
+}
+
+// Of what cannot be used it keeps the problem, and goes on without, so that the rest can be seen.
+Merged MergeWhatIsRight(const std::string& section, const Options& options, std::vector<std::string>* problems) {
+  const auto keep = [problems](const absl::Status& status) {
+    const std::string problem(status.message());
+    if (std::find(problems->begin(), problems->end(), problem) == problems->end()) problems->push_back(problem);
+  };
+  absl::StatusOr<CommandLine> line = CommandLine();
+  if (const Verb* verb = FindVerb(section)) line = ReadCommandLine(*verb, options.arguments);
+  if (!line.ok()) {
+    keep(line.status());
+    line = CommandLine();
+  }
+  absl::StatusOr<Merged> merged = Merge(section, line->options, options.files && line->files);
+  if (!merged.ok()) {
+    keep(merged.status());
+    merged = Merge(section, line->options, false);
+  }
+  return merged.ok() ? *std::move(merged) : Merged();
 }
 
 int Show(const Options& options) {
   std::vector<std::string> problems;
   std::vector<Shown> shown;
-  const absl::StatusOr<std::vector<File>> files = ReadFiles();
+  const absl::StatusOr<std::vector<File>> files = options.files ? ReadFiles() : std::vector<File>();
   if (!files.ok()) problems.emplace_back(files.status().message());
   if (files.ok()) {
     for (const File& file : *files) {
@@ -102,11 +149,11 @@ int Show(const Options& options) {
   }
   for (const std::string& section : Sections()) {
     if (!options.section.empty() && section != options.section) continue;
-    const absl::StatusOr<Merged> merged = MergeOr(section, options.arguments, &problems);
+    const Merged merged = MergeWhatIsRight(section, options, &problems);
     for (const Row& row : Table()) {
       if (row.section != section) continue;
       Shown one{&row, row.fallback, "default"};
-      for (const Value& value : merged.ok() ? merged->values : std::vector<Value>()) {
+      for (const Value& value : merged.values) {
         if (value.row == &row) one = {&row, value.text, value.from};
       }
       shown.push_back(std::move(one));
@@ -126,8 +173,7 @@ int Show(const Options& options) {
       row["from"] = one.from;
       json["settings"].push_back(row);
     }
-    if (!options.check)
-      printf("%s\n", json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    if (!options.check) Print(json);
   } else if (!options.check) {
     if (files.ok()) {
       for (const File& file : *files) {
@@ -147,33 +193,23 @@ int Show(const Options& options) {
   return problems.empty() ? 0 : 1;
 }
 
-int Main(const std::vector<std::string>& words) {
+int Main(int argc, char** argv) {
+  const absl::StatusOr<ParsedOptions> parsed = Parse("config", argc, argv);
+  if (const std::optional<int> status = Finished("config", parsed)) return *status;
+  if (parsed->Flag("reference")) return PrintReference(), 0;
   Options options;
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (word == "-h" || word == "--help") return fputs(kHelp, stdout), 0;
-    if (word == "-V" || word == "--version") return puts("lockstep " LOCKSTEP_VERSION), 0;
-    if (word == "--check") {
-      options.check = true;
-    } else if (word == "--json") {
-      options.json = true;
-    } else if (word == "--reference") {
-      options.reference = true;
-    } else if (absl::StartsWith(word, "-")) {
-      return Usage(absl::StrCat("unknown option '", word, "'"));
-    } else {
-      options.section = word;
-      options.arguments = {words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()};
-      break;
-    }
-  }
+  options.check = parsed->Flag("check");
+  options.json = parsed->Flag("json");
+  options.files = parsed->config_files;
+  options.section = parsed->operand();
+  if (!options.section.empty()) options.arguments.assign(parsed->operands().begin() + 1, parsed->operands().end());
   const std::vector<std::string> sections = Sections();
   if (!options.section.empty() && std::find(sections.begin(), sections.end(), options.section) == sections.end()) {
     const std::string near = Nearest(options.section, sections);
-    return Usage(absl::StrCat("there is no '", options.section, "'",
-                              near.empty() ? "" : absl::StrCat("; is '", near, "' meant?")));
+    return UsageError(
+        "config", parsed->Wrong(absl::StrCat("no settings of '", options.section, "'",
+                                             near.empty() ? "" : "; did you mean ", near, near.empty() ? "" : "?")));
   }
-  if (options.reference) return PrintReference(), 0;
   return Show(options);
 }
 
@@ -181,5 +217,5 @@ int Main(const std::vector<std::string>& words) {
 }  // namespace lockstep::settings
 
 int main(int argc, char** argv) {
-  return lockstep::settings::Main({argv + 1, argv + argc});
+  return lockstep::settings::Main(argc, argv);
 }

@@ -2,15 +2,12 @@
 #include <poll.h>
 #include <sys/random.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
-#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
-#include "analyzer/settings/merge.h"
+#include "analyzer/settings/options.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/host/proc.h"
@@ -21,67 +18,14 @@
 namespace lockstep {
 namespace {
 
-constexpr int kUsage = 2, kFailed = 3;
+constexpr int kFailed = 3;
 constexpr int64_t kUnreached = 3 * kSecond;  // then it is said
 
 struct DumpOptions {
   std::string job;
-  bool everything = false, json = false, help = false, version = false;
-  int64_t timeout_ns = 600 * kSecond;
+  bool everything = false, json = false;
+  int64_t timeout_ns = 0;
 };
-
-void Help() {
-  printf(
-      "Usage: lockstep dump [OPTIONS] [JOB]\n\n"
-      "Has the collector take an incident of a running job now: digests of all ranks, the verdict, stacks and rings of "
-      "the\n"
-      "suspects. Prints the verdict and where the files are. JOB is a name, or NAME/STEP/RESTART; it may be left out "
-      "where\n"
-      "only one job runs.\n\n%s"
-      "  --everything          whole rings of all ranks, not of the suspects alone\n"
-      "  --json                print the verdict as JSON\n"
-      "  --timeout SECONDS     give up after so long, also where the collector does not answer, which is said after 3 "
-      "s\n"
-      "                        (default 600)\n"
-      "  -h, --help            this text\n"
-      "  -V, --version         the version\n\n"
-      "Exit status as lockstep analyze: 0 healthy, 1 findings or incomplete data, 2 wrong arguments, 3 no verdict.\n",
-      kToolOptionsHelp);
-}
-
-absl::StatusOr<DumpOptions> Parse(const std::vector<std::string>& words) {
-  DumpOptions options;
-  const auto usage = [](const std::string& text) {
-    return absl::InvalidArgumentError(absl::StrCat(text, " (lockstep dump --help shows the options)"));
-  };
-  for (size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (word == "-h" || word == "--help") {
-      options.help = true;
-    } else if (word == "-V" || word == "--version") {
-      options.version = true;
-    } else if (word == "--everything") {
-      options.everything = true;
-    } else if (word == "--json") {
-      options.json = true;
-    } else if (word == "--timeout" || word.compare(0, 10, "--timeout=") == 0) {
-      if (word == "--timeout" && i + 1 >= words.size()) return usage("--timeout takes a value");
-      const std::string value = word == "--timeout" ? words[++i] : word.substr(10);
-      double seconds = 0;
-      if (!absl::SimpleAtod(value, &seconds) || !(seconds > 0) || seconds > 1e6) {
-        return usage(absl::StrCat("--timeout takes a number of seconds above 0, not '", value, "'"));
-      }
-      options.timeout_ns = static_cast<int64_t>(seconds * 1e9);
-    } else if (word.size() > 1 && word[0] == '-') {
-      return usage(absl::StrCat("unknown option '", word, "'"));
-    } else if (!options.job.empty()) {
-      return usage(absl::StrCat("one job at a time: '", options.job, "' or '", word, "'"));
-    } else {
-      options.job = word;
-    }
-  }
-  return options;
-}
 
 int Dump(const DumpOptions& options, const CollectorAddress& address) {
   wire::ClientOptions connection;
@@ -176,28 +120,13 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  absl::StatusOr<settings::Merged> merged = settings::Merge("dump", {argv + 1, argv + argc});
-  if (!merged.ok()) return Say(merged.status().message()), kUsage;
-  settings::Tell(*merged);
-  std::vector<std::string> words = std::move(merged->words);
-  const absl::StatusOr<ToolOptions> tool = TakeToolOptions(&words);
-  const absl::StatusOr<DumpOptions> options = Parse(words);
-  if (!options.ok() || !tool.ok()) {
-    Say(merged->Explain(std::string(options.ok() ? tool.status().message() : options.status().message())));
-    return kUsage;
-  }
-  if (options->help) {
-    Help();
-    return 0;
-  }
-  if (options->version) {
-    puts("lockstep-dump " LOCKSTEP_VERSION);
-    return 0;
-  }
-  const absl::StatusOr<CollectorAddress> address = FindCollector(*tool);
+  const absl::StatusOr<settings::ParsedOptions> parsed = settings::Parse("dump", argc, argv);
+  if (const std::optional<int> status = settings::Finished("dump", parsed)) return *status;
+  const absl::StatusOr<CollectorAddress> address = FindCollector(MakeToolOptions(*parsed));
   if (!address.ok()) {
     Say(address.status().message());
     return kFailed;
   }
-  return Dump(*options, *address);
+  return Dump({parsed->operand(), parsed->Flag("everything"), parsed->Flag("json"), parsed->Nanoseconds("timeout")},
+              *address);
 }

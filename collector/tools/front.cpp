@@ -11,30 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/settings/table.h"
+
 namespace lockstep {
 namespace {
-
-struct KnownVerb {
-  const char* name;
-  const char* text;
-};
-
-constexpr KnownVerb kVerbs[] = {
-    {"run", "run a job under Lockstep and say what stopped it"},
-    {"analyze", "name the cause from incident folders, ring files or PyTorch Flight Recorder dumps"},
-    {"export", "write a recording for Perfetto, Chrome's trace viewer or a spreadsheet"},
-    {"agent", "watch the ranks of this host"},
-    {"collector", "gather from the agents of a job"},
-    {"dump", "take an incident of a running job now"},
-    {"top", "show running jobs"},
-    {"evidence", "print the stacks and the state of a process"},
-    {"view", "open the trace viewer"},
-    {"keygen", "make keys for agents and collectors"},
-    {"clean", "remove ring files that no process writes any more"},
-    {"doctor", "check this host"},
-    {"archive", "keep incidents in ClickHouse, and ask what was before"},
-    {"config", "show every setting and where it comes from"},
-};
 
 std::string OwnFolder() {
   char path[PATH_MAX];
@@ -71,12 +51,9 @@ std::string Joined(const std::vector<std::string>& words) {
 void PrintHelp(FILE* out, const std::vector<std::string>& verbs) {
   fprintf(out, "Usage: lockstep VERB [ARGUMENTS...]\n\nVerbs:\n");
   for (const std::string& verb : verbs) {
-    const char* text = "";
-    for (const KnownVerb& known : kVerbs) {
-      if (verb == known.name) text = known.text;
-    }
     // Others (a build's lockstep-corpus) run all the same.
-    if (*text != '\0') fprintf(out, "  %-10s %s\n", verb.c_str(), text);
+    if (const settings::Verb* known = settings::FindVerb(verb))
+      fprintf(out, "  %-10s %s\n", verb.c_str(), known->purpose.c_str());
   }
   fprintf(out, "\nlockstep VERB --help tells more about one of them.\n");
 }
@@ -130,8 +107,10 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
       return 2;
     }
   }
-  fprintf(stderr, "lockstep: unknown verb '%s'; verbs: %s\n", verb.c_str(),
-          Joined(InstalledVerbs(folder, inner)).c_str());
+  const std::vector<std::string> verbs = InstalledVerbs(folder, inner);
+  const std::string near = settings::Nearest(verb, verbs);
+  fprintf(stderr, "lockstep: unknown verb '%s'%s: %s\n", verb.c_str(),
+          near.empty() ? "; verbs" : ("; did you mean " + near + "? Verbs").c_str(), Joined(verbs).c_str());
   return 2;
 }
 

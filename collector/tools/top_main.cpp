@@ -17,7 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/settings/merge.h"
+#include "analyzer/settings/options.h"
 #include "collector/host/proc.h"
 #include "collector/tools/top.h"
 #include "collector/tools/top_view.h"
@@ -29,27 +29,6 @@ namespace {
 
 constexpr int kTickMs = 100;
 constexpr int kEscape = 27;
-
-int Usage(const std::string& what) {
-  fprintf(stderr, "lockstep top: %s (lockstep top --help)\n", what.c_str());
-  return 2;
-}
-
-void PrintHelp() {
-  printf(
-      "Usage: lockstep top [OPTIONS] [JOB]\n"
-      "\n"
-      "Shows the jobs that a collector watches: what is oldest in flight and for whom it waits, who is dead, stopped "
-      "or\n"
-      "silent, and what cannot be seen. ? shows the keys. Without a terminal that can be drawn on, as with --once.\n"
-      "\n"
-      "  --once                print the state once and end\n"
-      "  --json                the same as JSON, a line a job\n"
-      "%s"
-      "\n"
-      "Exit status: 0, 1 no collector answers or it refuses, 2 wrong usage.\n",
-      kToolOptionsHelp);
-}
 
 void Wait(wire::Client* client, bool keys) {
   pollfd fds[2] = {{client->fd(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
@@ -355,36 +334,12 @@ int Interactive(TopSession* session, wire::Client* client) {
   return 0;
 }
 
-int Main(std::vector<std::string> arguments) {
-  for (const std::string& word : arguments) {
-    if (word == "--help" || word == "-h") {
-      PrintHelp();
-      return 0;
-    }
-  }
-  absl::StatusOr<settings::Merged> merged = settings::Merge("top", std::move(arguments));
-  if (!merged.ok()) return Usage(std::string(merged.status().message()));
-  settings::Tell(*merged);
-  arguments = std::move(merged->words);
-  const absl::StatusOr<ToolOptions> options = TakeToolOptions(&arguments);
-  if (!options.ok()) return Usage(std::string(options.status().message()));
-  bool once = isatty(STDOUT_FILENO) == 0 || isatty(STDIN_FILENO) == 0;
-  bool json = false;
-  std::string job;
-  for (const std::string& word : arguments) {
-    if (word == "--once") {
-      once = true;
-    } else if (word == "--json") {
-      once = json = true;
-    } else if (!word.empty() && word[0] == '-') {
-      return Usage("unknown option " + word);
-    } else if (!job.empty()) {
-      return Usage("one job, please: " + job + " or " + word);
-    } else {
-      job = word;
-    }
-  }
-  const absl::StatusOr<CollectorAddress> address = FindCollector(*options);
+int Main(int argc, char** argv) {
+  const absl::StatusOr<settings::ParsedOptions> options = settings::Parse("top", argc, argv);
+  if (const std::optional<int> status = settings::Finished("top", options)) return *status;
+  const bool json = options->Flag("json");
+  const bool once = json || options->Flag("once") || isatty(STDOUT_FILENO) == 0 || isatty(STDIN_FILENO) == 0;
+  const absl::StatusOr<CollectorAddress> address = FindCollector(MakeToolOptions(*options));
   if (!address.ok()) {
     fprintf(stderr, "lockstep top: %s\n", std::string(address.status().message()).c_str());
     return 1;
@@ -402,7 +357,7 @@ int Main(std::vector<std::string> arguments) {
     const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(address->security.own_key);
     if (key.ok() && key->role == wire::Role::kReader) role = Hello::READER;
   }
-  TopSession session(client->get(), job, role);
+  TopSession session(client->get(), options->operand(), role);
   return once ? Once(&session, client->get(), json) : Interactive(&session, client->get());
 }
 
@@ -410,5 +365,5 @@ int Main(std::vector<std::string> arguments) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
-  return lockstep::Main({argv + 1, argv + argc});
+  return lockstep::Main(argc, argv);
 }

@@ -30,7 +30,8 @@ std::vector<std::string> KeyFolders() {
   return folders;
 }
 
-// First of folder/name that can be read.
+}  // namespace
+
 std::string FindKey(const std::vector<std::string>& names) {
   for (const std::string& folder : KeyFolders()) {
     for (const std::string& name : names) {
@@ -40,50 +41,8 @@ std::string FindKey(const std::vector<std::string>& names) {
   return "";
 }
 
-}  // namespace
-
-const char kToolOptionsHelp[] =
-    "  --collector ENDPOINT  the collector, e.g. tcp://head:9470 (LOCKSTEP_COLLECTOR; otherwise the one that this\n"
-    "                        host's agent or collector has left word of)\n"
-    "  --key FILE            own secret key, an operator's or a reader's (LOCKSTEP_KEY; otherwise operator.key or\n"
-    "                        reader.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys, /etc/lockstep/keys)\n"
-    "  --server-key KEY      the collector's public key: a file, or its 40 characters (LOCKSTEP_SERVER_KEY;\n"
-    "                        otherwise as the collector, or collector.pub in those folders)\n"
-    "  --insecure            without keys\n";
-
-absl::StatusOr<ToolOptions> TakeToolOptions(std::vector<std::string>* arguments) {
-  ToolOptions options;
-  const struct {
-    const char* name;
-    std::string* value;
-  } known[] = {{"--collector", &options.collector}, {"--key", &options.key}, {"--server-key", &options.server_key}};
-  std::vector<std::string> rest;
-  for (size_t i = 0; i < arguments->size(); ++i) {
-    const std::string& word = (*arguments)[i];
-    if (word == "--") {
-      rest.insert(rest.end(), arguments->begin() + static_cast<std::ptrdiff_t>(i), arguments->end());
-      break;
-    }
-    if (word == "--insecure") {
-      options.insecure = true;
-      continue;
-    }
-    bool taken = false;
-    for (const auto& option : known) {
-      const std::string with_value = absl::StrCat(option.name, "=");
-      if (word == option.name) {
-        if (i + 1 == arguments->size()) return absl::InvalidArgumentError(absl::StrCat(word, " needs a value"));
-        *option.value = (*arguments)[++i];
-        taken = true;
-      } else if (word.compare(0, with_value.size(), with_value) == 0) {
-        *option.value = word.substr(with_value.size());
-        taken = true;
-      }
-    }
-    if (!taken) rest.push_back(word);
-  }
-  *arguments = std::move(rest);
-  return options;
+ToolOptions MakeToolOptions(const settings::ParsedOptions& parsed) {
+  return {parsed.Text("collector"), parsed.Text("key"), parsed.Text("server-key"), parsed.Flag("insecure")};
 }
 
 absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {

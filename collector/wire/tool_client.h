@@ -1,4 +1,4 @@
-// How people's tools (dump, top) find the collector and prove who they are: what they are told, else what the agent or
+// How people's tools (dump, top) find the collector and prove who they are: what options say, else what the agent or
 // collector of this host wrote into its runtime folder.
 #ifndef LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_
 #define LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_
@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "analyzer/settings/options.h"
 #include "collector/wire/keys.h"
 
 namespace lockstep {
@@ -19,12 +20,11 @@ struct ToolOptions {
   bool insecure = false;   // --insecure
 };
 
-// Takes these options out of `arguments` (settings::Merge has added those of files and environment) wherever they stand
-// ("--key FILE" and "--key=FILE"); the rest stays in order. Arguments after "--" are left alone. InvalidArgument when a
-// value is missing.
-absl::StatusOr<ToolOptions> TakeToolOptions(std::vector<std::string>* arguments);
-// The lines of --help that describe them.
-extern const char kToolOptionsHelp[];
+ToolOptions MakeToolOptions(const settings::ParsedOptions& parsed);
+
+// Path of the first of these files in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys that can be read;
+// or empty.
+std::string FindKey(const std::vector<std::string>& names);
 
 struct CollectorAddress {
   std::string endpoint;

@@ -25,22 +25,6 @@ class ToolClientTest : public support::FolderTest {
   }
 };
 
-TEST_F(ToolClientTest, TakesItsOptionsAndLeavesTheRest) {
-  std::vector<std::string> arguments = {
-      "job", "--collector=tcp://a:1", "--everything", "--key", "k", "--insecure", "--", "--key"};
-  const absl::StatusOr<ToolOptions> options = TakeToolOptions(&arguments);
-  ASSERT_TRUE(options.ok());
-  EXPECT_EQ(options->collector, "tcp://a:1");
-  EXPECT_EQ(options->key, "k");
-  EXPECT_TRUE(options->insecure);
-  EXPECT_THAT(arguments, ElementsAre("job", "--everything", "--", "--key"));
-}
-
-TEST_F(ToolClientTest, AMissingValueIsSaid) {
-  std::vector<std::string> arguments = {"--collector"};
-  EXPECT_THAT(TakeToolOptions(&arguments).status().message(), HasSubstr("--collector needs a value"));
-}
-
 TEST_F(ToolClientTest, SaysWhereItLooked) {
   const absl::StatusOr<CollectorAddress> address = FindCollector({});
   EXPECT_TRUE(absl::IsNotFound(address.status()));

@@ -11,6 +11,7 @@
 #include <QStyleFactory>
 #include <QTimer>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
@@ -18,10 +19,10 @@
 #include <cstring>
 #include <ctime>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "analyzer/settings/merge.h"
+#include "absl/strings/match.h"
+#include "analyzer/settings/options.h"
 #include "gui/app/appearance.h"
 #include "gui/app/compare_window.h"
 #include "gui/app/describe.h"
@@ -31,129 +32,56 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kUsage = 2, kFailed = 3;
-
-constexpr char kHelp[] =
-    "Usage: lockstep view [OPTION]... [PATH]...\n"
-    "Show which rank stopped a distributed job, and why: verdict, rank x sequence matrix, who waits for\n"
-    "whom, stacks, timeline.\n"
-    "\n"
-    "PATH is what lockstep analyze reads: an incident folder, a .lsd dump, a ring file of a dead process,\n"
-    "PyTorch Flight Recorder dumps, or a folder of these. Several paths are one job.\n"
-    "\n"
-    "      --compare          two PATHs side by side, rather than as one job\n"
-    "      --live ENDPOINT    follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as\n"
-    "                         they come; any: the one that this host knows. Keys as lockstep top\n"
-    "      --theme COLOURS    light or dark, rather than the desktop's\n"
-    "      --tab NAME         matrix, wait-for, timeline, stacks or bandwidth\n"
-    "      --select-anomaly N select what stands out, from 1, the worst first\n"
-    "      --search QUERY     search, and go to the first hit\n"
-    "      --size WxH         size of the window\n"
-    "      --fresh            as on the first start: do not read or keep what is remembered\n"
-    "  -h, --help             show this and exit\n"
-    "      --version          show the version and exit\n"
-    "\n"
-    "For scripts, without a screen where there is none:\n"
-    "      --screenshot FILE  write the window as PNG when all of it is drawn, and exit\n"
-    "      --print-selection  write verdict and selection as JSON to standard output, and exit\n"
-    "      --exit-after-first-paint  print how long the first picture took and the memory used, and exit\n"
-    "\n"
-    "Exit status: 0; 2 wrong usage; 3 no display, nothing readable (scripts), or FILE cannot be written.\n";
+constexpr int kFailed = 3;
 
 struct Options {
   std::vector<std::string> paths;
   std::string theme, tab, screenshot, search, live;
   int width = 0, height = 0;
   int anomaly = 0;
-  bool compare = false, help = false, version = false, print_selection = false, first_paint = false, fresh = false;
+  bool compare = false, print_selection = false, first_paint = false, fresh = false;
   bool script() const { return !screenshot.empty() || print_selection || first_paint; }
 };
 
 constexpr const char* kTabs[] = {"matrix", "wait-for", "timeline", "stacks", "bandwidth"};
 
-std::string Quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, 200)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return out + "'";
+bool ParseSize(const std::string& text, Options* options) {
+  const size_t x = std::min(text.find('x'), text.size());
+  int64_t width = 0, height = 0;
+  if (x == text.size() || !settings::ParseNumber(text.substr(0, x), &width) ||
+      !settings::ParseNumber(text.substr(x + 1), &height) || width < 320 || width > 16384 || height < 240 ||
+      height > 16384)
+    return false;
+  options->width = static_cast<int>(width);
+  options->height = static_cast<int>(height);
+  return true;
 }
 
-bool Number(const std::string& text, int low, int high, int* value) {
-  char* end = nullptr;
-  errno = 0;
-  const long number = strtol(text.c_str(), &end, 10);
-  *value = static_cast<int>(number);
-  return !text.empty() && *end == 0 && errno == 0 && number >= low && number <= high;
-}
-
-// Empty: understood. Else what is wrong, one line.
-std::string Parse(int argc, char** argv, Options* options) {
-  bool only_paths = false;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (only_paths || argument.size() < 2 || argument[0] != '-') {
-      if (argument.empty()) return "an empty PATH";
-      options->paths.emplace_back(argument);
-      continue;
-    }
-    const std::pair<const char*, bool*> flags[] = {{"--help", &options->help},
-                                                   {"-h", &options->help},
-                                                   {"--version", &options->version},
-                                                   {"--compare", &options->compare},
-                                                   {"--print-selection", &options->print_selection},
-                                                   {"--fresh", &options->fresh},
-                                                   {"--exit-after-first-paint", &options->first_paint}};
-    bool taken = argument == "--";
-    only_paths = taken;
-    for (const auto& [name, flag] : flags) {
-      if (argument == name) *flag = taken = true;
-    }
-    if (taken) continue;
-    const size_t equals = argument.find('=');
-    const std::string name(argument.substr(0, equals));
-    if (name != "--theme" && name != "--tab" && name != "--screenshot" && name != "--size" &&
-        name != "--select-anomaly" && name != "--search" && name != "--live") {
-      return "unknown option " + Quoted(argument);
-    }
-    std::string value;
-    if (equals != std::string_view::npos) {
-      value = argument.substr(equals + 1);
-    } else if (++i < argc) {
-      value = argv[i];
-    }
-    if (value.empty()) return "option " + name + " needs a value";
-    if (name == "--theme") {
-      if (value != "light" && value != "dark") return "unknown colours " + Quoted(value) + "; they are light or dark";
-      options->theme = value;
-    } else if (name == "--tab") {
-      bool known = false;
-      for (const char* tab : kTabs) known = known || value == tab;
-      if (!known) return "unknown tab " + Quoted(value) + "; it is matrix, wait-for, timeline, stacks or bandwidth";
-      options->tab = value;
-    } else if (name == "--screenshot") {
-      options->screenshot = value;
-    } else if (name == "--search") {
-      options->search = value;
-    } else if (name == "--live") {
-      if (value[0] == '-') return "--live " + Quoted(value) + " is no endpoint; one is tcp://head:9470";
-      options->live = value;
-    } else if (name == "--size") {
-      const size_t x = value.find('x');
-      if (x == std::string::npos || !Number(value.substr(0, x), 320, 16384, &options->width) ||
-          !Number(value.substr(x + 1), 240, 16384, &options->height)) {
-        return "--size " + Quoted(value) + " is no size; one is 1280x800";
-      }
-    } else if (!Number(value, 1, 1'000'000, &options->anomaly)) {
-      return "--select-anomaly " + Quoted(value) + " is no number from 1";
-    }
+absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
+  Options options;
+  options.paths = parsed.operands();
+  options.compare = parsed.Flag("compare");
+  options.live = parsed.Text("live");
+  options.theme = parsed.Text("theme");
+  options.tab = parsed.Text("tab");
+  options.anomaly = static_cast<int>(parsed.Number("select-anomaly"));
+  options.search = parsed.Text("search");
+  options.fresh = parsed.Flag("fresh");
+  options.screenshot = parsed.Text("screenshot");
+  options.print_selection = parsed.Flag("print-selection");
+  options.first_paint = parsed.Flag("exit-after-first-paint");
+  if (const std::string size = parsed.Text("size"); !size.empty() && !ParseSize(size, &options))
+    return parsed.Wrong("--size '" + size + "' is no size; one is 1280x800");
+  if (absl::StartsWith(options.live, "-"))
+    return parsed.Wrong("--live '" + options.live + "' is no endpoint; one is tcp://head:9470");
+  if (options.compare) {
+    if (options.paths.size() != 2) return parsed.Wrong("--compare wants two PATHs");
+    if (options.print_selection || options.first_paint || !options.live.empty())
+      return parsed.Wrong("--compare goes with --screenshot alone");
   }
-  if (options->compare && !options->help && !options->version) {
-    if (options->paths.size() != 2) return "--compare wants two PATHs";
-    if (options->print_selection || options->first_paint || !options->live.empty())
-      return "--compare goes with --screenshot alone";
-  }
-  if (!options->live.empty() && options->script()) return "--live is for people, not for scripts";
-  if (options->script() && options->paths.empty() && !options->help && !options->version) return "no PATH given";
-  return "";
+  if (!options.live.empty() && options.script()) return parsed.Wrong("--live is for people, not for scripts");
+  if (options.script() && options.paths.empty()) return parsed.Wrong("no PATH given");
+  return options;
 }
 
 int Fail(const std::string& text) {
@@ -329,18 +257,11 @@ int Show(MainWindow* shown, const Options& options, const QElapsedTimer& since_m
 int Main(int argc, char** argv) {
   QElapsedTimer since_main;
   since_main.start();
-  Options options;
-  const absl::StatusOr<settings::Merged> merged = settings::Merge("view", {argv + 1, argv + argc});
-  if (!merged.ok())
-    return fprintf(stderr, "lockstep view: %s\n", std::string(merged.status().message()).c_str()), kUsage;
-  settings::Tell(*merged);
-  settings::Arguments arguments(argv[0], merged->words);
-  if (const std::string wrong = Parse(arguments.argc(), arguments.argv(), &options); !wrong.empty()) {
-    fprintf(stderr, "lockstep view: %s (lockstep view --help shows the options)\n", wrong.c_str());
-    return kUsage;
-  }
-  if (options.help) return fputs(kHelp, stdout), 0;
-  if (options.version) return puts("lockstep view " LOCKSTEP_VERSION), 0;
+  const absl::StatusOr<settings::ParsedOptions> parsed = settings::Parse("view", argc, argv);
+  if (const std::optional<int> status = settings::Finished("view", parsed)) return *status;
+  const absl::StatusOr<Options> made = MakeOptions(*parsed);
+  if (!made.ok()) return settings::UsageError("view", made.status());
+  const Options& options = *made;
   for (const std::string& path : options.paths) {
     struct stat st = {};
     if (stat(path.c_str(), &st) != 0) return Fail(path + ": " + strerror(errno));

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "analyzer/settings/file.h"
-#include "analyzer/settings/table.h"
+#include "analyzer/settings/types.h"
 #include "tests/fuzz/accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -155,7 +155,7 @@ class UsageTest(FolderTest):
             shutil.rmtree(folder, ignore_errors=True)
 
     def test_wrong_arguments(self):
-        for arguments, word in ((["--bad"], "unknown option --bad"), (["a", "b"], "one job"), (["--key"], "--key needs a value")):
+        for arguments, word in ((["--bad"], "unknown option '--bad'"), (["a", "b"], "unexpected argument 'b'"), (["--key"], "--key takes a value")):
             result = self.top(*arguments)
             self.assertEqual(result.returncode, 2)
             self.assertIn(word, result.stderr)

@@ -161,7 +161,7 @@ class Stories(unittest.TestCase):
         for words, status, said in (
             ([], 3, "no display"),
             (["--print-selection"], 2, "no PATH given"),
-            (["--tab", "sofa", "x"], 2, "unknown tab 'sofa'"),
+            (["--tab", "sofa", "x"], 2, "--tab takes one of matrix, wait-for"),
             (["--size", "0x5", "x"], 2, "is no size"),
             (["--frobnicate"], 2, "unknown option '--frobnicate'"),
             ([absent], 3, "absent: No such file or directory"),
@@ -174,7 +174,7 @@ class Stories(unittest.TestCase):
             self.assertEqual(done.returncode, status, (words, done.stderr))
             self.assertIn(said, done.stderr)
             self.assertTrue(done.stderr.startswith("lockstep view: "), done.stderr)
-        self.assertTrue(run(VIEW, "--version").stdout.startswith("lockstep view "))
+        self.assertTrue(run(VIEW, "--version").stdout.startswith("lockstep "))
         self.assertTrue(run(VIEW, "--help").stdout.startswith("Usage: lockstep view "))
 
 

@@ -9,10 +9,11 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "analyzer/evidence/redact.h"
-#include "analyzer/settings/merge.h"
+#include "analyzer/settings/options.h"
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/evidence.h"
 #include "collector/evidence/stacks/gpu_state.h"
@@ -20,17 +21,7 @@
 
 namespace {
 
-constexpr char kUsage[] =
-    "Usage: lockstep evidence [--ring FILE] [--redact LEVEL] PID\n\n"
-    "Prints what can be learned about a process from outside: native and Python stacks of all its threads, whether it "
-    "moves,\n"
-    "its memory, its GPUs, hardware errors of this host. Each thread is stopped for a moment (under 50 ms, usually "
-    "under 1).\n"
-    "--ring: the process's ring file; where ptrace is refused, its recorder is asked (if it runs with "
-    "LOCKSTEP_HELPER=on).\n"
-    "--redact: no, paths (folders become hashes) or stacks (also names of files, functions and threads that are not "
-    "public)\n"
-    "(LOCKSTEP_REDACT; default no).\n";
+namespace settings = lockstep::settings;
 
 // Nobody may wait for a child of ours for good, whatever became of its parent.
 void LimitTime(int milliseconds) {
@@ -47,82 +38,42 @@ int main(int count, char** given) {
   const bool inner = std::any_of(given, given + count, [](const char* word) {
     return strcmp(word, "--stacks-of") == 0 || strcmp(word, "--gpus-of") == 0;
   });
-  absl::StatusOr<lockstep::settings::Merged> merged =
-      lockstep::settings::Merge("evidence", {inner ? given + count : given + 1, given + count});
-  if (!merged.ok())
-    return fprintf(stderr, "lockstep evidence: %s\n", std::string(merged.status().message()).c_str()), 2;
-  if (inner) merged->words = {given + 1, given + count};
-  lockstep::settings::Tell(*merged);
-  lockstep::settings::Arguments arguments(given[0], merged->words);
-  const int argc = arguments.argc();
-  char** argv = arguments.argv();
-  int stacks_of = 0, gpus_of = 0, pid = 0, limit_ms = 10'000;
-  const char* nvml = nullptr;
-  const char* ring = nullptr;
-  lockstep::StackChildOptions options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    const char* value = i + 1 < argc ? argv[i + 1] : "";
-    if (word == "--help" || word == "-h") {
-      fputs(kUsage, stdout);
-      return 0;
-    }
-    bool fine = true;
-    if (word == "--stacks-of") {
-      fine = absl::SimpleAtoi(value, &stacks_of) && stacks_of > 0 && ++i > 0;
-    } else if (word == "--gpus-of") {
-      fine = absl::SimpleAtoi(value, &gpus_of) && gpus_of > 0 && ++i > 0;
-    } else if (word == "--limit-ms") {
-      fine = absl::SimpleAtoi(value, &limit_ms) && limit_ms > 0 && ++i > 0;
-    } else if (word == "--ring-fd") {
-      fine = absl::SimpleAtoi(value, &options.ring) && options.ring > 2 && ++i > 0;
-    } else if (word == "--ring") {
-      fine = value[0] != 0;
-      ring = value;
-      ++i;
-    } else if (word == "--redact") {
-      const absl::StatusOr<lockstep::RedactLevel> level = lockstep::ParseRedactLevel(value);
-      std::string key;
-      const absl::StatusOr<lockstep::Redactor> redactor =
-          level.ok() ? lockstep::MakeRedactor(*level, "", &key) : absl::StatusOr<lockstep::Redactor>(level.status());
-      if (!redactor.ok())
-        return fprintf(stderr, "lockstep evidence: %s\n", std::string(redactor.status().message()).c_str()), 2;
-      lockstep::SetHostRedaction(*redactor);
-      ++i;
-    } else if (word == "--nvml") {
-      nvml = value;
-      ++i;
-    } else if (word == "--no-stop") {
-      options.may_stop = false;
-    } else {
-      fine = pid == 0 && absl::SimpleAtoi(word, &pid) && pid > 0;
-    }
-    if (!fine) {
-      fprintf(stderr, "lockstep evidence: cannot use '%s'\n%s", argv[i], kUsage);
-      return 2;
-    }
-  }
-  if (stacks_of > 0) {
+  std::vector<std::string> words(given + 1, given + count);
+  if (inner) words.insert(words.begin(), "--no-config");
+  const absl::StatusOr<settings::ParsedOptions> parsed = settings::Parse("evidence", std::move(words));
+  if (const std::optional<int> status = settings::Finished("evidence", parsed)) return *status;
+  if (inner) {
+    const int limit_ms = parsed->Given("limit-ms") ? static_cast<int>(parsed->Number("limit-ms")) : 10'000;
     LimitTime(limit_ms);
-    options.limit_ns = int64_t{1'000'000} * limit_ms;
-    return lockstep::RunStackChild(stacks_of, options, STDOUT_FILENO);
-  }
-  if (gpus_of > 0) {
-    LimitTime(limit_ms);
+    if (parsed->Given("stacks-of")) {
+      lockstep::StackChildOptions options;
+      options.may_stop = !parsed->Flag("no-stop");
+      if (parsed->Given("ring-fd")) options.ring = static_cast<int>(parsed->Number("ring-fd"));
+      options.limit_ns = int64_t{1'000'000} * limit_ms;
+      return lockstep::RunStackChild(static_cast<int>(parsed->Number("stacks-of")), options, STDOUT_FILENO);
+    }
+    const std::string nvml = parsed->Text("nvml");
     lockstep::ProcessEvidence evidence;
     lockstep::ReadGpus(
-        gpus_of, nvml, [&] { lockstep::WriteEvidence(STDOUT_FILENO, evidence); }, &evidence);
+        static_cast<int>(parsed->Number("gpus-of")), nvml.empty() ? nullptr : nvml.c_str(),
+        [&] { lockstep::WriteEvidence(STDOUT_FILENO, evidence); }, &evidence);
     return lockstep::WriteEvidence(STDOUT_FILENO, evidence) ? 0 : 1;
   }
-  if (pid == 0) {
-    fputs(kUsage, stderr);
-    return 2;
-  }
+  int pid = 0;
+  if (!absl::SimpleAtoi(parsed->operand(), &pid) || pid <= 0)
+    return settings::UsageError(
+        "evidence",
+        parsed->Wrong(parsed->operand().empty() ? "no PID given" : "'" + parsed->operand() + "' is no PID"));
+  std::string key;
+  const absl::StatusOr<lockstep::Redactor> redactor =
+      lockstep::MakeRedactor(lockstep::ParseRedactLevel(parsed->Text("redact")).value(), "", &key);
+  if (!redactor.ok()) return settings::UsageError("evidence", redactor.status());
+  lockstep::SetHostRedaction(*redactor);
   lockstep::EvidenceOptions look;
-  if (ring != nullptr) {
-    look.ring = open(ring, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (const std::string ring = parsed->Text("ring"); !ring.empty()) {
+    look.ring = open(ring.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (look.ring < 0) {
-      fprintf(stderr, "lockstep evidence: cannot open %s: %s\n", ring, strerror(errno));
+      fprintf(stderr, "lockstep evidence: cannot open %s: %s\n", ring.c_str(), strerror(errno));
       return 2;
     }
   }

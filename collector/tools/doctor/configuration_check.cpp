@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/settings/types.h"
 
 namespace lockstep::doctor {
 
@@ -23,10 +24,10 @@ std::vector<Check> ConfigurationChecks(const absl::Status& problem) {
                       file.entries.size() == 1 ? " setting" : " settings", ")");
     for (const settings::Told& told : file.told) checks.push_back(Note(name, told.text, "mend the file"));
   }
-  if (const absl::StatusOr<settings::Merged> recorder = settings::Merge("recorder", {}); recorder.ok()) {
+  if (const absl::StatusOr<settings::Merged> recorder = settings::Merge("recorder"); recorder.ok()) {
     for (const settings::Value& value : recorder->values) {
       bool on = true;
-      const bool off = (value.row->key == "record" && settings::ReadFlag(value.text, &on) && !on) ||
+      const bool off = (value.row->key == "record" && settings::ParseFlag(value.text, &on) && !on) ||
                        (value.row->key == "hook" && value.text == "off");
       if (off && value.from != value.row->variable) {
         checks.push_back(

@@ -27,6 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/report/words.h"
 #include "analyzer/settings/table.h"
+#include "analyzer/settings/types.h"
 #include "collector/host/proc.h"
 #include "recorder/ring/layout.h"
 #include "recorder/ring/reader.h"
@@ -34,7 +35,6 @@
 namespace lockstep::doctor {
 namespace {
 
-constexpr int kUsualRanks = 8;
 constexpr int kProbeSeconds = 20;
 constexpr int kProbeCalls = 3;
 
@@ -287,7 +287,6 @@ Check SharedMemoryCheck(const Environment& environment, int ranks) {
     return Bad(name, absl::StrCat(there, " cannot be written to"), "set LOCKSTEP_DIR to a folder of your own");
   const auto room = static_cast<int64_t>(system.f_bavail) * static_cast<int64_t>(system.f_bsize);
   const bool memory = system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC;
-  const int reckoned = ranks > 0 ? ranks : kUsualRanks;
   const auto smallest = static_cast<int64_t>(ring::kMinFileBytes);
   const std::string found = absl::StrCat(folder, ": ", BytesText(room), " free", memory ? "" : ", not in memory");
   if (room / 16 < smallest) {
@@ -299,8 +298,8 @@ Check SharedMemoryCheck(const Environment& environment, int ranks) {
   }
   // What is left when the last rank's ring is made.
   const auto usual = static_cast<int64_t>(ring::kDefaultFileBytes);
-  if ((room - (reckoned - 1) * usual) / 16 < usual) {
-    return Note(name, absl::StrCat(found, ": ", reckoned, " ranks get rings smaller than ", BytesText(usual)),
+  if ((room - (ranks - 1) * usual) / 16 < usual) {
+    return Note(name, absl::StrCat(found, ": ", ranks, " ranks get rings smaller than ", BytesText(usual)),
                 "more shared memory keeps more history");
   }
   if (!memory)

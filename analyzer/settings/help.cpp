@@ -1,0 +1,114 @@
+#include "analyzer/settings/help.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "analyzer/settings/types.h"
+
+namespace lockstep::settings {
+namespace {
+
+constexpr const char* kOther = "Other";  // title of the last group
+constexpr size_t kColumns = 80, kMostIndent = 26;
+
+// Words of `text` in lines of `indent` to kColumns; `column` is where the first begins. Line ends in `text` stay.
+void AddWrapped(const std::string& text, size_t indent, size_t column, std::string* out) {
+  const size_t hang = text.find('\n') == std::string::npos ? indent : indent + 2;
+  bool first = true;
+  for (const std::string& line : SplitText(text, '\n')) {
+    if (!first) {
+      *out += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    first = false;
+    bool begun = false;
+    for (const std::string& word : SplitText(line, ' ')) {
+      if (begun && column + 1 + word.size() > kColumns) {
+        *out += "\n" + std::string(hang, ' ');
+        column = hang;
+      } else if (begun) {
+        *out += ' ';
+        ++column;
+      }
+      *out += word;
+      column += word.size();
+      begun = true;
+    }
+  }
+  *out += '\n';
+}
+
+std::string Names(const Row& row) {
+  return row.value.empty() ? row.option : row.option + " " + row.value;
+}
+
+void AddOption(const std::string& names, const std::string& text, size_t indent, std::string* out) {
+  *out += "  " + names;
+  size_t column = 2 + names.size();
+  if (column + 2 > indent) {
+    *out += '\n';
+    column = 0;
+  }
+  *out += std::string(indent - column, ' ');
+  AddWrapped(text, indent, indent, out);
+}
+
+}  // namespace
+
+std::string Details(const Row& row) {
+  std::vector<std::string> parts;
+  // Where the meaning explains each choice, they are there.
+  if (row.kind == Kind::kChoice && row.meaning.find('\n') == std::string::npos) parts.push_back(ChoiceList(row));
+  if (row.separator != 0) parts.push_back("may be repeated");
+  if (!row.fallback.empty() && !IsFlag(row)) parts.push_back("default: " + row.fallback);
+  std::string derived = "LOCKSTEP_" + row.section + "_" + row.key;
+  std::transform(derived.begin(), derived.end(), derived.begin(),
+                 [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(toupper(c)); });
+  if (!row.variable.empty() && row.variable != derived) parts.push_back(row.variable);
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+std::string Help(const Verb& verb) {
+  std::string out;
+  for (const std::string& usage : verb.usage) {
+    out += out.empty() ? "Usage: " : "       ";
+    AddWrapped(usage, 11, 7, &out);
+  }
+  for (const std::string& paragraph : verb.text) {
+    out += '\n';
+    AddWrapped(paragraph, 0, 0, &out);
+  }
+  if (!verb.examples.empty()) out += "\nExamples:\n";
+  for (const Example& example : verb.examples) {
+    if (!example.meaning.empty()) out += "  # " + example.meaning + "\n";
+    out += "  " + example.command + "\n";
+  }
+  size_t indent = sizeof("  -V, --version  ") - 1;
+  for (const Group& group : verb.groups) {
+    for (const Row& row : group.rows) {
+      const size_t wanted = Names(row).size() + 4;
+      if (!row.hidden && !row.option.empty() && wanted <= kMostIndent) indent = std::max(indent, wanted);
+    }
+  }
+  for (size_t i = 0; i < verb.groups.size(); ++i) {
+    const Group& group = verb.groups[i];
+    out += "\n" + (group.title.empty() ? "Options" : group.title) + ":\n";
+    for (const Row& row : group.rows) {
+      if (row.hidden || row.option.empty()) continue;
+      const std::string details = Details(row);
+      AddOption(Names(row), row.meaning + (details.empty() ? "" : " (" + details + ")"), indent, &out);
+    }
+    if (i + 1 < verb.groups.size()) continue;
+    if (!group.title.empty() && group.title != kOther) out += "\n" + std::string(kOther) + ":\n";
+    for (const Row& row : CommonOptions()) AddOption(row.option, row.meaning, indent, &out);
+  }
+  for (const std::string& note : verb.notes) {
+    out += '\n';
+    AddWrapped(note, 0, 0, &out);
+  }
+  return out;
+}
+
+}  // namespace lockstep::settings

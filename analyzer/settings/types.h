@@ -1,0 +1,37 @@
+// Values of settings as people write them.
+#ifndef LOCKSTEP_ANALYZER_SETTINGS_TYPES_H_
+#define LOCKSTEP_ANALYZER_SETTINGS_TYPES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analyzer/settings/table.h"
+
+namespace lockstep::settings {
+
+// Each is false where the text is no such value, and leaves `value` as it was.
+bool ParseFlag(std::string_view text, bool* value);           // yes, on, true, 1 and no, off, false, 0
+bool ParseNumber(std::string_view text, int64_t* value);      // whole, from 0
+bool ParseSeconds(std::string_view text, double* value);      // finite, from 0
+bool ParseBytes(std::string_view text, uint64_t* value);      // "1048576", "500M"; k, K, M, G and T are powers of 1,024
+bool ParseAge(std::string_view text, int64_t* seconds);       // "90", "90s", "10m", "36h", "7d"
+using RankRanges = std::vector<std::pair<int32_t, int32_t>>;  // first and last rank of each
+bool ParseRankRanges(std::string_view text, RankRanges* ranges);  // "0-7,16"
+
+std::vector<std::string> SplitText(std::string_view text, char separator);  // without empty parts
+
+// Empty, or what `row` takes instead of `value`: "takes a number of seconds above 0". WrongValue looks at the form
+// only: [common] of a file holds for verbs with different limits.
+std::string WrongValue(const Row& row, std::string_view value);
+std::string WrongOrOutOfRange(const Row& row, std::string_view value);
+
+// Variables of the recorder in this process's environment whose value it does not understand, a line each: it uses its
+// default then and says so nowhere but in its ring.
+std::vector<std::string> WrongRecorderVariables();
+
+}  // namespace lockstep::settings
+
+#endif  // LOCKSTEP_ANALYZER_SETTINGS_TYPES_H_

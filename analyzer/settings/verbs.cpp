@@ -1,0 +1,708 @@
+#include "analyzer/settings/verbs.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace lockstep::settings {
+namespace {
+
+constexpr const char* kDerived = "?";  // a name that comes from the key
+
+// A row while it is written down.
+struct Option {
+  Option(const char* key, Kind kind, const char* help) {
+    row.key = key;
+    row.kind = kind;
+    row.meaning = help;
+    row.variable = row.option = kDerived;
+  }
+  operator Row() const { return row; }
+
+  Option& Variable(const char* name) { return Set(&row.variable, name); }  // else LOCKSTEP_VERB_KEY
+  Option& Lone() { return Set(&row.variable, ""); }
+  Option& Named(const char* name) { return Set(&row.option, name); }  // else --KEY
+  Option& NoOption() { return Set(&row.option, ""); }
+  Option& Value(const char* name) { return Set(&row.value, name); }
+  Option& Choices(const char* words) { return Set(&row.choices, words); }
+  Option& Default(const char* text) { return Set(&row.fallback, text); }
+  Option& Limits(double from, double to) { return Set(&row.least, from).Set(&row.most, to); }
+  Option& Common() { return Set(&row.common, true); }
+  Option& List(char between) { return Set(&row.separator, between); }
+  Option& Excludes(const char* keys) { return Set(&row.excludes, keys); }
+  Option& Needs(const char* other) { return Set(&row.needs, other); }
+  Option& Hidden() { return Set(&row.hidden, true); }
+
+  template <typename T, typename V>
+  Option& Set(T* member, V changed) {
+    *member = changed;
+    return *this;
+  }
+
+  Row row;
+};
+
+constexpr size_t kAnyNumber = SIZE_MAX;
+constexpr double kAboveZero = 1e-9, kDay = 86400, kMonth = 30 * kDay;
+constexpr double kMiB = 1 << 20, kPiB = static_cast<double>(uint64_t{1} << 50);
+constexpr const char* kKeyFolders = "~/.config/lockstep/keys, /etc/lockstep/keys";
+constexpr const char* kRuntimeFolders = "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep";
+constexpr const char* kOperatorKeys = "operator.key or reader.key where keys are";
+constexpr const char* kCollectorKey = "collector.pub where keys are";
+constexpr const char* kKeysNote =
+    "Keys are in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys, the first that has one.";
+
+// One option of each kind.
+
+Option Text(const char* key, const char* value, const char* help) {
+  return Option{key, Kind::kText, help}.Value(value);
+}
+
+Option Choice(const char* key, const char* value, const char* choices, const char* help) {
+  return Option{key, Kind::kChoice, help}.Value(value).Choices(choices);
+}
+
+Option Flag(const char* key, const char* help) {
+  return Option{key, Kind::kFlag, help}.Default("no");
+}
+
+Option File(const char* key, const char* help) {
+  return {key, Kind::kFile, help};
+}
+
+Option Folder(const char* key, const char* help) {
+  return {key, Kind::kFolder, help};
+}
+
+Option Number(const char* key, const char* help) {
+  return {key, Kind::kNumber, help};
+}
+
+Option Seconds(const char* key, const char* help) {
+  return {key, Kind::kSeconds, help};
+}
+
+Option Bytes(const char* key, const char* help) {
+  return {key, Kind::kBytes, help};
+}
+
+Option Age(const char* key, const char* help) {
+  return {key, Kind::kAge, help};
+}
+
+Option Endpoint(const char* key, const char* help) {
+  return {key, Kind::kEndpoint, help};
+}
+
+// Options that several verbs share.
+
+Option Keys() {
+  return Folder("keys", "folder with keys, looked at first")
+      .Variable("LOCKSTEP_KEYS")
+      .NoOption()
+      .Default(kKeyFolders)
+      .Common();
+}
+
+Option RuntimeDir() {
+  return Folder("runtime-dir", "folder where agents and collectors note their addresses")
+      .Variable("LOCKSTEP_RUNTIME_DIR")
+      .NoOption()
+      .Default(kRuntimeFolders)
+      .Common();
+}
+
+Option Insecure(const char* help = "use no keys") {
+  return Flag("insecure", help).Common();
+}
+
+Option ServerKey(const char* needs, const char* fallback) {
+  return File("server-key", "public key of the collector: a file, or its 40 characters")
+      .Variable("LOCKSTEP_SERVER_KEY")
+      .Value("KEY")
+      .Default(fallback)
+      .Common()
+      .Needs(needs);
+}
+
+Option Redact(const char* help) {
+  return Choice("redact", "LEVEL", "no|paths|stacks", help).Variable("LOCKSTEP_REDACT").Default("no").Common();
+}
+
+constexpr const char* kRedactHelp =
+    "what to take out first\n"
+    "no: nothing\n"
+    "paths: names of folders, which become hashes\n"
+    "stacks: also names of files, functions and threads that are not public";
+
+Option LateAfter(double least, double most) {
+  return Seconds("late-after", "ignore operations in flight for less than this")
+      .Default("5")
+      .Limits(least, most)
+      .Common();
+}
+
+Option HangAfter(const char* help) {
+  return Seconds("hang-after", help).Default("never").Limits(kAboveZero, kMonth);
+}
+
+Option Archive(const char* help) {
+  return Text("archive", "URL", help).Variable("LOCKSTEP_ARCHIVE").Common();
+}
+
+Option GroupOption(const char* help) {
+  return Text("group", "GROUP", help).Variable("LOCKSTEP_GROUP").Default("the owner alone").Common();
+}
+
+Option Keep(const char* help) {
+  return Age("keep", help).Default("7d").Common();
+}
+
+Option KeepBytes(const char* help) {
+  return Bytes("keep-bytes", help).Default("5G").Common();
+}
+
+Option RingFolder() {
+  return Folder("dir", "folder of the rings").Variable("LOCKSTEP_DIR").Default("/dev/shm/lockstep-UID");
+}
+
+Option Library() {
+  return File("library", "the recorder")
+      .Variable("LOCKSTEP_LIBRARY")
+      .NoOption()
+      .Default("../lib/liblockstep.so beside the program")
+      .Common();
+}
+
+Option Rack() {
+  return Text("rack", "", "rack of this host").Variable("LOCKSTEP_RACK").NoOption().Default("unknown").Common();
+}
+
+Option Switch() {
+  return Text("switch", "", "switch of this host")
+      .Variable("LOCKSTEP_SWITCH")
+      .NoOption()
+      .Default("from SLURM_TOPOLOGY_ADDR")
+      .Common();
+}
+
+// How tools for people reach a collector.
+Group Connection() {
+  return {
+      "Collector",
+      {Endpoint("collector", "the collector, e.g. tcp://head:9470")
+           .Variable("LOCKSTEP_COLLECTOR")
+           .Default("the one of this host")
+           .Common(),
+       File("key", "own secret key, of an operator or a reader")
+           .Variable("LOCKSTEP_KEY")
+           .Default(kOperatorKeys)
+           .Common(),
+       ServerKey("", "as the agent here has it, else collector.pub where keys are"), Keys(), Insecure(), RuntimeDir()}};
+}
+
+Verb Agent() {
+  return {
+      .name = "agent",
+      .purpose = "watch the ranks of this host",
+      .usage = {"[OPTIONS]"},
+      .text = {"Watches the ranks of this host, reports to the collector, and keeps the rings of processes that end "
+               "abnormally. Run one per host as root for the jobs of all users, or one per user. Without a collector "
+               "it works alone."},
+      .examples = {{"lockstep agent --collector tcp://head:9470", "report to a collector"},
+                   {"lockstep agent --alone", "watch this host only"}},
+      .groups =
+          {{"Collector",
+            {Endpoint("collector", "the collector, e.g. tcp://head:9470; several are tried in order")
+                 .Variable("LOCKSTEP_COLLECTOR")
+                 .Common()
+                 .List(',')
+                 .Excludes("alone"),
+             Flag("alone",
+                  "run a collector for this host alone, on a socket in the runtime folder. lockstep top and "
+                  "lockstep dump of this user and of root find it there")
+                 .Excludes("collector"),
+             Folder("out", "with --alone: write incidents there").Default("incidents beside the spool").Needs("alone"),
+             File("key", "own secret key").Variable("LOCKSTEP_KEY").Default("agent.key where keys are").Common(),
+             ServerKey("", kCollectorKey), Keys(), Insecure()}},
+           {"Spool",
+            {Folder("spool", "keep here what the collector does not have yet")
+                 .Variable("LOCKSTEP_SPOOL")
+                 .Default("/var/lib/lockstep/spool, of a user ~/.local/state/lockstep/spool"),
+             Bytes("spool-bytes", "at most this much of it")
+                 .Variable("LOCKSTEP_SPOOL_BYTES")
+                 .Default("4G")
+                 .Limits(kMiB, kPiB),
+             File("log", "the agent's log").Variable("LOCKSTEP_AGENT_LOG").Default("agent.log in the spool")}},
+           {"Rings",
+            {Folder("rings", "watch this LOCKSTEP_DIR and no other place")
+                 .Variable("LOCKSTEP_AGENT_RINGS")
+                 .Default("the usual places")
+                 .List(':'),
+             Age("keep-rings",
+                 "keep rings of dead processes this long after the last record; 0: forever. Rings of abnormal ends "
+                 "are in the spool by then")
+                 .Default("7d"),
+             Bytes("keep-ring-bytes",
+                   "remove the oldest of a user's dead rings beyond this, and beyond a quarter of the memory that "
+                   "rings may take; 0: no limit")
+                 .Default("5G")
+                 .Limits(0, kPiB),
+             Option{"containers", Kind::kNotFlag, "do not look into mounts and environment of other processes"}
+                 .Named("--no-containers")
+                 .Default("yes"),
+             RingFolder().NoOption()}},
+           {"Other",
+            {Text("metrics", "ADDRESS:PORT", "serve Prometheus metrics, on loopback only").Variable("LOCKSTEP_METRICS"),
+             Text("host", "NAME", "name of this host, as for the recorder").Variable("LOCKSTEP_HOST").Default("uname"),
+             LateAfter(kAboveZero, kDay),
+             Redact("what to take out before anything leaves the host\n"
+                    "no: nothing\n"
+                    "paths: names of folders, which become hashes\n"
+                    "stacks: also names of files, functions and threads that are not public"),
+             Rack(), Switch(), RuntimeDir()}}},
+      .notes = {
+          "SIGTERM ends the agent: it finishes what it writes, and sends for at most 3 s. SIGHUP reopens the log.",
+          kKeysNote, "Exit status: 0 ended by a signal; 1 it cannot work here; 2 wrong usage."}};
+}
+
+Verb Analyze() {
+  return {.name = "analyze",
+          .purpose = "name the cause from incidents, rings or Flight Recorder dumps",
+          .usage = {"[OPTIONS] PATH..."},
+          .text = {"Says which rank stopped a distributed job, or on what its ranks disagree, and why.",
+                   "PATH is an incident folder, a .lsd dump, a ring file of a dead process, or PyTorch Flight Recorder "
+                   "dumps (pickle or JSON), or a folder of these. Lockstep detects file types by content. Several "
+                   "paths are one job."},
+          .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
+                       {"lockstep analyze --format html --output report.html incident", "a report to send"}},
+          .groups = {{"Output",
+                      {Choice("format", "FORMAT", "text|json|html", "format of the report").Default("text"),
+                       File("output", "write the report to FILE").Default("standard output"),
+                       Flag("start", "after the text, show where the start of the job spent its time"),
+                       Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
+                       Redact(kRedactHelp)}},
+                     {"Analysis",
+                      {LateAfter(0, 1e9),
+                       File("topology", "where hosts are: lines HOST RACK SWITCH, or topology.conf of Slurm"),
+                       Archive("look up whether the culprits were culprits before, in the archive at "
+                               "http://HOST:PORT/DATABASE; waits at most 1.5 s"),
+                       Keys()}}},
+          .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the "
+                    "report cannot be written; 130 ended by Ctrl-C, with nothing half-written."},
+          .operand = "PATH",
+          .operand_kind = Kind::kFile,
+          .least_operands = 0,
+          .most_operands = kAnyNumber};
+}
+
+Verb ArchiveVerb() {
+  return {
+      .name = "archive",
+      .purpose = "keep incidents in ClickHouse, and ask what was before",
+      .usage = {"[OPTIONS] DIR...", "[OPTIONS] --follow DIR", "query [OPTIONS] NAME", "jobs [OPTIONS] FILE",
+                "send [OPTIONS]"},
+      .text =
+          {"Sends finished incident folders to a ClickHouse server: verdict, findings, culprits, start-up times and "
+           "aggregates of operations. It stores each incident once, however often it is sent.",
+           "send sends what an earlier call left in the spool. query asks the archive; NAME is culprits, hangs, "
+           "links, list, operations or startup. jobs stores how long jobs ran, for rates per job-day. FILE (- is "
+           "standard input) has lines JOB|START|END|RANKS, as sacct -X -n -P -o JobID,Start,End,NTasks prints."},
+      .examples = {{"lockstep archive --to http://db:8123/lockstep incident", "send one incident"},
+                   {"lockstep archive query --days 30 culprits", "who hung jobs this month"}},
+      .groups = {{"Server",
+                  {Text("to", "URL", "http://[USER@]HOST:PORT/DATABASE or https://...").Variable("LOCKSTEP_ARCHIVE"),
+                   File("password-file", "password of the user; LOCKSTEP_ARCHIVE_PASSWORD may hold it instead"),
+                   File("ca", "certificates that https trusts").Default("those of the system"),
+                   Flag("insecure", "allow http to other machines: others can read what is sent"),
+                   Seconds("retry-for", "try again this long if the server is down; --follow never gives up")
+                       .Default("30")
+                       .Limits(0, 1e6)}},
+                 {"Sending",
+                  {Folder("follow",
+                          "send every incident below DIR (--out of a collector) once it is finished, until SIGTERM"),
+                   Seconds("every", "with --follow: look this often").Default("5").Limits(0.05, 1e6),
+                   Folder("spool", "keep here what could not be sent").Default("~/.local/state/lockstep/archive"),
+                   Bytes("spool-limit", "at most this much of it").Default("1G").Limits(1, 0),
+                   Redact("take names out of code places, as lockstep analyze does"), Keys()}},
+                 {"Queries",
+                  {Number("days", "of the last N days").Default("90; links: 7").Limits(1, 1e6),
+                   Number("limit", "at most N lines").Default("100").Limits(1, 1e6),
+                   Text("host", "NAME", "of this host").Default("all"),
+                   Text("place", "TEXT", "culprits: code places that contain TEXT").Default("all"),
+                   Text("job", "NAME", "of this job").Default("all"), Flag("json", "print JSON"),
+                   Flag("sql", "print the statement, ask nothing"),
+                   Number("time-limit-ms", "").Lone().Default("1500").Limits(1, 1e6).Hidden(),
+                   Text("password", "", "").Lone().Hidden()}}},
+      .notes =
+          {"Exit status: 0 all is sent or answered; 1 something was refused or cannot be read; 2 wrong usage; 3 the "
+           "server was down, and what was not sent waits in the spool."},
+      .operand = "DIR",
+      .operand_kind = Kind::kFolder,
+      .most_operands = kAnyNumber};
+}
+
+Verb Clean() {
+  return {
+      .name = "clean",
+      .purpose = "remove ring files that no process writes any more",
+      .usage = {"[OPTIONS]"},
+      .text = {"Removes the ring files that no process writes any more. It keeps the rings of running processes, of "
+               "processes in other containers and of other users, and says why."},
+      .examples = {{"lockstep clean --dry-run", "show what would go"},
+                   {"lockstep clean --older-than 2d --incidents /var/lib/lockstep/incidents", "for cron"}},
+      .groups = {{"Rings", {RingFolder(), Age("older-than", "only rings with no record for this long").Default("0")}},
+                 {"Incidents",
+                  {Folder("incidents",
+                          "also clean the incidents in this folder (--out of a collector). Kept are the newest, those "
+                          "still being gathered, and folders with other files"),
+                   Keep("remove older incidents; 0: keep all"),
+                   KeepBytes("remove the oldest incidents beyond this size in all; 0: keep all")}},
+                 {"Other", {Flag("dry-run", "only say what would be removed")}}},
+      .notes = {"Exit status: 0 done; 1 something cannot be removed; 2 wrong usage, or a folder cannot be used."}};
+}
+
+Verb Collector() {
+  return {
+      .name = "collector",
+      .purpose = "gather from the agents of a job",
+      .usage = {"[OPTIONS]"},
+      .text =
+          {"Gathers from the agents of a cluster, finds what stopped a job, writes an incident folder for each stop, "
+           "and answers lockstep dump and lockstep top. With --upstream it is a relay: it merges and passes on, and "
+           "keeps nothing."},
+      .examples = {{"lockstep collector --listen tcp://0.0.0.0:9470 --keys /etc/lockstep/keys", "for a cluster"},
+                   {"lockstep collector --upstream tcp://head:9470 --keys /etc/lockstep/keys", "a relay"}},
+      .groups =
+          {{"Network",
+            {Option{"listen", Kind::kListen, "where agents connect: tcp://ADDRESS:PORT or ipc://PATH"}
+                 .Variable("LOCKSTEP_LISTEN")
+                 .Default("tcp://127.0.0.1:9470")
+                 .List(','),
+             Endpoint("upstream", "be a relay of the collector there; further ones are used when it goes silent")
+                 .List(','),
+             Text("metrics", "ADDRESS:PORT", "serve Prometheus metrics, on loopback only"), RuntimeDir()}},
+           {"Keys",
+            {File("key", "own secret key, made by lockstep keygen --role collector")
+                 .Variable("LOCKSTEP_KEY")
+                 .Default("collector.key where keys are")
+                 .Common(),
+             Folder("known-keys", "public keys of agents and people that may connect; changes count at once")
+                 .Variable("LOCKSTEP_KNOWN_KEYS")
+                 .Default("where keys are"),
+             Folder("keys", "both: DIR/collector.key (relay.key with --upstream), and the public keys in DIR")
+                 .Variable("LOCKSTEP_KEYS")
+                 .Common(),
+             ServerKey("upstream", ""),
+             Insecure("use no keys, on any address: whoever reaches the port can read and write")}},
+           {"Incidents",
+            {Folder("out", "write incidents there").Variable("LOCKSTEP_OUT").Default("the current folder"),
+             Bytes("quota", "at most this much of all incidents being gathered").Default("1T").Limits(1, 0),
+             Bytes("host-quota", "at most this much of one host for one incident").Default("4G").Limits(1, 0),
+             GroupOption("members of this group, a name or a number, may read the incidents"),
+             Keep("remove older incidents; 0: keep all"),
+             KeepBytes("remove the oldest incidents beyond this; 0: keep all. The newest one, and those still being "
+                       "gathered, stay")}},
+           {"Verdicts",
+            {LateAfter(kAboveZero, kMonth), HangAfter("call a wait this long hung whatever its root is doing"),
+             Seconds("silent-after", "call an agent silent after this long without word from it")
+                 .Default("5")
+                 .Limits(kAboveZero, kMonth),
+             Text("on-verdict", "COMMAND",
+                  "run this by the shell when a job hangs, with the verdict as JSON on standard input")
+                 .Default("none"),
+             Seconds("on-verdict-timeout", "end that command after this long").Default("60").Limits(kAboveZero, kMonth),
+             Archive("look up whether the culprits were culprits before, in the archive at http://HOST:PORT/DATABASE; "
+                     "no verdict waits for it"),
+             Folder("finalise", "").Lone().Hidden(), Folder("index", "").Lone().Hidden()}}},
+      .notes = {"SIGTERM ends the collector. Unfinished incidents resume at the next start."}};
+}
+
+Verb Config() {
+  return {.name = "config",
+          .purpose = "show every setting and where it comes from",
+          .usage = {"[OPTIONS] [VERB [ARGUMENTS...]]"},
+          .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder: the library in the training "
+                   "processes), or of all, with its value and where that comes from: a configuration file, the "
+                   "environment, an option among ARGUMENTS, or the default."},
+          .examples = {{"lockstep config agent", "settings of the agent"},
+                       {"lockstep config --check", "is there anything wrong in the files?"}},
+          .groups = {{"",
+                      {Flag("check", "only say what is wrong with the files").Lone(), Flag("json", "print JSON").Lone(),
+                       Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
+          .notes = {"Files are /etc/lockstep.conf and the one that LOCKSTEP_CONFIG names. The environment counts more "
+                    "than files, options count most.",
+                    "Exit status: 0 all is understood; 1 something in a file or the environment is wrong, or a file "
+                    "cannot be used; 2 wrong usage."},
+          .operand = "VERB",
+          .most_operands = kAnyNumber,
+          .command = true};
+}
+
+Verb Doctor() {
+  return {.name = "doctor",
+          .purpose = "check this host",
+          .usage = {"[OPTIONS]"},
+          .text = {"Checks this host: is there room for rings, are NCCL calls recorded, can stacks be read, are keys "
+                   "valid, does the collector answer. A small program makes the calls, with every GPU hidden. Run it "
+                   "where the job runs: in its container, with its environment."},
+          .examples = {{"lockstep doctor", ""}, {"lockstep doctor --ranks 8 --json", "for scripts"}},
+          .groups =
+              {{"Checks",
+                {File("nccl", "the libnccl.so.2 that the job loads").Value("PATH").Default("those where programs look"),
+                 Number("ranks", "ranks on this host").Default("8").Limits(1, 1024), Library(), RingFolder().NoOption(),
+                 Flag("json", "print JSON")}},
+               Connection()},
+          .notes = {kKeysNote, "Exit status: 0 all that is needed works; 1 something does not; 2 wrong usage."}};
+}
+
+Verb Dump() {
+  return {
+      .name = "dump",
+      .purpose = "take an incident of a running job now",
+      .usage = {"[OPTIONS] [JOB]"},
+      .text = {"Has the collector take an incident of a running job now: digests of all ranks, the verdict, stacks "
+               "and rings of the suspects. Prints the verdict and where the files are.",
+               "JOB is a name, or NAME/STEP/RESTART. It may be omitted where only one job runs."},
+      .examples = {{"lockstep dump", ""}, {"lockstep dump --everything train", "rings of all ranks"}},
+      .groups = {{"Incident",
+                  {Flag("everything", "whole rings of all ranks, not only of the suspects"),
+                   Flag("json", "print the verdict as JSON"),
+                   Seconds("timeout", "give up after this long, also if the collector does not answer")
+                       .Default("600")
+                       .Limits(kAboveZero, 1e6)}},
+                 Connection()},
+      .notes = {kKeysNote,
+                "Exit status: as of lockstep analyze: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 no "
+                "verdict."},
+      .operand = "JOB",
+      .most_operands = 1};
+}
+
+Verb Evidence() {
+  return {
+      .name = "evidence",
+      .purpose = "print the stacks and the state of a process",
+      .usage = {"[OPTIONS] PID"},
+      .text = {"Prints what can be learned about a process from outside: native and Python stacks of all its "
+               "threads, whether it moves, its memory, its GPUs, hardware errors of this host. It stops each thread "
+               "for a moment (under 50 ms, usually under 1)."},
+      .examples = {{"lockstep evidence 4711", ""}},
+      .groups = {{"",
+                  {File("ring",
+                        "ring of the process. If ptrace is refused, its recorder answers instead, where it runs "
+                        "with LOCKSTEP_HELPER=on"),
+                   Redact(kRedactHelp), Keys(), Number("stacks-of", "").Limits(1, 1e9).Lone().Hidden(),
+                   Number("gpus-of", "").Limits(1, 1e9).Lone().Hidden(),
+                   Number("limit-ms", "").Limits(1, 1e9).Lone().Hidden(),
+                   Number("ring-fd", "").Limits(3, 1e9).Lone().Hidden(), File("nvml", "").Lone().Hidden(),
+                   Flag("no-stop", "").Lone().Hidden()}}},
+      .notes = {"Exit status: 0 printed; 1 the process is gone; 2 wrong usage."},
+      .operand = "PID",
+      .most_operands = 1};
+}
+
+Verb Export() {
+  return {
+      .name = "export",
+      .purpose = "write a recording for Perfetto, Chrome or a spreadsheet",
+      .usage = {"[OPTIONS] --perfetto FILE PATH...", "[OPTIONS] --chrome FILE PATH...", "[OPTIONS] --csv FILE PATH..."},
+      .text = {"Writes a recording in a form that other tools read. PATH is what lockstep analyze reads. One call can "
+               "write several forms."},
+      .examples = {{"lockstep export --perfetto trace.pftrace incident", "for ui.perfetto.dev"},
+                   {"lockstep export --csv - --ranks 0-7 incident", "one line an operation"}},
+      .groups = {{"Output",
+                  {File("perfetto",
+                        "a trace for ui.perfetto.dev: hosts, ranks, threads, streams, and arrows from ranks "
+                        "that wait to the culprit"),
+                   File("chrome", "the same as JSON for Chrome's trace viewer"),
+                   File("csv", "one line an operation (RFC 4180), with a header line")}},
+                 {"Selection",
+                  {Option{"ranks", Kind::kRanks, "only these ranks"}.Default("all"),
+                   Seconds("around-stop", "only what lies this close to the moment the job stopped")
+                       .Default("all")
+                       .Limits(0, 1e9),
+                   Redact(kRedactHelp), Keys()}}},
+      .notes = {"FILE appears whole or not at all; - is standard output.",
+                "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file cannot be written; 130 ended "
+                "by Ctrl-C, with nothing half-written."},
+      .operand = "PATH",
+      .operand_kind = Kind::kFile,
+      .least_operands = 1,
+      .most_operands = kAnyNumber};
+}
+
+Verb Keygen() {
+  return {
+      .name = "keygen",
+      .purpose = "make keys for agents and collectors",
+      .usage = {"--role ROLE [--name NAME] [FOLDER]"},
+      .text = {"Writes a key pair, NAME.key (secret, mode 600) and NAME.pub, into FOLDER, and says where each goes. "
+               "FOLDER is made if it is missing; the default is the current folder. Never overwrites a key."},
+      .examples = {{"lockstep keygen --role collector keys", "keys/collector.key and keys/collector.pub"},
+                   {"lockstep keygen --role agent keys", "one key for all agents"}},
+      .groups = {{"",
+                  {Choice("role", "ROLE", "collector|relay|agent|operator|reader",
+                          "collector: key of a collector or a relay, by which others know it\n"
+                          "relay: takes reports of agents and passes them on\n"
+                          "agent: reports, and can ask for nothing; for one host or a fleet\n"
+                          "operator: may take dumps (lockstep dump, top)\n"
+                          "reader: may only look (lockstep top)"),
+                   Text("name", "NAME", "name of the files").Default("the role")}}},
+      .notes = {"Exit status: 0 written; 1 the files cannot be written; 2 wrong usage."},
+      .operand = "FOLDER",
+      .operand_kind = Kind::kFolder,
+      .most_operands = 1};
+}
+
+Verb Run() {
+  return {
+      .name = "run",
+      .purpose = "run a job under Lockstep and say what stopped it",
+      .usage = {"[OPTIONS] -- COMMAND [ARGUMENTS...]"},
+      .text = {"Runs COMMAND with the recorder preloaded, watches it, and says which rank stopped it if it stops."},
+      .examples = {{"lockstep run -- torchrun --nproc-per-node 8 train.py", ""},
+                   {"lockstep run -n 4 --kill-on-hang -- python train.py", "start 4 ranks, end them if they hang"}},
+      .groups =
+          {{"Job",
+            {Number("ranks",
+                    "start N ranks of COMMAND, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT set")
+                 .Named("-n")
+                 .Default("COMMAND runs once, as it is")
+                 .Limits(1, 4096),
+             Flag("kill-on-hang", "end the job when it hangs, with exit status 90 (hung) or 91 (ranks disagree)"),
+             Flag("quiet", "say nothing about healthy jobs")}},
+           {"Incidents",
+            {Folder("out", "write the incident folder here, also if the job was healthy")
+                 .Default("made up, where there is something to say")
+                 .Excludes("collector"),
+             Endpoint("collector",
+                      "join the job to a collector: run starts an agent for its ranks. The collector finds hangs and "
+                      "keeps incidents; its verdict is printed here")
+                 .Excludes("out"),
+             GroupOption("members of this group, a name or a number, may read the incidents and the rings"),
+             Redact(kRedactHelp)}},
+           {"Recording and detection",
+            {Choice("gpu", "MODE", "off|done|full|events|watch|auto",
+                    "GPU progress markers. watch is full, or events where CUDA_DEVICE_MAX_CONNECTIONS is 1")
+                 .Default("LOCKSTEP_GPU, else watch")
+                 .Excludes("profiler"),
+             Flag("profiler",
+                  "use the profiler interface of NCCL instead: kernel times, network steps, statically linked NCCL. "
+                  "A plugin named by NCCL_PROFILER_PLUGIN stays in place")
+                 .Excludes("gpu"),
+             LateAfter(kAboveZero, kMonth),
+             HangAfter("call a wait this long hung whatever its root is doing; give less than the framework's own "
+                       "watchdog has"),
+             Library(), Rack(), Switch(), RingFolder().NoOption().Default("/dev/shm, else the temporary folder"),
+             File("server-key", "public key of the collector")
+                 .Variable("LOCKSTEP_SERVER_KEY")
+                 .NoOption()
+                 .Default(kCollectorKey)
+                 .Common(),
+             Keys()}}},
+      .notes = {"Exit status: that of the job; 2 wrong usage; 126 and 127 COMMAND cannot be started."},
+      .operand = "COMMAND",
+      .least_operands = 1,
+      .most_operands = kAnyNumber,
+      .command = true};
+}
+
+Verb Top() {
+  return {
+      .name = "top",
+      .purpose = "show running jobs",
+      .usage = {"[OPTIONS] [JOB]"},
+      .text = {"Shows the jobs that a collector watches: the oldest operation in flight and what it waits for, which "
+               "ranks are dead, stopped or silent, and what cannot be seen. ? shows the keys. Without a terminal it "
+               "works as with --once."},
+      .examples = {{"lockstep top", ""}, {"lockstep top --json train", "one job, for scripts"}},
+      .groups = {{"Output",
+                  {Flag("once", "print the state once and end"), Flag("json", "the same as JSON, one line a job")}},
+                 Connection()},
+      .notes = {kKeysNote, "Exit status: 0; 1 no collector answers, or it refuses; 2 wrong usage."},
+      .operand = "JOB",
+      .most_operands = 1};
+}
+
+Verb View() {
+  return {
+      .name = "view",
+      .purpose = "open the trace viewer",
+      .usage = {"[OPTIONS] [PATH...]"},
+      .text = {"Shows which rank stopped a distributed job, and why: verdict, rank x sequence matrix, who waits for "
+               "whom, stacks, timeline. PATH is what lockstep analyze reads. Several paths are one job."},
+      .examples = {{"lockstep view incident", ""},
+                   {"lockstep view --compare incident-1 incident-2", "two side by side"},
+                   {"lockstep view --live any", "follow the collector of this host"}},
+      .groups =
+          {{"Window",
+            {Flag("compare", "two PATHs side by side, rather than as one job"),
+             Text("live", "ENDPOINT",
+                  "follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as they come; "
+                  "any: the collector of this host. Keys as for lockstep top"),
+             Choice("theme", "COLOURS", "light|dark", "colours of the window").Default("as the desktop"),
+             Choice("tab", "NAME", "matrix|wait-for|timeline|stacks|bandwidth", "show this first").Default("as it was"),
+             Number("select-anomaly", "select this anomaly; 1 is the worst").Limits(1, 1e6),
+             Text("search", "QUERY", "search, and go to the first hit"),
+             Text("size", "WxH", "size of the window").Default("as it was"),
+             Flag("fresh", "start as the first time: neither read nor keep what is remembered")}},
+           {"For scripts, also without a screen",
+            {File("screenshot", "write the window as PNG when all of it is drawn, and exit"),
+             Flag("print-selection", "print verdict and selection as JSON, and exit"),
+             Flag("exit-after-first-paint", "print how long the first picture took and the memory used, and exit")}}},
+      .notes = {"Exit status: 0; 2 wrong usage; 3 no display, nothing readable (scripts), or FILE cannot be written."},
+      .operand = "PATH",
+      .operand_kind = Kind::kFile,
+      .most_operands = kAnyNumber};
+}
+
+std::string Upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(toupper(c)); });
+  return text;
+}
+
+const char* ValueName(Kind kind) {
+  switch (kind) {
+    case Kind::kFile:
+      return "FILE";
+    case Kind::kFolder:
+      return "DIR";
+    case Kind::kNumber:
+      return "N";
+    case Kind::kSeconds:
+      return "SECONDS";
+    case Kind::kBytes:
+      return "BYTES";
+    case Kind::kAge:
+      return "AGE";
+    case Kind::kRanks:
+      return "RANKS";
+    case Kind::kEndpoint:
+    case Kind::kListen:
+      return "ENDPOINT";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+std::vector<Verb> MakeVerbs() {
+  std::vector<Verb> verbs = {Agent(), Analyze(),  ArchiveVerb(), Clean(),  Collector(), Config(), Doctor(),
+                             Dump(),  Evidence(), Export(),      Keygen(), Run(),       Top(),    View()};
+  for (Verb& verb : verbs) {
+    for (std::string& usage : verb.usage) usage = "lockstep " + verb.name + " " + usage;
+    for (Group& group : verb.groups) {
+      for (Row& row : group.rows) {
+        row.section = verb.name;
+        if (row.variable == kDerived) row.variable = "LOCKSTEP_" + Upper(verb.name + "_" + row.key);
+        if (row.option == kDerived) row.option = "--" + row.key;
+        if (row.value.empty()) row.value = ValueName(row.kind);
+      }
+    }
+  }
+  return verbs;
+}
+
+}  // namespace lockstep::settings
