@@ -14,7 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/model/bundle.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep {
 

@@ -23,6 +23,7 @@
 #include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
 #include "analyzer/util/start_child.h"
+#include "analyzer/util/time_text.h"
 
 namespace lockstep {
 namespace {
@@ -53,12 +54,8 @@ int64_t Number(const Json& json, const char* name) {
 }
 
 std::string DayText(int64_t real_ns) {
-  const time_t seconds = static_cast<time_t>(real_ns / 1'000'000'000);
-  tm utc{};
-  char text[32];
-  if (gmtime_r(&seconds, &utc) == nullptr || strftime(text, sizeof text, "%Y-%m-%d", &utc) == 0)
-    return "at a time that is not known";
-  return text;
+  const std::string day = UtcText(real_ns, "%Y-%m-%d");
+  return day.empty() ? "at a time that is not known" : day;
 }
 
 std::string Sentence(const Before::Item& before) {

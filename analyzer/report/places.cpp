@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep {
 namespace {

@@ -13,15 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "analyzer/settings/table.h"
+#include "analyzer/util/printable.h"
 #include "recorder/ring/settings.h"
 
 namespace lockstep::settings {
 namespace {
 
 std::string Shown(absl::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, 80)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return out + "'";
+  return absl::StrCat("'", Printable({text.data(), text.size()}, 80), "'");
 }
 
 bool InSection(const Row& row, const std::string& section) {

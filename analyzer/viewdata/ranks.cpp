@@ -8,7 +8,7 @@
 #include "analyzer/model/pipeline_name.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
 
 namespace lockstep {

@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/time_text.h"
 #include "collector/host/proc.h"
 
 namespace lockstep {
@@ -49,16 +51,7 @@ void AgentLog::Reopen() {
 
 void AgentLog::Put(const std::string& line) {
   if (fd_ < 0) return;
-  const int64_t real = RealtimeNs();
-  const time_t seconds = static_cast<time_t>(real / 1'000'000'000);
-  tm parts{};
-  gmtime_r(&seconds, &parts);
-  char date[96];
-  snprintf(date, sizeof date, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ ", parts.tm_year + 1900, parts.tm_mon + 1,
-           parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, static_cast<int>(real / 1'000'000 % 1000));
-  std::string text = date;
-  for (const char c : line.substr(0, kMostLine)) text.push_back(static_cast<unsigned char>(c) < ' ' ? '?' : c);
-  text.push_back('\n');
+  const std::string text = absl::StrCat(IsoTimeText(RealtimeNs()), " ", Printable(line, kMostLine), "\n");
   // On a full disk the line is lost; the agent is not.
   if (write(fd_, text.data(), text.size()) > 0) bytes_ += text.size();
   if (bytes_ <= most_bytes_) return;

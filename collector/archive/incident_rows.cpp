@@ -15,7 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/places.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/time_text.h"
 #include "collector/archive/operation_rows.h"
 
 namespace lockstep::archive {
@@ -345,12 +346,7 @@ absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
   name.tool_version = Text(*manifest, "tool_version", 64);
   name.incident =
       absl::StrCat(name.job, "/", name.step, "/", name.restart_count, "/", Count(*manifest, "uid"), "@", name.real_ns);
-  const time_t seconds = static_cast<time_t>(name.real_ns / 1'000'000'000);
-  tm utc{};
-  char day[16];
-  if (gmtime_r(&seconds, &utc) == nullptr || strftime(day, sizeof day, "%Y-%m-%d", &utc) == 0)
-    return absl::InternalError("no day");
-  name.day = day;
+  name.day = UtcText(name.real_ns, "%Y-%m-%d");
   return name;
 }
 

@@ -15,20 +15,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep {
 namespace {
 
 constexpr char kIncidentPrefix[] = "lockstep-incident-", kRemovingPrefix[] = ".removing-lockstep-incident-";
 constexpr size_t kMostFiles = 1 << 20;
-
-std::string Printable(const std::string& text) {
-  std::string out = text.substr(0, 200);
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return out;
-}
 
 std::string AgeText(int64_t seconds) {
   if (seconds >= 2 * 86400) return absl::StrCat(seconds / 86400, " days old");
@@ -123,7 +116,7 @@ bool Look(const Folder& parent, const std::string& name, KeptIncident* incident)
     if (S_ISREG(info.st_mode)) incident->at_s = std::max<int64_t>(incident->at_s, info.st_mtime);
     if (file == ".gathering.json") incident->keep = "it is still being gathered";
     if ((!S_ISREG(info.st_mode) || !IsIncidentFile(file)) && incident->keep.empty()) {
-      incident->keep = absl::StrCat("it holds ", Printable(file), ", which is none of an incident's files");
+      incident->keep = absl::StrCat("it holds ", Printable(file, 200), ", which is none of an incident's files");
     }
     ours |= file == "manifest.json" || file == ".gathering.json" || file == "verdict.json";
   }
@@ -152,7 +145,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
   if (!parent.ok()) {
     const bool link = errno == ELOOP || errno == ENOTDIR;
     return absl::FailedPreconditionError(absl::StrCat(
-        Printable(folder), ": ", link ? "is no folder, or a link: name the folder itself" : strerror(errno)));
+        Printable(folder, 200), ": ", link ? "is no folder, or a link: name the folder itself" : strerror(errno)));
   }
   Retained done;
   std::vector<KeptIncident> incidents;
@@ -182,7 +175,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
   uint64_t all = 0;
   for (const KeptIncident& incident : incidents) all += incident.bytes;
   for (const KeptIncident& incident : incidents) {
-    const std::string shown = absl::StrCat(folder, "/", Printable(incident.name));
+    const std::string shown = absl::StrCat(folder, "/", Printable(incident.name, 200));
     const int64_t age = request.now_s - incident.at_s;
     const bool old = request.by_age && request.limits.age_s > 0 && age > request.limits.age_s;
     const bool large = request.limits.bytes > 0 && all > request.limits.bytes;

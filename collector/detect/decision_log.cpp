@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/util/time_text.h"
 #include "nlohmann/json.hpp"
 
 namespace lockstep {
@@ -20,14 +21,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostRuns = 64;
-
-std::string TimeText(int64_t real_ns) {
-  const time_t seconds = real_ns / 1'000'000'000;
-  tm utc{};
-  char text[32] = "";
-  if (gmtime_r(&seconds, &utc) != nullptr) strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-  return absl::StrFormat("%s.%03dZ", text, static_cast<int>(real_ns % 1'000'000'000 / 1'000'000));
-}
 
 double Seconds(int64_t ns) {
   return static_cast<double>(ns / 1'000'000) / 1e3;
@@ -46,7 +39,7 @@ std::string Line(const Json& json) {
 
 std::string DecisionJson(const Decision& decision, const std::string& job, int64_t real_ns) {
   Json json;
-  json["time"] = TimeText(real_ns);
+  json["time"] = IsoTimeText(real_ns);
   json["job"] = job;
   json["decision"] = LevelName(decision.level);
   json["rule"] = decision.rule;
@@ -75,7 +68,7 @@ std::string DecisionJson(const Decision& decision, const std::string& job, int64
 
 std::string DecisionJson(const LateEvent& event, const std::string& job, const std::string& host, int64_t real_ns) {
   Json json;
-  json["time"] = TimeText(real_ns);
+  json["time"] = IsoTimeText(real_ns);
   json["job"] = job;
   json["host"] = host;
   json["decision"] = event.over ? "over" : "late";

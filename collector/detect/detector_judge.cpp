@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "collector/common/say.h"
+#include "analyzer/util/time_text.h"
 #include "collector/detect/detector.h"
 #include "collector/host/process_sample.h"
 

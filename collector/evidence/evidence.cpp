@@ -15,8 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/evidence/redact.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/start_child.h"
+#include "analyzer/util/time_text.h"
 #include "collector/common/own_programs.h"
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/hardware_log.h"
@@ -29,10 +30,6 @@ namespace {
 constexpr int64_t kReapLimit = 500'000'000;
 constexpr size_t kMostTexts = 64;
 constexpr char kNotAskedFor[] = "not asked for";
-
-std::string Milliseconds(int64_t ns) {
-  return absl::StrCat(ns / 1'000'000, " ms");
-}
 
 }  // namespace
 
@@ -136,7 +133,7 @@ bool EvidenceJob::PollChild(Child* child) {
   }
   const int64_t now = MonotonicNs();
   if (!over && child->killed == 0 && now > child->deadline) {
-    child->failed = absl::StrCat("not done within ", Milliseconds(child->deadline - start_));
+    child->failed = absl::StrCat("not done within ", DurationText(child->deadline - start_));
     over = true;
   }
   // One that has closed its end is about to exit, or up to no good.

@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/time_units.h"
 #include "collector/evidence/pci_address.h"
 #include "collector/host/proc.h"
@@ -25,13 +26,6 @@ constexpr size_t kMostText = 300;
 constexpr size_t kMostRecords = 200'000;
 constexpr int kMostEvents = 256;
 constexpr int64_t kMostTailBytes = 4 << 20;
-
-std::string Printable(absl::string_view text) {
-  std::string out;
-  for (char c : text.substr(0, kMostText))
-    out.push_back(static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7f ? c : '?');
-  return out;
-}
 
 // The first PCI address in the text: "0000:1b:00.0", "PCI:0000:1b:00".
 std::string FirstAddress(absl::string_view text) {
@@ -260,7 +254,7 @@ std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text) {
   }
   if (kind != HardwareEvent::OUT_OF_MEMORY && kind != HardwareEvent::CRASH && kind != HardwareEvent::HUNG_TASK)
     event.set_pci(FirstAddress(text));
-  event.set_text(Printable(text));
+  event.set_text(Printable({text.data(), text.size()}, kMostText));
   return event;
 }
 

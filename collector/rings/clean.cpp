@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/util/printable.h"
 #include "collector/rings/owner.h"
 #include "recorder/ring/reader.h"
 
@@ -21,14 +22,6 @@ namespace {
 
 // A ring that is still without its magic is being made, which takes a millisecond.
 constexpr int64_t kUnfinishedAfter = 3600;
-
-// Names in files of others may hold control characters.
-std::string Printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
 
 // "5G", "500M", "0".
 bool ParseBytes(std::string_view text, uint64_t* bytes) {

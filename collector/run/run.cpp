@@ -18,6 +18,7 @@
 #include "analyzer/evidence/redact.h"
 #include "analyzer/settings/merge.h"
 #include "analyzer/settings/table.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/host/environment.h"

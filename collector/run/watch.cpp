@@ -12,6 +12,7 @@
 #include "analyzer/evidence/redact.h"
 #include "analyzer/formats/ring/loader.h"
 #include "analyzer/report/report.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/detect/decision_log.h"

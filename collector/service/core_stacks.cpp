@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "collector/common/say.h"
+#include "analyzer/util/time_text.h"
 #include "collector/service/core.h"
 
 namespace lockstep {

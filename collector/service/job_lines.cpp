@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/time_text.h"
 #include "collector/common/say.h"
 #include "proto/process.pb.h"
 

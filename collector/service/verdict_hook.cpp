@@ -18,8 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/start_child.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
-#include "collector/common/say.h"
 #include "collector/host/proc.h"
 
 namespace lockstep {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/host/proc.h"

@@ -89,7 +89,7 @@ TEST(TopViewTest, NamesTheMissingRankAt80Columns) {
   const std::vector<TopLine> lines = RenderTop({HungJob()}, state, 80, 24);
   const std::string screen = Screen(lines);
   EXPECT_THAT(screen, HasSubstr("llama-70b restart 2"));
-  EXPECT_THAT(screen, HasSubstr("hung for 14.0 s"));
+  EXPECT_THAT(screen, HasSubstr("hung for 14 s"));
   EXPECT_THAT(screen, HasSubstr("ranks 4,088 of 4,096"));
   EXPECT_THAT(screen, HasSubstr("stopped 1 (1736)"));
   EXPECT_THAT(screen, HasSubstr("dp_3 x10000"));

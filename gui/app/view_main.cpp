@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "analyzer/settings/merge.h"
+#include "analyzer/util/printable.h"
 #include "gui/app/appearance.h"
 #include "gui/app/compare_window.h"
 #include "gui/app/describe.h"
@@ -72,9 +73,7 @@ struct Options {
 constexpr const char* kTabs[] = {"matrix", "wait-for", "timeline", "stacks", "bandwidth"};
 
 std::string Quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, 200)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return out + "'";
+  return "'" + Printable(text, 200) + "'";
 }
 
 bool Number(const std::string& text, int low, int high, int* value) {

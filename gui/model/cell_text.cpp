@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "gui/model/safe_text.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {
@@ -66,15 +67,6 @@ QString StateText(ViewState state) {
 
 }  // namespace
 
-QString DurationText(int64_t ns) {
-  const double s = static_cast<double>(ns) * 1e-9, size = std::abs(s);
-  if (size < 1e-3) return QString("%1 us").arg(s * 1e6, 0, 'f', size < 1e-5 ? 1 : 0);
-  if (size < 1) return QString("%1 ms").arg(s * 1e3, 0, 'f', size < 0.1 ? 1 : 0);
-  if (size < 120) return QString("%1 s").arg(s, 0, 'f', 1);
-  const int64_t whole = std::llround(size);
-  return QString("%1%2 min %3 s").arg(s < 0 ? "-" : "").arg(whole / 60).arg(whole % 60);
-}
-
 QStringList CellLines(const Document& document, const CellMatrix& matrix, int row, int column) {
   QStringList lines;
   if (!Inside(matrix, row, column)) return lines;
@@ -99,11 +91,11 @@ QStringList CellLines(const Document& document, const CellMatrix& matrix, int ro
     if (document.facts().last_ns() != 0 && what.place < document.facts().ranks_size()) {
       const int64_t before =
           Minus(Minus(document.facts().last_ns(), what.op.enter_ns), document.FactsAt(what.place).clock_offset_ns());
-      if (before >= 0) when = QString("called %1 before the last record").arg(DurationText(before));
+      if (before >= 0) when = QString("called %1 before the last record").arg(Duration(before));
     }
     QString took;
     if (what.op.completed_ns != 0) {
-      took = QString("done %1 after the call").arg(DurationText(Minus(what.op.completed_ns, what.op.enter_ns)));
+      took = QString("done %1 after the call").arg(Duration(Minus(what.op.completed_ns, what.op.enter_ns)));
     } else if (what.op.return_ns == 0) {
       took = "the call has not returned";
     }

@@ -26,9 +26,6 @@ bool Stopped(const std::atomic<bool>* cancel) {
 QString Number(int64_t value) {
   return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
 }
-QString Duration(int64_t ns) {
-  return QString::fromStdString(lockstep::DurationText(ns));
-}
 // Differences of hostile times must not overflow.
 int64_t Apart(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "gui/model/cell_text.h"
+#include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
@@ -77,7 +78,7 @@ QString MeasureText(const MatrixData& data, const LineBox& wanted, const std::at
   if (!states.isEmpty()) text += ": " + states.join(", ");
   int64_t begin = 0, end = 0;
   if (TimesOfBox(data, box, kMeasuredLines, &begin, &end)) {
-    text += "; " + DurationText(static_cast<int64_t>(static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)));
+    text += "; " + Duration(static_cast<int64_t>(static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)));
   }
   return text;
 }

@@ -21,7 +21,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/stacks/proc_maps.h"
 #include "collector/evidence/stacks/process_helper.h"

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/util/printable.h"
 #include "collector/evidence/stacks/remote_memory.h"
 
 namespace lockstep {
@@ -141,9 +142,7 @@ std::string ShortFunction(const std::string& symbol, size_t limit) {
     const size_t at = name.find(piece);
     if (at != std::string::npos && at > 0) name.resize(at);
   }
-  for (char& c : name) {
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
-  }
+  name = Printable(name, name.size());
   return name.size() <= limit ? name : absl::StrCat(name.substr(0, limit - 3), "...");
 }
 
