@@ -24,9 +24,9 @@
 #include "analyzer/report/start.h"
 #include "analyzer/report/words.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"
 #include "analyzer/util/large_pages.h"
-#include "analyzer/util/output_file.h"
 
 #ifndef LOCKSTEP_VERSION
 #define LOCKSTEP_VERSION "0.1.0"
@@ -134,7 +134,7 @@ std::string Parse(int argc, char** argv, Options* options) {
 }
 
 absl::Status Write(const std::string& path, std::string_view text) {
-  OutputFile file = path.empty() ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "report");
+  AtomicFile file = AtomicFile::Output(path.empty() ? "-" : path, ".lockstep-report.");
   if (absl::Status status = file.Append(text); !status.ok()) return status;
   return file.Commit();
 }

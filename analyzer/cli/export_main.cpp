@@ -22,8 +22,8 @@
 #include "analyzer/load/load.h"
 #include "analyzer/report/words.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"
-#include "analyzer/util/output_file.h"
 
 #ifndef LOCKSTEP_VERSION
 #define LOCKSTEP_VERSION "0.1.0"
@@ -128,7 +128,7 @@ using Exporter = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&,
 // Empty: written. Else what is wrong.
 std::string Write(const std::string& path, Exporter exporter, const Bundle& bundle, const Verdict& verdict,
                   const ExportOptions& select, InterruptWatch* interrupts, TerminalProgress* progress) {
-  OutputFile file = path == "-" ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "export");
+  AtomicFile file = AtomicFile::Output(path, ".lockstep-export.");
   struct stat info;
   // Of a pipe's reader nobody knows when it comes: an interrupt does not wait for it.
   const bool is_file = path != "-" && (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode));

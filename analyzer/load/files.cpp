@@ -1,6 +1,5 @@
 #include "analyzer/load/files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +13,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsd/reader.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/unique_fd.h"
 #include "recorder/ring/reader.h"
 
 namespace lockstep {
@@ -70,19 +71,11 @@ class Walk {
   }
 
   void EnterFolder(const std::string& path, int depth) {
-    DIR* dir = opendir(path.c_str());
-    if (dir == nullptr) {
-      Problem(path, errno);
-      return;
-    }
-    std::vector<std::string> names;
-    while (const dirent* entry = readdir(dir)) {
-      if (!HoldsNoData(entry->d_name)) names.emplace_back(entry->d_name);
-    }
-    closedir(dir);
-    std::sort(names.begin(), names.end());
+    const std::vector<std::string> names = NamesIn(path, SIZE_MAX);
+    if (names.empty() && errno != 0) Problem(path, errno);
     for (const std::string& name : names) {
       if (Cancelled()) return;
+      if (HoldsNoData(name)) continue;
       const std::string child = absl::EndsWith(path, "/") ? path + name : absl::StrCat(path, "/", name);
       struct stat info;
       if (stat(child.c_str(), &info) == 0) {
@@ -94,17 +87,15 @@ class Walk {
   }
 
   void TakeFile(const std::string& path, bool named) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
+    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!fd.ok()) {
       Problem(path, errno);
       return;
     }
     char head[512];
-    const ssize_t n = pread(fd, head, sizeof(head), 0);
-    const int error = errno;
-    close(fd);
+    const ssize_t n = pread(fd.get(), head, sizeof(head), 0);
     if (n < 0) {
-      Problem(path, error);
+      Problem(path, errno);
       return;
     }
     const std::string_view bytes(head, static_cast<size_t>(n));

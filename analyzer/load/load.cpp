@@ -1,12 +1,10 @@
 #include "analyzer/load/load.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -24,60 +22,28 @@
 #include "analyzer/load/join_flight_recorder.h"
 #include "analyzer/load/manifest.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/proc_stat.h"
+#include "analyzer/util/small_file.h"
 #include "recorder/ring/reader.h"
 
 namespace lockstep {
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(const std::string& path)
-      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-std::string ReadSmall(const std::string& path) {
-  const Descriptor file(path);
-  if (file.get() < 0) return "";
-  char bytes[4096];
-  const ssize_t n = read(file.get(), bytes, sizeof(bytes));
-  return n > 0 ? std::string(bytes, static_cast<size_t>(n)) : "";
-}
-
 // What this host says of the process behind a ring: nothing, unless the ring was recorded on this boot and in this
 // process-number space.
 Process LookFor(const ring::ProcessInfo& info) {
   Process process;
-  std::string boot = ReadSmall("/proc/sys/kernel/random/boot_id");
-  while (!boot.empty() && (boot.back() == '\n' || boot.back() == ' ')) boot.pop_back();
-  if (boot.empty() || boot != info.boot_id || info.pid <= 0) return process;
+  if (BootId().empty() || BootId() != info.boot_id || info.pid <= 0) return process;
   struct stat space;
   if (stat("/proc/self/ns/pid", &space) != 0 ||
       (info.pid_namespace_inode != 0 && info.pid_namespace_inode != space.st_ino))
     return process;
-  const std::string stat_line = ReadSmall(absl::StrCat("/proc/", info.pid, "/stat"));
-  // The name in parentheses may hold anything; the fields after its last parenthesis are state and 19 up to start time.
-  const size_t name_end = stat_line.rfind(')');
-  char state = 0;
-  unsigned long long start_ticks = 0;
-  const bool there = name_end != std::string::npos &&
-                     sscanf(stat_line.c_str() + name_end + 1,
-                            " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
-                            &start_ticks) == 2 &&
-                     start_ticks == info.start_ticks;
-  if (!there || state == 'Z' || state == 'X') {
+  const std::optional<ProcStat> stat_now = ReadProcStat(info.pid);
+  if (!stat_now || stat_now->start_ticks != info.start_ticks || stat_now->ended()) {
     process.life = Life::kGone;
   } else {
     process.life = Life::kRunning;
-    process.state = std::string(1, state);
+    process.state = std::string(1, stat_now->state);
   }
   return process;
 }
@@ -169,7 +135,7 @@ class Loader {
   }
 
   void TakeRing(const std::string& path) {
-    const Descriptor file(path);
+    const UniqueFd file = OpenToRead(path);
     RingInput input;
     std::string error;
     if (file.get() < 0) {
@@ -189,7 +155,7 @@ class Loader {
     std::vector<LsdWorkspace> spaces(WorkerCount(paths.size()));
     // Each file is opened for each step: there may be more of them than descriptors.
     auto with_file = [&](size_t i, auto&& work) {
-      const Descriptor descriptor(paths[i]);
+      const UniqueFd descriptor = OpenToRead(paths[i]);
       if (descriptor.get() < 0) {
         errors[i] = absl::StrCat("cannot be read: ", strerror(errno));
       } else {
@@ -217,7 +183,7 @@ class Loader {
     auto each = [&](auto&& work) {
       Parallel(files.size(), [&](size_t i, size_t worker) {
         if (Cancelled()) return;
-        const Descriptor descriptor(files[i]->path());
+        const UniqueFd descriptor = OpenToRead(files[i]->path());
         work(i, descriptor.get(), &spaces[worker]);
       });
     };
@@ -248,7 +214,7 @@ class Loader {
   // Else what is wrong with it is noted, where somebody may have wanted it read.
   bool BeginsAsFlightRecorder(const FoundFile& other) {
     const std::string& path = other.path;
-    const Descriptor file(path);
+    const UniqueFd file = OpenToRead(path);
     char head[512];
     const ssize_t n = file.get() < 0 ? -1 : pread(file.get(), head, sizeof(head), 0);
     if (n > 0 && LooksLikeFlightRecorder({head, static_cast<size_t>(n)})) return true;

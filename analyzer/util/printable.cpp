@@ -92,4 +92,36 @@ size_t Columns(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
+void AppendWrapped(std::string_view first_prefix, std::string_view text, size_t indent, size_t width, LongWords words,
+                   std::string* out) {
+  std::string line(first_prefix);
+  const std::string margin(indent, ' ');
+  bool empty = true;
+  while (!text.empty()) {
+    const size_t space = std::min(text.find(' '), text.size());
+    std::string_view word = text.substr(0, space);
+    text.remove_prefix(std::min(space + 1, text.size()));
+    if (word.empty()) continue;
+    if (!empty && Columns(line) + 1 + Columns(word) > width) {
+      out->append(line).push_back('\n');
+      line = margin;
+      empty = true;
+    }
+    if (!empty) line.push_back(' ');
+    while (words == LongWords::kCut && Columns(line) + Columns(word) > width) {
+      size_t cut = 0;
+      for (size_t columns = Columns(line); columns < width; ++columns) {
+        do ++cut;
+        while (cut < word.size() && (static_cast<unsigned char>(word[cut]) & 0xc0) == 0x80);
+      }
+      out->append(line).append(word, 0, cut).push_back('\n');
+      word.remove_prefix(cut);
+      line = margin;
+    }
+    line.append(word);
+    empty = false;
+  }
+  out->append(line).push_back('\n');
+}
+
 }  // namespace lockstep

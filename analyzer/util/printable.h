@@ -23,6 +23,13 @@ std::string CleanUtf8(std::string_view text, size_t limit = 4096);
 // Columns a text takes, one a code point.
 size_t Columns(std::string_view text);
 
+enum class LongWords { kCut, kKeep };
+
+// Appends `first_prefix` and the text in lines of at most `width` columns, broken at spaces, the later lines `indent`
+// from the left. A word longer than a line is cut between characters, or kept whole so that it can be copied.
+void AppendWrapped(std::string_view first_prefix, std::string_view text, size_t indent, size_t width, LongWords words,
+                   std::string* out);
+
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_ANALYZER_UTIL_PRINTABLE_H_

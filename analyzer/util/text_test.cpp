@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/util/printable.h"
+#include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
 
 namespace lockstep {
@@ -13,7 +14,11 @@ TEST(PrintableTest, NothingThatATerminalActsOn) {
   EXPECT_EQ(Printable("\u202e\u2066\u061c\u200f"), "????") << "bidirectional";
   EXPECT_EQ(Printable("a\u200bb\u2060c\ufeffd\u00ade"), "a?b?c?d?e") << "zero width";
   EXPECT_EQ(Printable("\u2028\u2029"), "??");
-  EXPECT_EQ(Printable("\xff\xc3(\xed\xa0\x80"), "?" "?(" "???") << "invalid UTF-8, a surrogate";
+  EXPECT_EQ(Printable("\xff\xc3(\xed\xa0\x80"),
+            "?"
+            "?("
+            "???")
+      << "invalid UTF-8, a surrogate";
   EXPECT_EQ(Printable("gr\u00fc\u00df \u4e16 \U0001f600"), "gr\u00fc\u00df \u4e16 \U0001f600");
 }
 
@@ -27,9 +32,30 @@ TEST(PrintableTest, CutBetweenCharacters) {
   EXPECT_EQ(Columns("\u00fc\u4e16a"), 3u);
 }
 
+TEST(PrintableTest, WrappedAtSpaces) {
+  std::string out;
+  AppendWrapped("a: ", "\u00fc\u00fc b  c dddd", 2, 7, LongWords::kCut, &out);
+  EXPECT_EQ(out, "a: \u00fc\u00fc b\n  c\n  dddd\n");
+  out.clear();
+  AppendWrapped("", "abcdefgh", 1, 4, LongWords::kCut, &out);
+  EXPECT_EQ(out, "abcd\n efg\n h\n");
+  out.clear();
+  AppendWrapped("x ", "/a/long/path y", 1, 4, LongWords::kKeep, &out);
+  EXPECT_EQ(out, "x /a/long/path\n y\n");
+}
+
 TEST(PrintableTest, CleanUtf8KeepsControlsAndCountsBytes) {
   EXPECT_EQ(CleanUtf8(std::string("a\x00\x1b\n\xff", 5)), "a?\x1b\n?");
   EXPECT_EQ(CleanUtf8("\u00fc\u00fc", 3), "\u00fc");
+}
+
+TEST(CountTextTest, ThousandsAreApart) {
+  EXPECT_EQ(CountText(0), "0");
+  EXPECT_EQ(CountText(999), "999");
+  EXPECT_EQ(CountText(1'000), "1,000");
+  EXPECT_EQ(CountText(12'345'678), "12,345,678");
+  EXPECT_EQ(CountText(-999), "-999");
+  EXPECT_EQ(CountText(-123'456), "-123,456");
 }
 
 TEST(TimeTextTest, Durations) {

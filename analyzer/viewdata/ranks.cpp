@@ -283,14 +283,4 @@ std::string CommLabel(const Communicator& comm) {
   return Printable(comm.name.empty() ? comm.id : comm.name, 80);
 }
 
-std::string CountText(int64_t count) {
-  const std::string digits = absl::StrCat(count);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    text += digits[i];
-    if (const size_t left = digits.size() - 1 - i; left > 0 && left % 3 == 0) text += ',';
-  }
-  return text;
-}
-
 }  // namespace lockstep

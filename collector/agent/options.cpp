@@ -1,6 +1,5 @@
 #include "collector/agent/options.h"
 
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,16 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/util/system.h"
 #include "collector/common/runtime_folder.h"
 #include "collector/rings/clean.h"
 
 namespace lockstep {
 namespace {
-
-std::string Variable(const char* name) {
-  const char* value = getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 absl::Status Usage(const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat(text, " (lockstep agent --help shows the options)"));
@@ -51,16 +46,17 @@ void AddList(const std::string& text, char separator, std::vector<std::string>* 
 
 std::string DefaultSpool() {
   if (geteuid() == 0) return "/var/lib/lockstep/spool";
-  if (const std::string state = Variable("XDG_STATE_HOME"); !state.empty()) return state + "/lockstep/spool";
-  if (const std::string home = Variable("HOME"); !home.empty()) return home + "/.local/state/lockstep/spool";
+  if (const std::string state = EnvironmentValue("XDG_STATE_HOME"); !state.empty()) return state + "/lockstep/spool";
+  if (const std::string home = EnvironmentValue("HOME"); !home.empty()) return home + "/.local/state/lockstep/spool";
   return RuntimeFolderPath() + "/spool";
 }
 
 // As the tools look for theirs.
 std::string FindKey(const char* name) {
   std::vector<std::string> folders;
-  if (const std::string keys = Variable("LOCKSTEP_KEYS"); !keys.empty()) folders.push_back(keys);
-  if (const std::string home = Variable("HOME"); !home.empty()) folders.push_back(home + "/.config/lockstep/keys");
+  if (const std::string keys = EnvironmentValue("LOCKSTEP_KEYS"); !keys.empty()) folders.push_back(keys);
+  if (const std::string home = EnvironmentValue("HOME"); !home.empty())
+    folders.push_back(home + "/.config/lockstep/keys");
   folders.push_back("/etc/lockstep/keys");
   for (const std::string& folder : folders) {
     const std::string path = absl::StrCat(folder, "/", name);
@@ -72,14 +68,10 @@ std::string FindKey(const char* name) {
 void FillDefaults(AgentOptions* options) {
   if (options->spool.empty()) options->spool = DefaultSpool();
   if (options->log.empty()) options->log = options->spool + "/agent.log";
-  if (options->host.empty()) {
-    utsname name{};
-    uname(&name);
-    options->host = name.nodename;
-  }
+  if (options->host.empty()) options->host = HostName();
   // On loopback keys are used where somebody named some: a collector there may go without.
-  bool keys =
-      !Variable("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() || !options->security.server_key.empty();
+  bool keys = !EnvironmentValue("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() ||
+              !options->security.server_key.empty();
   for (const std::string& endpoint : options->collectors) keys |= !wire::IsLocal(endpoint);
   if (keys && !options->security.insecure) {
     if (options->security.own_key.empty()) options->security.own_key = FindKey("agent.key");

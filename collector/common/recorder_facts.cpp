@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/util/printable.h"
-#include "collector/common/say.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {

@@ -1,6 +1,5 @@
 #include "collector/common/retention.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,7 +14,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/folders.h"
 #include "analyzer/util/printable.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
@@ -43,31 +44,12 @@ bool IsIncidentFile(const std::string& name) {
 class Folder {
  public:
   explicit Folder(int fd) : fd_(fd) {}
-  ~Folder() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  int fd() const { return fd_; }
-  bool ok() const { return fd_ >= 0; }
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    const int again = openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR* dir = again < 0 ? nullptr : fdopendir(again);
-    if (dir == nullptr) {
-      if (again >= 0) close(again);
-      return names;
-    }
-    while (const dirent* entry = readdir(dir)) {
-      if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && names.size() < kMostFiles)
-        names.emplace_back(entry->d_name);
-    }
-    closedir(dir);
-    return names;
-  }
+  int fd() const { return fd_.get(); }
+  bool ok() const { return fd_.ok(); }
+  std::vector<std::string> Names() const { return NamesIn(fd(), kMostFiles); }
 
  private:
-  const int fd_;
+  const UniqueFd fd_;
 };
 
 int OpenFolder(int at, const std::string& name) {
@@ -76,12 +58,8 @@ int OpenFolder(int at, const std::string& name) {
 
 // "captured_real_ns" of the manifest, in seconds; 0: it says none.
 int64_t CapturedAt(int folder) {
-  const int fd = openat(folder, "manifest.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return 0;
-  std::string text(64 << 10, '\0');
-  const ssize_t got = read(fd, text.data(), text.size());
-  close(fd);
-  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  const UniqueFd fd(openat(folder, "manifest.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const std::string text = fd.ok() ? ReadSmallFile(fd.get(), 64 << 10) : "";
   constexpr char kKey[] = "\"captured_real_ns\":";
   const size_t at = text.find(kKey);
   if (at == std::string::npos) return 0;

@@ -1,6 +1,5 @@
 #include "collector/rings/clean.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,7 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/util/folders.h"
 #include "analyzer/util/printable.h"
+#include "analyzer/util/system.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/rings/owner.h"
 #include "recorder/ring/reader.h"
 
@@ -64,23 +66,15 @@ class Cleaner {
   Cleaner(const CleanOptions& options, FILE* out, Cleaned* cleaned) : options_(options), out_(out), cleaned_(cleaned) {}
 
   void Folder(int fd, const std::string& path, int depth) {
-    DIR* dir = fdopendir(dup(fd));
-    if (dir == nullptr) return;
-    std::vector<std::string> names;
-    while (const dirent* entry = readdir(dir)) names.push_back(entry->d_name);
-    closedir(dir);
-    std::sort(names.begin(), names.end());
-    for (const std::string& name : names) {
-      if (name == "." || name == "..") continue;
+    for (const std::string& name : NamesIn(fd)) {
       const std::string shown = Printable(path + "/" + name);
       struct stat info {};
       if (fstatat(fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
       const bool is_ring = name.size() > 5 && name.compare(name.size() - 5, 5, ".ring") == 0;
       if (S_ISDIR(info.st_mode) && depth == 0) {
-        const int inner = openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (inner < 0) continue;
-        Folder(inner, path + "/" + name, 1);
-        close(inner);
+        const UniqueFd inner(openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!inner.ok()) continue;
+        Folder(inner.get(), path + "/" + name, 1);
         // Only what is empty goes; a recorder that has just made it makes it again or says why not.
         if (!options_.dry_run && MayGo(fd, info.st_uid) && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
         removed_here_ = 0;
@@ -106,10 +100,9 @@ class Cleaner {
   void Ring(int folder, const std::string& name, const std::string& shown, const struct stat& listed) {
     if (!S_ISREG(listed.st_mode)) return Keep(shown, "no regular file");
     if (!MayGo(folder, listed.st_uid)) return Keep(shown, "another user's");
-    const int fd = openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const UniqueFd fd(openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat info {};
-    if (fd < 0 || fstat(fd, &info) != 0 || info.st_ino != listed.st_ino || info.st_dev != listed.st_dev) {
-      if (fd >= 0) close(fd);
+    if (!fd.ok() || fstat(fd.get(), &info) != 0 || info.st_ino != listed.st_ino || info.st_dev != listed.st_dev) {
       return Keep(shown, "it cannot be opened");
     }
     ring::Snapshot snapshot;
@@ -118,7 +111,7 @@ class Cleaner {
     std::string error, why;
     bool remove = false;
     int64_t quiet_s = 0;
-    if (!ring::ReadRing(fd, read, &snapshot, &error)) {
+    if (!ring::ReadRing(fd.get(), read, &snapshot, &error)) {
       quiet_s = time(nullptr) - info.st_mtime;
       remove = quiet_s > std::max(kUnfinishedAfter, options_.older_than_s);
       why = remove ? "never finished" : Printable(error);
@@ -133,7 +126,6 @@ class Cleaner {
         why += ", but not long enough ago";
       }
     }
-    close(fd);
     if (!remove) return Keep(shown, why);
     // Still the file that was looked at.
     struct stat again {};
@@ -237,18 +229,17 @@ from here (in another container) and of other users are kept, each with the reas
 
 bool CleanRings(const CleanOptions& options, FILE* out, Cleaned* cleaned, std::string* error) {
   std::string folder = options.folder;
-  const char* set = getenv("LOCKSTEP_DIR");
-  if (folder.empty()) folder = set != nullptr && *set != 0 ? set : "/dev/shm/lockstep-" + std::to_string(geteuid());
+  if (folder.empty()) folder = EnvironmentValue("LOCKSTEP_DIR");
+  if (folder.empty()) folder = "/dev/shm/lockstep-" + std::to_string(geteuid());
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) {
+  const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.ok()) {
     if (errno == ENOENT && options.folder.empty()) return true;  // nothing was ever recorded
     const bool link = errno == ELOOP || errno == ENOTDIR;
     *error = Printable(folder) + ": " + (link ? "is no folder, or a link: name the folder itself" : strerror(errno));
     return false;
   }
-  Cleaner(options, out, cleaned).Folder(fd, folder, 0);
-  close(fd);
+  Cleaner(options, out, cleaned).Folder(fd.get(), folder, 0);
   return true;
 }
 

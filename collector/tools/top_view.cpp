@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/util/printable.h"
+#include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
 #include "collector/common/rank_set.h"
-#include "collector/common/say.h"
 
 namespace lockstep {
 namespace {

@@ -59,12 +59,6 @@ absl::StatusOr<std::shared_ptr<const Bundle>> Read(const Document& document, int
   return std::make_shared<const Bundle>(std::move(*bundle));
 }
 
-QString Count(int64_t number) {
-  QString text = QString::number(number);
-  for (qsizetype at = text.size() - 3; at > (number < 0 ? 1 : 0); at -= 3) text.insert(at, ',');
-  return text;
-}
-
 const char* StateWords(OpState state) {
   switch (state) {
     case OpState::kUnknown:

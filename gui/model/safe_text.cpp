@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
 
 namespace lockstep::gui {
@@ -15,6 +16,10 @@ QString PlainLines(std::string_view text, size_t lines) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return out;
+}
+
+QString Count(int64_t value) {
+  return QString::fromStdString(CountText(value));
 }
 
 QString Duration(int64_t ns) {

@@ -29,6 +29,8 @@ inline QString Html(const QString& text, size_t limit = 400) {
 // Of several lines: each made safe, at most `lines` of them.
 QString PlainLines(std::string_view text, size_t lines = 5000);
 
+// "12,345"
+QString Count(int64_t value);
 // A length of time; on a time axis, with one digit more.
 QString Duration(int64_t ns);
 QString AxisDuration(double ns);

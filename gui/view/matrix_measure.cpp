@@ -70,11 +70,10 @@ QString MeasureText(const MatrixData& data, const LineBox& wanted, const std::at
   QStringList states;
   for (size_t s = counts.size(); s-- > 1 && states.size() < 4;) {
     if (counts[s] > 0)
-      states << QString("%1 %2").arg(Grouped(counts[s]), QString::fromLatin1(ViewStateName(static_cast<ViewState>(s))));
+      states << QString("%1 %2").arg(Count(counts[s]), QString::fromLatin1(ViewStateName(static_cast<ViewState>(s))));
   }
-  QString text =
-      QString("%1 %2 x %3 %4")
-          .arg(Grouped(lines), lines == 1 ? "rank" : "ranks", Grouped(columns), columns == 1 ? "call" : "calls");
+  QString text = QString("%1 %2 x %3 %4")
+                     .arg(Count(lines), lines == 1 ? "rank" : "ranks", Count(columns), columns == 1 ? "call" : "calls");
   if (!states.isEmpty()) text += ": " + states.join(", ");
   int64_t begin = 0, end = 0;
   if (TimesOfBox(data, box, kMeasuredLines, &begin, &end)) {

@@ -1,6 +1,5 @@
 #include "analyzer/formats/fr/loader.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/text.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
@@ -72,13 +72,13 @@ void SetTaken(int64_t written_ns, Rank* rank) {
 
 // The whole file into `buffer`. Reads rather than maps, so that a file cut meanwhile is short and not a SIGBUS.
 bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) {
+  const UniqueFd fd = OpenToRead(path);
+  if (!fd.ok()) {
     *error = absl::StrCat("cannot be opened: ", std::strerror(errno));
     return false;
   }
   struct stat info = {};
-  bool good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  bool good = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
   if (!good) *error = "is no regular file";
   *written_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
   size_t filled = 0;
@@ -89,7 +89,7 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
       room = room == 0 ? std::max<size_t>(expected, 4096) : room * 2;
       buffer->Reserve(room, filled);
     }
-    ssize_t got = pread(fd, buffer->Reserve(room, filled) + filled, room - filled, static_cast<off_t>(filled));
+    ssize_t got = pread(fd.get(), buffer->Reserve(room, filled) + filled, room - filled, static_cast<off_t>(filled));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       *error = absl::StrCat("cannot be read: ", std::strerror(errno));
@@ -101,7 +101,6 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
       good = false;
     }
   }
-  close(fd);
   *size = filled;
   return good;
 }
@@ -133,12 +132,10 @@ struct Workspace {
 // Why a file, by its first bytes, is no dump at all; empty: it may be one.
 std::string WhyNoDump(const std::string& path) {
   char bytes[512];
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return absl::StrCat("cannot be opened: ", std::strerror(errno));
-  const ssize_t got = read(fd, bytes, sizeof bytes);
-  const int error = errno;
-  close(fd);
-  return got < 0 ? absl::StrCat("cannot be read: ", std::strerror(error))
+  const UniqueFd fd = OpenToRead(path);
+  if (!fd.ok()) return absl::StrCat("cannot be opened: ", std::strerror(errno));
+  const ssize_t got = read(fd.get(), bytes, sizeof bytes);
+  return got < 0 ? absl::StrCat("cannot be read: ", std::strerror(errno))
                  : fr::WhatItIsNot({bytes, static_cast<size_t>(got)});
 }
 
