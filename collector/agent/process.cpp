@@ -157,7 +157,7 @@ class AgentProcess {
     session.leaf_switch = source.leaf_switch;
     session.late_after_ns = options_.late_after_ns;
     session.log = source.log;
-    session.cpu_ns = ProcessCpuNs;
+    session.cpu_ns = [] { return ClockNs(CLOCK_PROCESS_CPUTIME_ID); };
     session.blind = [this] {
       std::vector<std::string> blind = blind_;
       for (std::string& line : blind) line = HostRedaction().Text(line);

@@ -43,7 +43,7 @@ Check KeysCheck(const ToolOptions& options) {
     good.push_back(absl::StrCat(file, " (", wire::RoleName(keys->role), ")"));
   }
   if (good.empty()) {
-    return Note("keys", absl::StrCat("no key in ", absl::StrJoin(folders, ", ")),
+    return Note("keys", absl::StrCat("no key in ", absl::StrJoin(KeyFolders(), ", ")),
                 "lockstep run on one host needs none; for a collector on another host: lockstep keygen");
   }
   return Good("keys", absl::StrJoin(good, ", "));
