@@ -142,14 +142,13 @@ bool SpoolReader::Line(std::string* line) {
 
 absl::StatusOr<SpoolReader> SpoolReader::Open(const std::string& path) {
   SpoolReader reader;
-  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd.ok())
     return errno == ENOENT ? absl::NotFoundError(path)
                            : absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
   reader.file_ = fdopen(fd.get(), "r");
-  if (reader.file_ == nullptr) {
-    return absl::InternalError("out of memory");
-  }
+  if (reader.file_ == nullptr) return absl::InternalError("out of memory");
+  fd.release();
   std::string line;
   if (reader.Line(&line) && absl::StartsWith(line, kFirst)) {
     const Json json = Json::parse(line.substr(sizeof kFirst - 1), nullptr, false);

@@ -247,7 +247,7 @@ std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text) {
   }
   if (kind != HardwareEvent::OUT_OF_MEMORY && kind != HardwareEvent::CRASH && kind != HardwareEvent::HUNG_TASK)
     event.set_pci(FirstAddress(text));
-  event.set_text(Printable({text.data(), text.size()}, kMostText));
+  event.set_text(PrintableAscii({text.data(), text.size()}, kMostText));
   return event;
 }
 

@@ -247,7 +247,10 @@ class Finder : public std::enable_shared_from_this<Finder> {
     }
     at->second.dirty = false;
     size_t entries = 0;
-    for (const std::string& name : NamesIn(dirfd_of, kMostEntries + 1)) {
+    // Where a user has too many folders, those of later jobs count.
+    std::vector<std::string> names = NamesIn(dirfd_of, kMostEntries + 1);
+    std::reverse(names.begin(), names.end());
+    for (const std::string& name : names) {
       if (++entries > kMostEntries) {
         Count([](RingFinderCounters* c) { ++c->refused_many; });
         break;

@@ -35,14 +35,6 @@ int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
 
-// A name that stands in a table's field.
-QString Field(QString text) {
-  for (QChar& c : text) {
-    if (c < ' ') c = ' ';
-  }
-  return text;
-}
-
 QString RankName(const CellMatrix& matrix, int row) {
   const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
   return rank >= 0 ? QString("rank %1").arg(rank) : QString("member %1, rank not known").arg(row);
@@ -139,8 +131,8 @@ QString CellsAsTsv(const Document& document, const CellMatrix& matrix, const std
       const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
       text += QString("%1\t%2\t%3\t%4\t%5\t%6\n")
                   .arg(rank < 0 ? QString() : QString::number(rank),
-                       what.place < 0 ? QString() : Field(document.HostAt(what.place)),
-                       what.selection.comm < 0 ? QString() : Field(document.CommName(what.selection.comm)),
+                       what.place < 0 ? QString() : Plain(document.HostAt(what.place)),
+                       what.selection.comm < 0 ? QString() : Plain(document.CommName(what.selection.comm)),
                        what.selection.seq_first < 0 ? QString() : QString::number(what.selection.seq_first),
                        what.has_op ? QString::fromLatin1(ring::CallName(what.op.kind)) : QString(),
                        QString::fromLatin1(ViewStateName(matrix.At(row, column))));
