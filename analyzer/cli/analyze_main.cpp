@@ -22,9 +22,9 @@
 #include "analyzer/report/start.h"
 #include "analyzer/report/words.h"
 #include "analyzer/settings/options.h"
+#include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"
 #include "analyzer/util/large_pages.h"
-#include "analyzer/util/output_file.h"
 
 namespace lockstep {
 namespace {
@@ -32,7 +32,7 @@ namespace {
 constexpr int kUsage = 2, kFailed = 3;
 
 absl::Status Write(const std::string& path, std::string_view text) {
-  OutputFile file = path.empty() ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "report");
+  AtomicFile file = AtomicFile::Output(path.empty() ? "-" : path, ".lockstep-report.");
   if (absl::Status status = file.Append(text); !status.ok()) return status;
   return file.Commit();
 }

@@ -20,8 +20,8 @@
 #include "analyzer/load/load.h"
 #include "analyzer/report/words.h"
 #include "analyzer/settings/options.h"
+#include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"
-#include "analyzer/util/output_file.h"
 
 namespace lockstep {
 namespace {
@@ -36,7 +36,7 @@ int Complain(const std::string& text, int status) {
 // Empty: written. Else what is wrong.
 std::string Write(const std::string& path, ExportFunction exporter, const Bundle& bundle, const Verdict& verdict,
                   const ExportOptions& select, InterruptWatch* interrupts, TerminalProgress* progress) {
-  OutputFile file = path == "-" ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "export");
+  AtomicFile file = AtomicFile::Output(path, ".lockstep-export.");
   struct stat info;
   // Of a pipe's reader nobody knows when it comes: an interrupt does not wait for it.
   const bool is_file = path != "-" && (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode));

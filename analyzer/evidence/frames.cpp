@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep {
 namespace {

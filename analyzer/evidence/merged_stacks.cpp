@@ -1,13 +1,11 @@
 #include "analyzer/evidence/merged_stacks.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "analyzer/model/bundle.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
@@ -35,21 +33,13 @@ std::vector<int32_t> RanksIn(const nlohmann::json& runs, size_t* left) {
 }  // namespace
 
 bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* error) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    if (errno == ENOENT || errno == ENOTDIR) return true;
-    *error = path + ": " + strerror(errno);
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostBytes);
+  if (absl::IsNotFound(text.status())) return true;
+  if (!text.ok()) {
+    *error = std::string(text.status().message());
     return false;
   }
-  std::string text;
-  for (char buffer[65536]; file.read(buffer, sizeof buffer) || file.gcount() > 0;) {
-    text.append(buffer, static_cast<size_t>(file.gcount()));
-    if (text.size() > kMostBytes) {
-      *error = path + " is too large";
-      return false;
-    }
-  }
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
   if (!json.is_object() || json.value("format", nlohmann::json()) != 1 || !json.contains("nodes") ||
       !json["nodes"].is_array() || json["nodes"].size() > kMostNodes) {
     *error = path + " holds no stacks that this version knows";

@@ -1,7 +1,6 @@
 #include "analyzer/evidence/redact.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +18,8 @@
 #include "analyzer/evidence/activity_rules.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/util/paths.h"
+#include "analyzer/util/small_file.h"
+#include "analyzer/util/system.h"
 
 namespace lockstep {
 namespace {
@@ -504,27 +505,20 @@ absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& othe
   from->clear();
   if (level == RedactLevel::kNo) return Redactor();
   std::vector<std::string> files;
-  if (const char* keys = getenv("LOCKSTEP_KEYS"); keys != nullptr && keys[0] != 0)
-    files.push_back(absl::StrCat(keys, "/redact.key"));
-  if (const char* home = getenv("HOME"); home != nullptr && home[0] != 0)
-    files.push_back(absl::StrCat(home, "/.config/lockstep/keys/redact.key"));
-  files.push_back("/etc/lockstep/keys/redact.key");
+  for (const std::string& folder : KeyFolders()) files.push_back(absl::StrCat(folder, "/redact.key"));
   const size_t own = files.size();
   if (!other.empty()) files.push_back(other);
   for (size_t i = 0; i < files.size(); ++i) {
-    const int fd = open(files[i].c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) {
+    const UniqueFd fd = OpenToRead(files[i]);
+    if (!fd.ok()) {
       if (i < own && errno == EACCES)
         return absl::PermissionDeniedError(
             absl::StrCat("may not read ", files[i], ", the key of what is taken out (--redact)"));
       continue;
     }
     struct stat info {};
-    std::string key(kMostKey, 0);
-    const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-    const ssize_t got = regular ? read(fd, key.data(), key.size()) : -1;
-    close(fd);
-    key.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    const bool regular = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
+    const std::string key = regular ? ReadSmallFile(fd.get(), kMostKey) : "";
     if (regular && (info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
       return absl::PermissionDeniedError(
           absl::StrCat(files[i], " may be read by others than its owner; chmod 600 ", files[i]));

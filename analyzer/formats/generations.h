@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "analyzer/formats/merge.h"
+#include "analyzer/formats/held_ranks.h"
 #include "analyzer/model/bundle.h"
 
 namespace lockstep {

@@ -1,7 +1,7 @@
 #include "analyzer/load/files.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +11,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/formats/input_file.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
@@ -67,19 +68,11 @@ class Walk {
   }
 
   void EnterFolder(const std::string& path, int depth) {
-    DIR* dir = opendir(path.c_str());
-    if (dir == nullptr) {
-      Problem(path, errno);
-      return;
-    }
-    std::vector<std::string> names;
-    while (const dirent* entry = readdir(dir)) {
-      if (!HoldsNoData(entry->d_name)) names.emplace_back(entry->d_name);
-    }
-    closedir(dir);
-    std::sort(names.begin(), names.end());
+    const std::vector<std::string> names = NamesIn(path, SIZE_MAX);
+    if (names.empty() && errno != 0) Problem(path, errno);
     for (const std::string& name : names) {
       if (Cancelled()) return;
+      if (HoldsNoData(name)) continue;
       const std::string child = absl::EndsWith(path, "/") ? path + name : absl::StrCat(path, "/", name);
       struct stat info;
       if (stat(child.c_str(), &info) == 0) {
@@ -91,10 +84,10 @@ class Walk {
   }
 
   void TakeFile(const std::string& path, bool named) {
-    const InputFile input(path);
-    if (input.fd() < 0) return Problem(path, errno);
+    const UniqueFd input = OpenToRead(path);
+    if (!input.ok()) return Problem(path, errno);
     char head[512];
-    const ssize_t n = pread(input.fd(), head, sizeof(head), 0);
+    const ssize_t n = pread(input.get(), head, sizeof(head), 0);
     if (n < 0) return Problem(path, errno);
     const std::string_view bytes(head, static_cast<size_t>(n));
     const size_t slash = path.rfind('/');

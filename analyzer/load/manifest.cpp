@@ -1,13 +1,12 @@
 #include "analyzer/load/manifest.h"
 
 #include <algorithm>
-#include <array>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/merge.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
@@ -34,18 +33,14 @@ int64_t NumberOr(const nlohmann::json& json, const char* key, int64_t otherwise)
 }  // namespace
 
 bool ReadManifest(const std::string& path, Manifest* manifest, std::string* error) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  std::array<char, 1 << 14> piece;
-  while (text.size() <= kMaxManifestBytes && file.read(piece.data(), piece.size()).gcount() > 0)
-    text.append(piece.data(), static_cast<size_t>(file.gcount()));
-  if (!file.eof() || text.size() > kMaxManifestBytes || TooDeep(text)) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxManifestBytes);
+  if (!text.ok() || TooDeep(*text)) {
     *error =
         "cannot be used as a manifest: unreadable, too large or too deep; how many ranks the job had is taken from the "
         "dumps";
     return false;
   }
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     *error = "is no JSON object: damaged or cut off; how many ranks the job had is taken from the dumps";
     return false;

@@ -1,18 +1,14 @@
 #include "analyzer/model/topology.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
@@ -234,30 +230,10 @@ std::vector<HostPlace> ParseTopology(std::string_view text, const std::string& p
 }
 
 absl::Status AddTopology(const std::string& path, Bundle* bundle) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) {
-    const std::string text = absl::StrCat(path, ": cannot be read: ", strerror(errno));
-    return errno == ENOENT ? absl::NotFoundError(text) : absl::UnavailableError(text);
-  }
-  std::string text;
-  char buffer[65536];
-  ssize_t n = 0;
-  struct stat info;
-  if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode)) {
-    close(fd);
-    return absl::UnavailableError(absl::StrCat(path, ": is a folder, not a topology file"));
-  }
-  while (text.size() <= kMaxFileBytes && ((n = read(fd, buffer, sizeof(buffer))) > 0 || (n < 0 && errno == EINTR))) {
-    if (n > 0) text.append(buffer, static_cast<size_t>(n));
-  }
-  const int error = errno;
-  close(fd);
-  if (n < 0) return absl::UnavailableError(absl::StrCat(path, ": cannot be read: ", strerror(error)));
-  if (text.size() > kMaxFileBytes) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": larger than 64 MiB: no topology file"));
-  }
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMaxFileBytes);
+  if (!text.ok()) return text.status();
   std::vector<Problem> problems;
-  std::vector<HostPlace> places = ParseTopology(text, path, &problems);
+  std::vector<HostPlace> places = ParseTopology(*text, path, &problems);
   if (places.empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": holds no host; lines are HOST RACK SWITCH, or topology.conf's SwitchName=.. Nodes=.."));

@@ -1,18 +1,6 @@
 #include "analyzer/report/before.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <climits>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -21,7 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/small_file.h"
 #include "analyzer/util/start_child.h"
+#include "analyzer/util/system.h"
+#include "analyzer/util/time_text.h"
 
 namespace lockstep {
 namespace {
@@ -31,12 +22,6 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostHosts = 32, kMostPlaces = 8, kMostName = 256;
 constexpr size_t kMostAnswer = size_t{64} * 1024;
 constexpr size_t kMostManifest = size_t{64} << 20;
-
-int64_t Now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 std::string Text(const Json& json, const char* name) {
   const auto at = json.find(name);
@@ -52,12 +37,8 @@ int64_t Number(const Json& json, const char* name) {
 }
 
 std::string DayText(int64_t real_ns) {
-  const time_t seconds = static_cast<time_t>(real_ns / 1'000'000'000);
-  tm utc{};
-  char text[32];
-  if (gmtime_r(&seconds, &utc) == nullptr || strftime(text, sizeof text, "%Y-%m-%d", &utc) == 0)
-    return "at a time that is not known";
-  return text;
+  const std::string day = UtcText(real_ns, "%Y-%m-%d");
+  return day.empty() ? "at a time that is not known" : day;
 }
 
 std::string Sentence(const Before::Item& before) {
@@ -69,84 +50,28 @@ std::string Sentence(const Before::Item& before) {
                       DayText(before.last_real_ns), " (", Printable(before.last_kind, 40), ")");
 }
 
-// Folders that programs lie in are asked of the kernel, not of argv.
-std::string BesideThisProgram(const char* name) {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  if (length <= 0) return name;
-  const std::string own(path, static_cast<size_t>(length));
-  return own.substr(0, own.rfind('/') + 1) + name;
-}
-
-// Standard output of `program` with `input`, which fits into a pipe. Empty on any failure, with *why. The process is
-// gone when this returns.
+// Standard output of `program` with `input`. Empty on any failure, with *why. The process is gone when this returns.
 std::string Ask(const std::string& program, const std::string& url, const std::string& input, int64_t limit_ns,
                 std::string* why) {
-  const int64_t until = Now() + limit_ns;
-  int in[2], out[2];
-  if (pipe2(in, O_CLOEXEC) != 0) {
-    *why = absl::StrCat("no pipe: ", strerror(errno));
-    return "";
-  }
-  if (pipe2(out, O_CLOEXEC) != 0) {
-    *why = absl::StrCat("no pipe: ", strerror(errno));
-    close(in[0]);
-    close(in[1]);
-    return "";
-  }
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  ChildRun run;
+  run.input = input;
+  run.output = ChildStream::kKeep;
+  run.errors = ChildStream::kDiscard;
+  run.most_output = kMostAnswer;
+  run.limit_ns = limit_ns;
   const std::string limit = absl::StrCat(std::max<int64_t>(limit_ns / 1'000'000, 1));
-  const absl::StatusOr<pid_t> pid = StartChild({program, "before", "--to", url, "--time-limit-ms", limit}, actions);
-  posix_spawn_file_actions_destroy(&actions);
-  close(in[0]);
-  close(out[1]);
-  std::string answer;
-  if (!pid.ok()) {
-    *why = std::string(pid.status().message());
-  } else {
-    // It may be gone already: then the answer is empty. A write to a pipe without reader must not end this process.
-    const auto before = signal(SIGPIPE, SIG_IGN);
-    fcntl(in[1], F_SETFL, O_NONBLOCK);
-    [[maybe_unused]] const ssize_t written = write(in[1], input.data(), input.size());
-    signal(SIGPIPE, before);
-  }
-  close(in[1]);
-  bool ended = !pid.ok();
-  while (!ended && answer.size() < kMostAnswer) {
-    const int64_t left = until - Now();
-    if (left <= 0) break;
-    pollfd polled = {out[0], POLLIN, 0};
-    if (poll(&polled, 1, static_cast<int>(left / 1'000'000 + 1)) <= 0) continue;
-    char bytes[4096];
-    const ssize_t got = read(out[0], bytes, sizeof bytes);
-    if (got > 0) {
-      answer.append(bytes, static_cast<size_t>(got));
-    } else if (got == 0 || errno != EINTR) {
-      ended = true;
-    }
-  }
-  close(out[0]);
-  if (pid.ok()) {
-    kill(-*pid, SIGKILL);
-    while (waitpid(*pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
-    if (!ended) {
-      *why = absl::StrCat("the archive did not answer within ", DurationText(limit_ns));
-      answer.clear();
-    }
-  }
-  return answer;
+  const absl::StatusOr<ChildResult> answer = RunChild({program, "before", "--to", url, "--time-limit-ms", limit}, run);
+  if (answer.ok()) return answer->output;
+  *why = absl::IsDeadlineExceeded(answer.status())
+             ? absl::StrCat("the archive did not answer within ", DurationText(limit_ns))
+             : std::string(answer.status().message());
+  return "";
 }
 
 }  // namespace
 
 std::string ArchiveFromEnvironment() {
-  const char* value = getenv("LOCKSTEP_ARCHIVE");
-  return value == nullptr ? "" : value;
+  return EnvironmentValue("LOCKSTEP_ARCHIVE");
 }
 
 std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns) {
@@ -206,7 +131,7 @@ Before AskBefore(const std::string& url, const Verdict& verdict, int64_t until_r
   const std::string question = BeforeQuestion(verdict, until_real_ns);
   if (url.empty() || question.empty()) return {};
   Before before;
-  const std::string answer = Ask(BesideThisProgram("lockstep-archive"), url, question, limit_ns, &before.unknown);
+  const std::string answer = Ask(OwnFolder() + "lockstep-archive", url, question, limit_ns, &before.unknown);
   if (!answer.empty()) return TakeBefore(answer);
   before.unknown = before.unknown.empty() ? "the archive gave no answer" : Printable(before.unknown, 300);
   return before;
@@ -232,18 +157,7 @@ void AddBeforeRow(const Before& before, ReportContent* content) {
 }
 
 int64_t CapturedRealNs(const std::string& folder) {
-  const int fd = open((folder + "/manifest.json").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return 0;
-  struct stat info {};
-  std::string text;
-  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0 &&
-      static_cast<size_t>(info.st_size) <= kMostManifest) {
-    text.resize(static_cast<size_t>(info.st_size));
-    const ssize_t got = pread(fd, text.data(), text.size(), 0);
-    text.resize(got > 0 ? static_cast<size_t>(got) : 0);
-  }
-  close(fd);
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = Json::parse(ReadWholeFile(folder + "/manifest.json", kMostManifest).value_or(""), nullptr, false);
   return json.is_object() ? Number(json, "captured_real_ns") : 0;
 }
 

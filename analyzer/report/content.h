@@ -6,25 +6,10 @@
 #include <vector>
 
 #include "analyzer/model/bundle.h"
+#include "analyzer/report/block.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
-
-struct ReportRow {
-  std::string label;               // "state", "chain"; short
-  std::vector<std::string> lines;  // printable, not wrapped
-};
-
-struct ReportBlock {
-  std::string title;  // one finding's headline
-  int finding = -1;   // into Verdict::findings; -1: of none
-  std::vector<ReportRow> rows;
-
-  // A row that has nothing to say is left out.
-  void AddRow(std::string label, std::vector<std::string> lines) {
-    if (!lines.empty()) rows.push_back({std::move(label), std::move(lines)});
-  }
-};
 
 struct ReportContent {
   std::string verdict;              // "HUNG"

@@ -3,7 +3,7 @@
 #define LOCKSTEP_ANALYZER_REPORT_FINDING_H_
 
 #include "analyzer/model/bundle.h"
-#include "analyzer/report/content.h"
+#include "analyzer/report/block.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {

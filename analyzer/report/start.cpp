@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep {
 namespace {
@@ -15,22 +16,6 @@ constexpr size_t kColumns = 118;
 
 double Seconds(int64_t ns) {
   return static_cast<double>(ns) / 1e9;
-}
-
-std::string Wrapped(const std::string& text) {
-  std::string out, line;
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t space = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, space - at);
-    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
-      absl::StrAppend(&out, line, "\n");
-      line.clear();
-    }
-    absl::StrAppend(&line, line.empty() ? "" : " ", word);
-    at = space + 1;
-  }
-  return line.empty() ? out : absl::StrCat(out, line, "\n");
 }
 
 // Of each phase the usual time, who needed longest and who came last; then the ranks that others waited for most.
@@ -75,7 +60,8 @@ std::string StartUpReport(const Verdict& verdict) {
   if (!verdict.has_start_up())
     return "START-UP  not recorded: the data holds no times of the making of communicators\n";
   const StartUp& start = verdict.start_up();
-  std::string out = Wrapped(absl::StrCat("START-UP  ", Printable(start.text(), 1500)));
+  std::string out;
+  AppendWrapped("START-UP  ", Printable(start.text(), 1500), 0, kColumns, LongWords::kKeep, &out);
   AppendPhases(start, &out);
   absl::StrAppend(&out, absl::StrFormat("\n%10s %10s %9s %9s %9s %8s  %s\n", "begin s", "end s", "typical s",
                                         "longest s", "late by s", "members", "last to come, call, communicator"));

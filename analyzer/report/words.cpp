@@ -7,81 +7,9 @@
 #include "analyzer/model/finding_kinds.h"
 
 namespace lockstep {
-namespace {
-
-// Decodes one code point at `i`; 0 with *length 1 where the bytes are no valid UTF-8.
-uint32_t CodePoint(std::string_view text, size_t i, size_t* length) {
-  const auto byte = [&](size_t k) { return static_cast<uint32_t>(static_cast<unsigned char>(text[k])); };
-  const uint32_t lead = byte(i);
-  *length = 1;
-  if (lead < 0x80) return lead;
-  const size_t size = lead >= 0xc2 && lead < 0xe0   ? 2
-                      : lead >= 0xe0 && lead < 0xf0 ? 3
-                      : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                    : 0;
-  if (size == 0 || i + size > text.size()) return 0;
-  uint32_t value = lead & (0xffu >> (size + 1));
-  for (size_t k = 1; k < size; ++k) {
-    if ((byte(i + k) & 0xc0) != 0x80) return 0;
-    value = value << 6 | (byte(i + k) & 0x3f);
-  }
-  if ((size == 3 && value < 0x800) || (size == 4 && (value < 0x10000 || value > 0x10ffff)) ||
-      (value >= 0xd800 && value < 0xe000))
-    return 0;
-  *length = size;
-  return value;
-}
-
-// Controls, and what changes the direction or look of the text around it.
-bool Harmful(uint32_t c) {
-  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || (c >= 0x200b && c <= 0x200f) ||
-         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x2069) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) ||
-         (c >= 0xe0000 && c <= 0xe007f);
-}
-
-}  // namespace
-
-std::string Printable(std::string_view text, size_t limit) {
-  std::string out;
-  size_t columns = 0;
-  for (size_t i = 0; i < text.size();) {
-    size_t length = 1;
-    const uint32_t c = CodePoint(text, i, &length);
-    if (columns + 1 > limit) {
-      out.append("..");
-      return out;
-    }
-    if (c == '\n' || c == '\t' || c == '\r') {
-      out.push_back(' ');
-    } else if (Harmful(c)) {
-      out.push_back('?');
-    } else {
-      out.append(text.substr(i, length));
-    }
-    ++columns;
-    i += length;
-  }
-  return out;
-}
-
 std::string RanksText(const std::vector<int32_t>& ranks, size_t limit) {
   if (ranks.empty()) return "no rank";
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks, limit));
-}
-
-std::string DurationText(int64_t ns) {
-  const double value = static_cast<double>(ns);
-  if (ns == 0) return "0 s";
-  if (ns < 0) return absl::StrCat("-", DurationText(ns == INT64_MIN ? INT64_MAX : -ns));
-  if (ns > 0 && ns < 1'000) return absl::StrCat(ns, " ns");
-  if (ns > 0 && ns < 1'000'000) return absl::StrFormat("%.*f us", ns < 10'000 ? 1 : 0, value / 1e3);
-  if (ns > 0 && ns < 100'000'000) return absl::StrFormat("%.*f ms", ns < 10'000'000 ? 1 : 0, value / 1e6);
-  const int64_t seconds = ns / 1'000'000'000;
-  if (seconds < 10) return absl::StrFormat("%.1f s", value / 1e9);
-  if (seconds < 120) return absl::StrCat(seconds, " s");
-  if (seconds < 7200)
-    return absl::StrCat(seconds / 60, " min", seconds % 60 == 0 ? "" : absl::StrCat(" ", seconds % 60, " s"));
-  return absl::StrCat(seconds / 3600, " h", seconds / 60 % 60 == 0 ? "" : absl::StrCat(" ", seconds / 60 % 60, " min"));
 }
 
 std::string RateText(double bytes_per_s) {
@@ -172,11 +100,6 @@ std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& 
     if (at >= present.size() || present[at] != rank) missing.push_back(rank);
   }
   return missing;
-}
-
-size_t Columns(std::string_view text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Words that every report shares: rank lists, durations, and text from files made safe to print.
+// Words that every report shares: rank lists, rates, culprits, advice.
 #ifndef LOCKSTEP_ANALYZER_REPORT_WORDS_H_
 #define LOCKSTEP_ANALYZER_REPORT_WORDS_H_
 
@@ -8,20 +8,15 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/util/printable.h"
 #include "analyzer/util/rank_text.h"
+#include "analyzer/util/time_text.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
 
-// Text that came out of a file, safe for a terminal: no control characters, no characters that reorder the line, no
-// invalid UTF-8 (each shown as '?'); line feeds become spaces. Cut to `limit` columns with "..".
-std::string Printable(std::string_view text, size_t limit = 2000);
-
 // "rank 5", "ranks 0-3, 6".
 std::string RanksText(const std::vector<int32_t>& ranks, size_t limit = 60);
-
-// "31 s", "4 min 10 s", "2 h 5 min"; "0.8 s" below ten seconds, "12 ms", "3.4 us" below a tenth.
-std::string DurationText(int64_t ns);
 
 // "46.2 GB/s"; "not measured" for 0.
 std::string RateText(double bytes_per_s);
@@ -52,9 +47,6 @@ std::vector<std::string> AdviceSteps(const Finding& finding);
 
 // Ranks from 0 below `expected` that are not among `present` (ascending); at most a million are looked at.
 std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& present);
-
-// Columns a text takes, one a code point.
-size_t Columns(std::string_view text);
 
 }  // namespace lockstep
 

@@ -1,6 +1,5 @@
 #include "analyzer/settings/file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,15 +13,15 @@
 #include "absl/strings/string_view.h"
 #include "analyzer/settings/table.h"
 #include "analyzer/settings/types.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/small_file.h"
 #include "recorder/ring/settings.h"
 
 namespace lockstep::settings {
 namespace {
 
 std::string Shown(absl::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, 80)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return out + "'";
+  return absl::StrCat("'", Printable({text.data(), text.size()}, 80), "'");
 }
 
 bool InSection(const Row& row, const std::string& section) {
@@ -53,12 +52,8 @@ std::string UnknownKey(const Entry& entry) {
 }
 
 bool InUserNamespace() {
-  char text[64] = {};
-  const int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const ssize_t got = read(fd, text, sizeof(text) - 1);
-  close(fd);
-  return got > 0 && strstr(text, "4294967295") == nullptr;
+  const std::string map = ReadSmallFile("/proc/self/uid_map", 64);
+  return !map.empty() && map.find("4294967295") == std::string::npos;
 }
 
 }  // namespace
@@ -135,16 +130,15 @@ absl::Status ParseText(const std::string& path, const std::string& text, File* f
 
 absl::Status ReadConfigFile(const std::string& path, File* file) {
   file->path = path;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return absl::OkStatus();
-  if (fd < 0)
+  const UniqueFd fd = OpenToRead(path);
+  if (!fd.ok() && (errno == ENOENT || errno == ENOTDIR)) return absl::OkStatus();
+  if (!fd.ok())
     return absl::UnavailableError(
         absl::StrCat("cannot read ", path, ": ", strerror(errno), "; mend its mode, or remove it"));
   file->found = true;
   struct stat info {};
   absl::Status status;
-  std::string text;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     status = absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
   } else if ((info.st_mode & S_IWOTH) != 0) {
     status = absl::PermissionDeniedError(
@@ -156,26 +150,10 @@ absl::Status ReadConfigFile(const std::string& path, File* file) {
     status =
         absl::PermissionDeniedError(absl::StrCat(path, " can be written by group ", info.st_gid,
                                                  ", and root reads only what root alone writes; chmod g-w ", path));
-  } else if (static_cast<uint64_t>(info.st_size) > ring::kMostConfigBytes) {
-    status = absl::InvalidArgumentError(
-        absl::StrCat(path, " is larger than ", ring::kMostConfigBytes, " bytes; shorten it"));
-  } else {
-    text.resize(ring::kMostConfigBytes + 1);
-    size_t got = 0;
-    while (got < text.size()) {
-      const ssize_t n = read(fd, text.data() + got, text.size() - got);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) status = absl::UnavailableError(absl::StrCat("cannot read ", path, ": ", strerror(errno)));
-      if (n <= 0) break;
-      got += static_cast<size_t>(n);
-    }
-    if (got > ring::kMostConfigBytes)
-      status = absl::InvalidArgumentError(
-          absl::StrCat(path, " is larger than ", ring::kMostConfigBytes, " bytes; shorten it"));
-    text.resize(got);
   }
-  close(fd);
-  return status.ok() ? ParseText(path, text, file) : status;
+  if (!status.ok()) return status;
+  const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, ring::kMostConfigBytes);
+  return text.ok() ? ParseText(path, *text, file) : text.status();
 }
 
 }  // namespace lockstep::settings

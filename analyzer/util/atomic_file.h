@@ -7,17 +7,26 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "analyzer/util/unique_fd.h"
 
 namespace lockstep {
 
 // "cannot WHAT PATH: why", with what to do where the disk is full; the code tells permission and space from the rest.
 absl::Status FileError(const std::string& what, const std::string& path, int error);
 
-// Written under a hidden name in the folder of `path`; Commit() syncs and renames. Without it the destructor removes
-// the temporary file and an older file of that name is untouched. Not thread-safe.
+// All bytes, at `offset` or (-1) where the descriptor is.
+absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path, int64_t offset = -1);
+
+// Written under a temporary name in the folder of `path`; Commit() syncs and renames. Without it the destructor removes
+// the temporary file and an older file of that name is untouched. After an error every later call of Append and Commit
+// returns the same error. Not thread-safe.
 class AtomicFile {
  public:
-  explicit AtomicFile(const std::string& path);
+  // The temporary name is `prefix` and six characters.
+  explicit AtomicFile(const std::string& path, std::string_view prefix = ".lockstep.");
+  // What a user names: a regular file by the rule above, with the mode the umask gives; anything else (a pipe,
+  // /dev/full) is written as it is. "-" is standard output, which stays open.
+  static AtomicFile Output(const std::string& path, std::string_view prefix);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -25,16 +34,26 @@ class AtomicFile {
   // Mode 0600, whatever the umask says.
   absl::Status Open();
   absl::Status SetMode(unsigned mode);
-  // Bytes from `offset`; a gap that is never written reads as zeros.
+  // At the end; buffers up to 1 MiB.
+  absl::Status Append(std::string_view bytes);
+  // Bytes from `offset`; a gap that is never written reads as zeros. Not together with Append.
   absl::Status WriteAt(uint64_t offset, const void* data, size_t bytes);
   absl::Status SetSize(uint64_t bytes);
   absl::Status Commit();
+  // The name that a signal handler has to unlink; empty: none.
+  std::string temporary() const { return exists_ ? temporary_ : ""; }
 
  private:
+  AtomicFile(const std::string& path, std::string_view prefix, bool output);
+  absl::Status Flush();
+  absl::Status Fail(const std::string& what, int error);
+
   const std::string path_;
-  std::string temporary_;
-  int fd_ = -1;
+  const bool output_;
+  std::string temporary_, buffer_;
+  UniqueFd fd_;
   bool exists_ = false;
+  absl::Status status_;
 };
 
 // A whole file of that content, with this mode whatever the umask says. On error the message names the file.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "analyzer/util/time_text.h"
 
 namespace lockstep {
 
@@ -34,10 +35,7 @@ inline std::string Percent(double share) {
 
 // "2.5 ms", "12 ms", "1.3 s"
 inline std::string Milliseconds(int64_t ns) {
-  const double ms = static_cast<double>(ns) / 1e6;
-  return ms >= 1000 ? absl::StrFormat("%.1f s", ms / 1000)
-         : ms >= 10 ? absl::StrFormat("%.0f ms", ms)
-                    : absl::StrFormat("%.2g ms", ms);
+  return DurationText(ns, DurationDigits::kMilliseconds);
 }
 
 }  // namespace lockstep

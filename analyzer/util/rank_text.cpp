@@ -31,4 +31,10 @@ std::string FoldRanks(std::vector<int32_t> ranks, size_t limit) {
   return text;
 }
 
+std::string CountText(int64_t value) {
+  std::string text = std::to_string(value);
+  for (size_t at = text.size(); at > (value < 0 ? 4u : 3u);) text.insert(at -= 3, 1, ',');
+  return text;
+}
+
 }  // namespace lockstep

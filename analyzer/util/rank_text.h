@@ -1,4 +1,4 @@
-// Sets of ranks as people write them.
+// Numbers and sets of ranks as people write them.
 #ifndef LOCKSTEP_ANALYZER_UTIL_RANK_TEXT_H_
 #define LOCKSTEP_ANALYZER_UTIL_RANK_TEXT_H_
 
@@ -11,6 +11,9 @@ namespace lockstep {
 
 // "0-3, 6, 8-15, 64-1016 by 8"; where that is longer than `limit` columns, the beginning and how many there are in all.
 std::string FoldRanks(std::vector<int32_t> ranks, size_t limit = 60);
+
+// "12,345".
+std::string CountText(int64_t value);
 
 }  // namespace lockstep
 

@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,39 @@
 
 namespace lockstep {
 
-// Starts argv[0], a path that is not searched for, with this process's environment, in a process group of its own (a
-// terminal's Ctrl-C is not for it; kill(-pid) ends what it starts, too), with no signal blocked or ignored. `actions`
-// are done in it before; they stay the caller's, and so does the child: it is to be waited for. Any thread. Returns its
-// pid; UNAVAILABLE with the path and the reason where it cannot be started.
-absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& argv, const posix_spawn_file_actions_t& actions);
+// Starts argv[0], a path that is not searched for, with `environment` (nullptr: this process's), in a process group of
+// its own (a terminal's Ctrl-C is not for it; kill(-pid) ends what it starts, too), with no signal blocked or ignored.
+// `actions` are done in it before; they stay the caller's, and so does the child: it is to be waited for. Any thread.
+// Returns its pid; UNAVAILABLE with the path and the reason where it cannot be started.
+absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& argv, const posix_spawn_file_actions_t& actions,
+                                 const std::vector<std::string>* environment = nullptr);
+
+// Starts a program that serves this process alone: in a process group of its own, with no signal blocked, and asked to
+// end (SIGTERM) when the calling thread ends. Its output and errors go to `output` (-1: where this process's go).
+// Returns once the program runs; it is to be waited for. UNAVAILABLE with the path and the reason.
+absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int output = -1,
+                                     const std::vector<std::string>* environment = nullptr);
+
+enum class ChildStream { kInherit, kDiscard, kKeep };
+
+struct ChildRun {
+  std::string input;  // standard input; the program gets all of it even when this process is killed meanwhile
+  ChildStream output = ChildStream::kInherit, errors = ChildStream::kInherit;
+  size_t most_output = 1 << 16;                           // kept of each stream; the rest is read and dropped
+  const std::vector<std::string>* environment = nullptr;  // "NAME=VALUE" each; nullptr: this process's
+  int64_t limit_ns = 0;
+};
+
+struct ChildResult {
+  std::string output, errors;
+  int status = 0;  // as waitpid gives it
+  // OK for exit status 0; else "it exited with status 3", "it was killed by signal 9".
+  absl::Status Ended() const;
+};
+
+// Runs argv[0] to its end, as StartChild starts it. After `limit_ns` the program and what it started in its group are
+// killed: DeadlineExceeded, "it took longer than 5.0 s and was ended". Blocks; any thread.
+absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const ChildRun& run);
 
 }  // namespace lockstep
 

@@ -1,4 +1,5 @@
 #include "analyzer/util/start_child.h"
+#include "analyzer/util/small_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -57,6 +58,49 @@ TEST_F(StartChildTest, WhatIsNotThereIsTold) {
   const absl::StatusOr<pid_t> pid = StartChild({"/no/such/program", "x"}, actions_);
   EXPECT_EQ(pid.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(pid.status().message(), HasSubstr("cannot start /no/such/program: No such file"));
+}
+
+TEST(RunChildTest, InputOutputErrorsAndHowItEnded) {
+  ChildRun run;
+  run.input = "from us";
+  run.output = run.errors = ChildStream::kKeep;
+  run.limit_ns = int64_t{60} * 1'000'000'000;
+  const std::vector<std::string> environment = {"NAME=value"};
+  run.environment = &environment;
+  absl::StatusOr<ChildResult> result =
+      RunChild({"/bin/sh", "-c", "read a b; echo $b $a $NAME; echo no >&2; exit 3"}, run);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->output, "us from value\n");
+  EXPECT_EQ(result->errors, "no\n");
+  EXPECT_EQ(result->Ended().message(), "it exited with status 3");
+  run.most_output = 4;
+  result = RunChild({"/bin/sh", "-c", "echo 123456; kill -9 $$"}, run);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->output, "1234");
+  EXPECT_EQ(result->Ended().message(), "it was killed by signal 9");
+}
+
+TEST(StartCompanionTest, ItsOutputAndWhyItDoesNotStart) {
+  UniqueFd read_end, write_end;
+  ASSERT_TRUE(MakePipe(&read_end, &write_end));
+  const std::vector<std::string> environment = {"NAME=value"};
+  const absl::StatusOr<pid_t> pid = StartCompanion({"/bin/sh", "-c", "echo $NAME"}, write_end.get(), &environment);
+  ASSERT_TRUE(pid.ok()) << pid.status();
+  write_end.reset();
+  EXPECT_EQ(ReadSmallFile(read_end.get(), 64), "value\n");
+  waitpid(*pid, nullptr, 0);
+  EXPECT_THAT(StartCompanion({"/no/such/program"}).status().message(),
+              HasSubstr("cannot start /no/such/program: No such file"));
+}
+
+// The sleep holds the pipe open, too.
+TEST(RunChildTest, ItIsEndedAfterItsTime) {
+  ChildRun run;
+  run.output = ChildStream::kKeep;
+  run.limit_ns = 100'000'000;
+  const absl::StatusOr<ChildResult> result = RunChild({"/bin/sh", "-c", "sleep 600 & sleep 600"}, run);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(result.status().message(), "it took longer than 0.1 s and was ended");
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "analyzer/viewdata/index.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -27,7 +26,10 @@
 #include "analyzer/load/files.h"
 #include "analyzer/load/load.h"
 #include "analyzer/util/atomic_file.h"
+#include "analyzer/util/folders.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/system.h"
+#include "analyzer/util/unique_fd.h"
 #include "analyzer/viewdata/facts.h"
 
 namespace lockstep {
@@ -75,19 +77,15 @@ std::string CacheFolder() {
 
 // Indexes that nobody opened for two weeks, and what killed writers left.
 void Prune(const std::string& folder) {
-  DIR* dir = opendir(folder.c_str());
-  if (dir == nullptr) return;
   const time_t now = time(nullptr);
-  while (const dirent* entry = readdir(dir)) {
-    const std::string name = entry->d_name;
+  for (const std::string& name : NamesIn(folder)) {
+    const std::string path = absl::StrCat(folder, "/", name);
     const bool index = absl::StartsWith(name, "view-") && absl::EndsWith(name, ".lsi"),
                part = absl::StartsWith(name, ".lockstep.");
     struct stat info = {};
-    if ((!index && !part) || fstatat(dirfd(dir), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (now - std::max(info.st_atime, info.st_mtime) > (index ? kKeepSeconds : 24 * 3600))
-      unlinkat(dirfd(dir), name.c_str(), 0);
+    if ((!index && !part) || lstat(path.c_str(), &info) != 0) continue;
+    if (now - std::max(info.st_atime, info.st_mtime) > (index ? kKeepSeconds : 24 * 3600)) unlink(path.c_str());
   }
-  closedir(dir);
 }
 
 std::string CacheName(const std::vector<std::string>& paths) {
@@ -148,18 +146,12 @@ class Maker {
  private:
   absl::StatusOr<std::string> Temporary() const {
     // On a full disk memory is left.
-    const char* given = getenv("TMPDIR");
     int error = 0;
     std::string first;
-    for (const std::string& folder :
-         {std::string(given == nullptr || *given == 0 ? "/tmp" : given), std::string("/dev/shm")}) {
+    for (const std::string& folder : {TemporaryFolder(), std::string("/dev/shm")}) {
       if (std::find(full_.begin(), full_.end(), folder) != full_.end()) continue;
       std::string name = absl::StrCat(folder, "/lockstep-view-XXXXXX");
-      const int fd = mkostemp(name.data(), O_CLOEXEC);
-      if (fd >= 0) {
-        close(fd);
-        return name;
-      }
+      if (UniqueFd(mkostemp(name.data(), O_CLOEXEC)).ok()) return name;
       if (first.empty()) error = errno, first = name;
     }
     return FileError("create", first.empty() ? "/tmp" : first, error == 0 ? ENOSPC : error);
@@ -323,16 +315,15 @@ class Maker {
 
   static absl::flat_hash_map<int32_t, std::vector<Op>> ReadWhole(const std::string& path, LsdWorkspace* space) {
     absl::flat_hash_map<int32_t, std::vector<Op>> ops;
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return ops;
+    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!fd.ok()) return ops;
     LsdFile file(path);
-    if (file.Scan(fd, space).ok()) {
+    if (file.Scan(fd.get(), space).ok()) {
       BundleBuilder texts;
       file.InternTexts(&texts);
-      file.Load(fd, std::vector<LsdPlan>(file.ranks().size()), space);
+      file.Load(fd.get(), std::vector<LsdPlan>(file.ranks().size()), space);
       for (LsdFile::ReadRank& read : file.ranks()) ops[read.loose.rank.rank] = std::move(read.loose.rank.ops);
     }
-    close(fd);
     return ops;
   }
 

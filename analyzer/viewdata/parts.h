@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/engine/view.h"
+#include "analyzer/util/rank_text.h"
 #include "proto/view.pb.h"
 
 namespace lockstep {
@@ -54,8 +55,6 @@ std::string FrontText(const AnalysisView& analysis, size_t model_rank, const Ran
 std::string PlaceText(const Process& process);
 // "dp", "tp_3", or its identity.
 std::string CommLabel(const Communicator& comm);
-// "1,024".
-std::string CountText(int64_t count);
 
 }  // namespace lockstep
 

@@ -8,7 +8,7 @@
 #include "analyzer/model/pipeline_name.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
 
 namespace lockstep {
@@ -281,16 +281,6 @@ std::string PlaceText(const Process& process) {
 
 std::string CommLabel(const Communicator& comm) {
   return Printable(comm.name.empty() ? comm.id : comm.name, 80);
-}
-
-std::string CountText(int64_t count) {
-  const std::string digits = absl::StrCat(count);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    text += digits[i];
-    if (const size_t left = digits.size() - 1 - i; left > 0 && left % 3 == 0) text += ',';
-  }
-  return text;
 }
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/report/state.h"
 #include "analyzer/report/words.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/viewdata/facts.h"
 #include "analyzer/viewdata/parts.h"
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/components.h"
 #include "analyzer/report/words.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/viewdata/parts.h"
 
 namespace lockstep {

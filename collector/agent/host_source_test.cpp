@@ -27,7 +27,7 @@ class HostSourceTest : public support::FolderTest {
  protected:
   void SetUp() override {
     options_.host = "node1";
-    options_.boot_id = ReadSmallFile("/proc/sys/kernel/random/boot_id", 64).substr(0, 36);
+    options_.boot_id = BootId();
     options_.version = "test";
     options_.log = [this](const std::string& line) { log_ += line + "\n"; };
     Open();

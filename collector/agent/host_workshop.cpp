@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "analyzer/formats/lsd/convert.h"
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/formats/ring/loader.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/common/rank_set.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/evidence.h"
@@ -41,20 +41,10 @@ std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {
   return name;
 }
 
-// A descriptor of its own; -1: none could be had.
-class OwnFd {
- public:
-  explicit OwnFd(int of) : fd_(of < 0 ? -1 : fcntl(of, F_DUPFD_CLOEXEC, 3)) {}
-  ~OwnFd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  OwnFd(const OwnFd&) = delete;
-  OwnFd& operator=(const OwnFd&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
+// A descriptor of its own; none where it cannot be had.
+UniqueFd OwnFd(int of) {
+  return UniqueFd(of < 0 ? -1 : fcntl(of, F_DUPFD_CLOEXEC, 3));
+}
 
 void CloseAll(std::vector<WorkRing>* rings) {
   for (WorkRing& ring : *rings) {
@@ -75,12 +65,10 @@ class Workshop final : public HostWorkshop {
     work_.notify_all();
     for (std::thread& thread : threads_) thread.join();
     for (WorkOrder& order : dumps_) CloseAll(&order.rings);
-    if (event_ >= 0) close(event_);
   }
 
   absl::Status Begin() {
-    event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (event_ < 0) return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
+    if (!event_.ok()) return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
     threads_.emplace_back([this] { MakeDumps(); });
     for (size_t i = 0; i < options_.evidence_at_once; ++i) threads_.emplace_back([this] { MakeEvidence(); });
     return absl::OkStatus();
@@ -97,7 +85,7 @@ class Workshop final : public HostWorkshop {
       open.request = order.request;
       for (const WorkRing& ring : order.rings) {
         if (tasks_.size() >= kMostOrders) break;
-        tasks_.push_back({request, ring.rank, ring.pid, ring.process, std::make_shared<OwnFd>(ring.fd)});
+        tasks_.push_back({request, ring.rank, ring.pid, ring.process, std::make_shared<UniqueFd>(OwnFd(ring.fd))});
         ++open.left;
       }
       if (open.left == 0) Finish(request);
@@ -138,13 +126,9 @@ class Workshop final : public HostWorkshop {
     return true;
   }
 
-  int fd() const override { return event_; }
+  int fd() const override { return event_.get(); }
 
-  void ClearWake() override {
-    uint64_t count = 0;
-    while (read(event_, &count, sizeof count) > 0) {
-    }
-  }
+  void ClearWake() override { event_.Drain(); }
 
   WorkshopCounters counters() const override {
     std::lock_guard lock(mutex_);
@@ -161,13 +145,10 @@ class Workshop final : public HostWorkshop {
     int32_t rank = -1;
     pid_t pid = 0;
     Process process;
-    std::shared_ptr<OwnFd> ring;
+    std::shared_ptr<UniqueFd> ring;
   };
 
-  void Wake() {
-    const uint64_t one = 1;
-    if (write(event_, &one, sizeof one) < 0) return;  // full: it is readable already
-  }
+  void Wake() { event_.Signal(); }
 
   HostEvidence Envelope(const CollectRequest& request) const {
     HostEvidence evidence;
@@ -198,7 +179,7 @@ class Workshop final : public HostWorkshop {
       }
       EvidenceReport report;
       if (task.pid > 0 && options_.gather) {
-        report = options_.gather(task.pid, task.ring->fd());
+        report = options_.gather(task.pid, task.ring->get());
       } else {
         Rank rank;
         rank.process = task.process;
@@ -318,7 +299,7 @@ class Workshop final : public HostWorkshop {
 
   const WorkshopOptions options_;
   Spool* const spool_;
-  int event_ = -1;
+  EventFd event_;
   std::vector<std::thread> threads_;
   mutable std::mutex mutex_;
   std::condition_variable work_;

@@ -7,13 +7,13 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "analyzer/util/rotating_file.h"
 
 namespace lockstep {
 
 // One thread owns it.
 class AgentLog {
  public:
-  ~AgentLog();
   // Appends to `path`; past `most_bytes` the file becomes PATH.1 and a new one is begun.
   absl::Status Open(const std::string& path, uint64_t most_bytes = uint64_t{16} << 20);
   // Somebody else may have renamed it.
@@ -22,9 +22,7 @@ class AgentLog {
 
  private:
   void Put(const std::string& line);
-  std::string path_;
-  uint64_t most_bytes_ = 0, bytes_ = 0;
-  int fd_ = -1;
+  RotatingFile file_;
   struct Said {
     int64_t mono_ns = 0;
     uint64_t left_out = 0;

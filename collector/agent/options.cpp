@@ -1,10 +1,13 @@
 #include "collector/agent/options.h"
 
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/util/system.h"
 #include "collector/common/runtime_folder.h"
 #include "collector/wire/tool_client.h"
 
@@ -13,29 +16,20 @@ namespace {
 
 constexpr uint64_t kLeastRingBytes = 1 << 20;
 
-std::string Variable(const char* name) {
-  const char* value = getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 std::string DefaultSpool() {
   if (geteuid() == 0) return "/var/lib/lockstep/spool";
-  if (const std::string state = Variable("XDG_STATE_HOME"); !state.empty()) return state + "/lockstep/spool";
-  if (const std::string home = Variable("HOME"); !home.empty()) return home + "/.local/state/lockstep/spool";
+  if (const std::string state = EnvironmentValue("XDG_STATE_HOME"); !state.empty()) return state + "/lockstep/spool";
+  if (const std::string home = EnvironmentValue("HOME"); !home.empty()) return home + "/.local/state/lockstep/spool";
   return RuntimeFolderPath() + "/spool";
 }
 
 void FillDefaults(AgentOptions* options) {
   if (options->spool.empty()) options->spool = DefaultSpool();
   if (options->log.empty()) options->log = options->spool + "/agent.log";
-  if (options->host.empty()) {
-    utsname name{};
-    uname(&name);
-    options->host = name.nodename;
-  }
+  if (options->host.empty()) options->host = HostName();
   // On loopback keys are used where somebody named some: a collector there may go without.
-  bool keys =
-      !Variable("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() || !options->security.server_key.empty();
+  bool keys = !EnvironmentValue("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() ||
+              !options->security.server_key.empty();
   for (const std::string& endpoint : options->collectors) keys |= !wire::IsLocal(endpoint);
   if (keys && !options->security.insecure) {
     if (options->security.own_key.empty()) options->security.own_key = FindKey({"agent.key"});

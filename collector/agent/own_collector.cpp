@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/util/start_child.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/own_programs.h"
 #include "collector/host/proc.h"
@@ -67,8 +67,8 @@ absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnColle
   if (mkdir(options.out.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::UnavailableError(absl::StrCat("cannot make the folder ", options.out, ": ", strerror(errno)));
   }
-  own->lock_ = open((options.folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (own->lock_ < 0 || flock(own->lock_, LOCK_EX | LOCK_NB) != 0) {
+  own->lock_.reset(open((options.folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!own->lock_.ok() || flock(own->lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::UnavailableError(absl::StrCat("another agent is alone in ", options.folder, " (", strerror(errno),
                                                "); LOCKSTEP_RUNTIME_DIR names another place"));
   }
@@ -78,7 +78,6 @@ absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnColle
 
 OwnCollector::~OwnCollector() {
   End(2 * kSecond);
-  if (lock_ >= 0) close(lock_);
 }
 
 absl::Status OwnCollector::Spawn() {
@@ -86,11 +85,8 @@ absl::Status OwnCollector::Spawn() {
   std::vector<std::string> words = program_;
   words.insert(words.end(), {"--no-config", "--listen", endpoint_, "--out", options_.out, "--late-after", late});
   words.insert(words.end(), options_.more.begin(), options_.more.end());
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
   // Keys are for collectors that are reached from elsewhere.
-  std::vector<char*> environment;
+  std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     bool ours = false;
     for (const char* name : {"LOCKSTEP_KEYS=", "LOCKSTEP_KEY=", "LOCKSTEP_SERVER_KEY=", "LOCKSTEP_KNOWN_KEYS=",
@@ -99,35 +95,12 @@ absl::Status OwnCollector::Spawn() {
     }
     if (!ours) environment.push_back(*entry);
   }
-  environment.push_back(nullptr);
-  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  const int log = open(options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (null < 0 || log < 0) {
-    if (null >= 0) close(null);
-    if (log >= 0) close(log);
-    return absl::UnavailableError(absl::StrCat("cannot open ", options_.log, ": ", strerror(errno)));
-  }
-  const pid_t parent = getpid();
-  pid_ = fork();
-  if (pid_ == 0) {
-    // Between fork and exec nothing but system calls: the agent has threads.
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    signal(SIGPIPE, SIG_DFL);
-    setpgid(0, 0);  // a terminal's Ctrl-C is the agent's; it ends us when it has handed over
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(127);
-    dup2(null, 0);
-    dup2(log, 1);
-    dup2(log, 2);
-    execve(arguments[0], arguments.data(), environment.data());
-    _exit(127);
-  }
-  const int error = errno;
-  close(null);
-  close(log);
-  if (pid_ < 0) return absl::UnavailableError(absl::StrCat("cannot start ", program_[0], ": ", strerror(error)));
+  const UniqueFd log(open(options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!log.ok()) return absl::UnavailableError(absl::StrCat("cannot open ", options_.log, ": ", strerror(errno)));
+  // A terminal's Ctrl-C is the agent's; it ends the collector when it has handed over.
+  const absl::StatusOr<pid_t> pid = StartCompanion(words, log.get(), &environment);
+  if (!pid.ok()) return pid.status();
+  pid_ = *pid;
   began_ns_ = MonotonicNs();
   return absl::OkStatus();
 }

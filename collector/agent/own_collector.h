@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analyzer/util/unique_fd.h"
 
 namespace lockstep {
 
@@ -49,7 +50,7 @@ class OwnCollector {
   const OwnCollectorOptions options_;
   std::vector<std::string> program_;  // the command
   std::string endpoint_;
-  int lock_ = -1;  // one in a folder: a second would take the socket's name away
+  UniqueFd lock_;  // one in a folder: a second would take the socket's name away
   pid_t pid_ = -1;
   int64_t began_ns_ = 0, next_ns_ = 0, pause_ns_ = 0;
 };

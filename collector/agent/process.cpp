@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -13,11 +12,13 @@
 #include <cstring>
 #include <memory>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/util/clock.h"
+#include "analyzer/util/system.h"
 #include "analyzer/util/time_units.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/agent/host_source.h"
 #include "collector/agent/log.h"
 #include "collector/agent/own_collector.h"
@@ -39,19 +40,11 @@ namespace {
 constexpr int64_t kFlushLimit = 2 * kSecond;  // of the disk, at SIGTERM
 constexpr int64_t kSendLimit = 3 * kSecond;   // of the network, after it
 
-int64_t ProcessCpuNs() {
-  timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return time.tv_sec * kSecond + time.tv_nsec;
-}
-
 class AgentProcess {
  public:
   explicit AgentProcess(const AgentOptions& options) : options_(options) {}
 
-  ~AgentProcess() {
-    if (signals_ >= 0) close(signals_);
-  }
+  ~AgentProcess() {}
 
   int Main() {
     if (const absl::Status status = Start(); !status.ok()) {
@@ -94,8 +87,8 @@ class AgentProcess {
     for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ours, signal);
     sigprocmask(SIG_BLOCK, &ours, nullptr);
     signal(SIGPIPE, SIG_IGN);
-    signals_ = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals_ < 0) return absl::UnavailableError(absl::StrCat("cannot take signals: ", strerror(errno)));
+    signals_.reset(signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!signals_.ok()) return absl::UnavailableError(absl::StrCat("cannot take signals: ", strerror(errno)));
     rlimit files{};
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
       files.rlim_cur = files.rlim_max;
@@ -118,7 +111,7 @@ class AgentProcess {
 
     HostSourceOptions source;
     source.host = options_.host;
-    source.boot_id = std::string(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/random/boot_id", 64)));
+    source.boot_id = BootId();
     source.version = LOCKSTEP_VERSION;
     const RackAndSwitch place = PlaceOf(CurrentEnvironment());
     source.rack = place.rack;
@@ -164,14 +157,13 @@ class AgentProcess {
     session.leaf_switch = source.leaf_switch;
     session.late_after_ns = options_.late_after_ns;
     session.log = source.log;
-    session.cpu_ns = ProcessCpuNs;
+    session.cpu_ns = [] { return ClockNs(CLOCK_PROCESS_CPUTIME_ID); };
     session.blind = [this] {
       std::vector<std::string> blind = blind_;
       for (std::string& line : blind) line = HostRedaction().Text(line);
       return blind;
     };
-    if (getrandom(&session.instance, sizeof session.instance, 0) != sizeof session.instance)
-      session.instance = static_cast<uint64_t>(RealtimeNs());
+    session.instance = RandomInstance();
     session_ =
         std::make_unique<AgentSession>(session, source_.get(), spool_.get(), [this](const wire::Message& message) {
           return client_ == nullptr ? absl::UnavailableError("no collector") : client_->Send(message);
@@ -239,9 +231,9 @@ class AgentProcess {
   // Waits for something to do, at most so long, and does it.
   void Turn(int64_t limit_ns) {
     const int64_t wait = std::clamp<int64_t>(session_->next() - MonotonicNs(), 0, limit_ns);
-    pollfd fds[6] = {{signals_, POLLIN, 0},      {source_->ends_fd(), POLLIN, 0},
-                     {finder_->fd(), POLLIN, 0}, {source_->work_fd(), POLLIN, 0},
-                     {spool_->fd(), POLLIN, 0},  {client_ == nullptr ? -1 : client_->fd(), POLLIN, 0}};
+    pollfd fds[6] = {{signals_.get(), POLLIN, 0}, {source_->ends_fd(), POLLIN, 0},
+                     {finder_->fd(), POLLIN, 0},  {source_->work_fd(), POLLIN, 0},
+                     {spool_->fd(), POLLIN, 0},   {client_ == nullptr ? -1 : client_->fd(), POLLIN, 0}};
     const timespec timeout{wait / kSecond, wait % kSecond};
     ppoll(fds, 6, &timeout, nullptr);
     // What a dead process left goes first.
@@ -296,7 +288,7 @@ class AgentProcess {
 
   void OnSignals() {
     signalfd_siginfo info;
-    while (read(signals_, &info, sizeof info) == sizeof info) {
+    while (read(signals_.get(), &info, sizeof info) == sizeof info) {
       if (info.ssi_signo == SIGHUP) {
         log_.Reopen();
       } else {
@@ -364,7 +356,8 @@ class AgentProcess {
     set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", static_cast<double>(spool.chunks));
     set.Gauge("agent_spool_limit_bytes", "What the spool may hold", static_cast<double>(options_.spool_bytes));
     set.Counter("agent_spool_damaged", "Chunks that could not be read back", static_cast<double>(spool.damaged));
-    set.Counter("agent_cpu_seconds", "The agent's own CPU time", static_cast<double>(ProcessCpuNs()) / 1e9);
+    set.Counter("agent_cpu_seconds", "The agent's own CPU time",
+                static_cast<double>(ClockNs(CLOCK_PROCESS_CPUTIME_ID)) / 1e9);
     set.Gauge("agent_marks_rings", "Rings whose GPU marks are looked at every 10 ms",
               static_cast<double>(source.marks.rings));
     set.Gauge("agent_marks_bytes", "Held of the times of GPU marks", static_cast<double>(source.marks.bytes));
@@ -379,7 +372,7 @@ class AgentProcess {
 
   AgentOptions options_;
   AgentLog log_;
-  int signals_ = -1;
+  UniqueFd signals_;
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<HostSource> source_;
   std::unique_ptr<RingFinder> finder_;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -27,6 +26,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/atomic_file.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/agent/spool_files.h"
 #include "collector/common/runtime_folder.h"
 #include "recorder/ring/layout.h"
@@ -51,8 +53,6 @@ class DiskSpool final : public Spool {
     work_.notify_all();
     if (thread_.joinable()) thread_.join();
     for (const RingTask& task : ring_tasks_) close(task.fd);
-    if (event_ >= 0) close(event_);
-    if (lock_ >= 0) close(lock_);
   }
 
   absl::Status Start() {
@@ -60,18 +60,18 @@ class DiskSpool final : public Spool {
     for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
       mkdir(folder.substr(0, slash).c_str(), 0755);
     }
-    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return SpoolError("make the spool", folder, errno);
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError("make the spool", folder, errno);
     if (absl::Status status = CheckPrivateFolder(folder); !status.ok()) return status;
     const std::string lock = folder + "/lock";
-    lock_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock_ < 0) return SpoolError("write", lock, errno);
-    if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    lock_.reset(open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!lock_.ok()) return FileError("write", lock, errno);
+    if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("another agent uses the spool ", folder, ": stop it, or name another folder (--spool)"));
     }
     for (const char* name : {"/work", "/files", "/rings"}) {
       const std::string sub = folder + name;
-      if (mkdir(sub.c_str(), 0700) != 0 && errno != EEXIST) return SpoolError("make", sub, errno);
+      if (mkdir(sub.c_str(), 0700) != 0 && errno != EEXIST) return FileError("make", sub, errno);
     }
     for (const std::string& name : NamesIn(folder + "/work")) unlink(absl::StrCat(folder, "/work/", name).c_str());
     for (const std::string& name : NamesIn(folder + "/files")) TakeUp(name);
@@ -87,8 +87,7 @@ class DiskSpool final : public Spool {
       counters_.bytes += bytes;
     }
     DropOldRings();
-    event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (event_ < 0) return SpoolError("make", "an eventfd", errno);
+    if (!event_.ok()) return FileError("make", "an eventfd", errno);
     thread_ = std::thread([this] { Work(); });
     return absl::OkStatus();
   }
@@ -205,13 +204,9 @@ class DiskSpool final : public Spool {
   }
 
   const std::string& rings_folder() const override { return rings_folder_; }
-  int fd() const override { return event_; }
+  int fd() const override { return event_.get(); }
 
-  void ClearWake() override {
-    uint64_t count = 0;
-    while (read(event_, &count, sizeof count) > 0) {
-    }
-  }
+  void ClearWake() override { event_.Drain(); }
 
   bool NextProblem(std::string* line) override {
     std::lock_guard lock(mutex_);
@@ -268,15 +263,12 @@ class DiskSpool final : public Spool {
     std::string path;
   };
 
-  void Wake() {
-    const uint64_t one = 1;
-    if (write(event_, &one, sizeof one) < 0) return;  // full: it is readable already
-  }
+  void Wake() { event_.Signal(); }
 
   // With the lock held.
   void Problem(std::string line) {
     if (problems_.size() < kMostProblems) problems_.push_back(std::move(line));
-    if (event_ >= 0) Wake();
+    if (event_.ok()) Wake();
   }
 
   // P-NUMBER-REQUEST-NAME.
@@ -460,19 +452,16 @@ class DiskSpool final : public Spool {
   }
 
   void CopyRing(const RingTask& task) {
-    const std::string temporary = absl::StrCat(rings_folder_, "/.", task.name),
-                      path = absl::StrCat(rings_folder_, "/", task.name);
+    const std::string path = absl::StrCat(rings_folder_, "/", task.name);
     uint64_t bytes = 0;
     struct stat info {};
     if (fstat(task.fd, &info) == 0) bytes = std::min<uint64_t>(static_cast<uint64_t>(info.st_size), kMostRingBytes);
-    const absl::Status status =
-        WithRoom(bytes, Need::kRing, [&] { return CopyRingFile(task.fd, bytes, temporary, path); });
+    const absl::Status status = WithRoom(bytes, Need::kRing, [&] { return CopyRingFile(task.fd, bytes, path); });
     close(task.fd);
     struct stat copy {};
     const bool there = status.ok() && lstat(path.c_str(), &copy) == 0;
     std::lock_guard lock(mutex_);
     if (!there) {
-      unlink(temporary.c_str());
       ++counters_.rings_dropped;
       Problem(absl::StrCat("the ring ", task.name, " is not saved: ", status.message()));
       return;
@@ -513,12 +502,12 @@ class DiskSpool final : public Spool {
     uint64_t bytes = 0;
     absl::Status status = WithRoom(0, need, [&] {
       return mkdir(temporary.c_str(), 0700) == 0 || errno == EEXIST ? absl::OkStatus()
-                                                                    : SpoolError("make", temporary, errno);
+                                                                    : FileError("make", temporary, errno);
     });
     const int from = open(task.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (status.ok() && from < 0) status = SpoolError("read", task.path, errno);
+    if (status.ok() && from < 0) status = FileError("read", task.path, errno);
     struct stat info {};
-    if (status.ok() && fstat(from, &info) != 0) status = SpoolError("read", task.path, errno);
+    if (status.ok() && fstat(from, &info) != 0) status = FileError("read", task.path, errno);
     const uint64_t size = static_cast<uint64_t>(info.st_size);
     std::string raw;
     for (uint64_t offset = 0, index = 0; status.ok() && (offset < size || index == 0); ++index) {
@@ -532,13 +521,13 @@ class DiskSpool final : public Spool {
       raw.resize(std::min<uint64_t>(options_.chunk_bytes, size - offset));
       const ssize_t got = raw.empty() ? 0 : pread(from, raw.data(), raw.size(), static_cast<off_t>(offset));
       if (got != static_cast<ssize_t>(raw.size())) {
-        status = SpoolError("read", task.path, got < 0 ? errno : EIO);
+        status = FileError("read", task.path, got < 0 ? errno : EIO);
         break;
       }
       Chunk chunk = like;
       std::string id(kChunkIdBytes, '\0');
       if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size()))
-        status = SpoolError("read", "random numbers", errno);
+        status = FileError("read", "random numbers", errno);
       chunk.set_id(id);
       chunk.set_file(file.name);
       chunk.set_offset(offset);
@@ -558,10 +547,10 @@ class DiskSpool final : public Spool {
       Urgent();
     }
     if (from >= 0) close(from);
-    SyncFolder(temporary);
+    SyncFolder(temporary).IgnoreError();
     if (status.ok() && rename(temporary.c_str(), file.folder.c_str()) != 0)
-      status = SpoolError("rename to", file.folder, errno);
-    if (status.ok()) SyncFolder(options_.folder + "/files");
+      status = FileError("rename to", file.folder, errno);
+    if (status.ok()) SyncFolder(options_.folder + "/files").IgnoreError();
     unlink(task.path.c_str());
     std::lock_guard lock(mutex_);
     expected_.erase({like.request(), like.file()});
@@ -653,7 +642,8 @@ class DiskSpool final : public Spool {
 
   const SpoolOptions options_;
   const std::string rings_folder_;
-  int lock_ = -1, event_ = -1;
+  UniqueFd lock_;
+  EventFd event_;
   std::thread thread_;
   mutable std::mutex mutex_;
   std::condition_variable work_, idle_;

@@ -16,12 +16,7 @@ namespace lockstep {
 constexpr size_t kChunkHeaderBytes = 16;  // of a chunk's file: magic, length, CRC-32C
 constexpr size_t kChunkIdBytes = 16;
 
-// "cannot WHAT PATH: why"; kResourceExhausted where the disk, or a quota, is full.
-absl::Status SpoolError(const std::string& what, const std::string& path, int error);
-// Where a file system cannot, nothing is done.
-void SyncFolder(const std::string& folder);
-std::vector<std::string> NamesIn(const std::string& folder);  // sorted; of a folder that cannot be read: none
-void RemoveFolder(const std::string& folder);                 // of plain files
+void RemoveFolder(const std::string& folder);  // of plain files
 bool IsPlainName(const std::string& name);
 
 std::string ChunkFileBytes(const Chunk& chunk);
@@ -29,8 +24,8 @@ std::string ChunkFileBytes(const Chunk& chunk);
 absl::StatusOr<Chunk> ReadChunkFile(const std::string& path);
 absl::Status CompressChunk(const std::string& raw, std::string* out);
 absl::Status WriteFileSynced(const std::string& path, std::string_view bytes);
-// The first `bytes` of `from`, written to `temporary` with holes where there are zeros, and renamed to `path`.
-absl::Status CopyRingFile(int from, uint64_t bytes, const std::string& temporary, const std::string& path);
+// The first `bytes` of `from`, with holes where there are zeros; whole or not at all.
+absl::Status CopyRingFile(int from, uint64_t bytes, const std::string& path);
 
 }  // namespace lockstep
 

@@ -1,5 +1,4 @@
 // lockstep-archive: incidents to ClickHouse, and questions to it.
-#include <dirent.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -22,6 +21,9 @@
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/words.h"
 #include "analyzer/settings/options.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/small_file.h"
+#include "analyzer/util/system.h"
 #include "collector/archive/http.h"
 #include "collector/archive/incident_rows.h"
 #include "collector/archive/job_days.h"
@@ -49,11 +51,6 @@ struct Options {
 
 void Say(const std::string& text) {
   fprintf(stderr, "lockstep archive: %s\n", Printable(text, 1000).c_str());
-}
-
-std::string Variable(const char* name) {
-  const char* value = getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 absl::StatusOr<Options> MakeOptions(const settings::ParsedOptions& parsed) {
@@ -99,9 +96,9 @@ absl::StatusOr<Target> TargetOf(const Options& options) {
   absl::StatusOr<Target> target = ParseTarget(options.to, options.insecure);
   if (!target.ok()) return target;
   target->ca_file = options.ca;
-  target->password = Variable("LOCKSTEP_ARCHIVE_PASSWORD");
+  target->password = EnvironmentValue("LOCKSTEP_ARCHIVE_PASSWORD");
   if (!options.password_file.empty()) {
-    absl::StatusOr<std::string> text = ReadWhole(options.password_file, kMostPassword);
+    absl::StatusOr<std::string> text = ReadWholeFile(options.password_file, kMostPassword, Links::kRefuse);
     if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("the password's file: ", text.status().message()));
     while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
     target->password = *text;
@@ -261,16 +258,12 @@ class Sender {
 
 std::vector<std::string> FoldersBelow(const std::string& root) {
   std::vector<std::string> folders;
-  DIR* dir = opendir(root.c_str());
-  if (dir == nullptr) return folders;
-  while (const dirent* entry = readdir(dir)) {
-    const std::string path = absl::StrCat(root, "/", entry->d_name);
+  for (const std::string& name : NamesIn(root)) {
+    const std::string path = absl::StrCat(root, "/", name);
     struct stat info {};
-    if (entry->d_name[0] == '.' || lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) continue;
+    if (name[0] == '.' || lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) continue;
     if (access((path + "/manifest.json").c_str(), F_OK) == 0) folders.push_back(path);
   }
-  closedir(dir);
-  std::sort(folders.begin(), folders.end());
   return folders;
 }
 
@@ -300,7 +293,7 @@ void Follow(const Options& options, Sender* sender) {
 int SendAll(const Options& options, Http* http) {
   std::string folder = options.spool;
   if (folder.empty()) {
-    const std::string state = Variable("XDG_STATE_HOME"), home = Variable("HOME");
+    const std::string state = EnvironmentValue("XDG_STATE_HOME"), home = EnvironmentValue("HOME");
     folder = absl::StrCat(!state.empty() ? state : absl::StrCat(home.empty() ? "/tmp" : home, "/.local/state"),
                           "/lockstep/archive");
   }
@@ -380,7 +373,7 @@ int SendJobs(const Options& options, Store* store) {
     for (int c = getchar(); c != EOF && text->size() < kMostJobs; c = getchar()) text->push_back(static_cast<char>(c));
     if (text->size() == kMostJobs) text = absl::InvalidArgumentError("more than is read at once; give fewer lines");
   } else {
-    text = ReadWhole(options.words[0], kMostJobs);
+    text = ReadWholeFile(options.words[0], kMostJobs, Links::kRefuse);
   }
   const absl::StatusOr<std::vector<JobDay>> days = text.ok() ? ReadJobDays(*text, time(nullptr)) : text.status();
   absl::Status status = days.status();

@@ -1,12 +1,9 @@
 #include "collector/archive/incident_rows.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -14,7 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/redact.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/small_file.h"
+#include "analyzer/util/time_text.h"
 #include "collector/archive/operation_rows.h"
 
 namespace lockstep::archive {
@@ -80,7 +79,7 @@ void AddComm(const Json& from, Json* row) {
 }
 
 absl::StatusOr<Json> Parsed(const std::string& path, size_t most) {
-  absl::StatusOr<std::string> text = ReadWhole(path, most);
+  absl::StatusOr<std::string> text = ReadWholeFile(path, most, Links::kRefuse);
   if (!text.ok()) return text.status();
   Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object()) return absl::InvalidArgumentError(absl::StrCat(path, " is no JSON object"));
@@ -270,52 +269,6 @@ bool Exists(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadWhole(const std::string& path, size_t most) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  if (fd < 0) {
-    const std::string why = absl::StrCat(path, ": ", strerror(errno));
-    return errno == ENOENT ? absl::NotFoundError(why) : absl::UnavailableError(why);
-  }
-  struct stat info {};
-  absl::Status status;
-  std::string text;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    status = absl::InvalidArgumentError(absl::StrCat(path, " is no plain file"));
-  } else if (static_cast<uint64_t>(info.st_size) > most) {
-    status =
-        absl::InvalidArgumentError(absl::StrCat(path, " has ", info.st_size, " bytes, more than is read (", most, ")"));
-  } else {
-    text.resize(static_cast<size_t>(info.st_size));
-    size_t at = 0;
-    while (at < text.size()) {
-      const ssize_t got = pread(fd, text.data() + at, text.size() - at, static_cast<off_t>(at));
-      if (got > 0) at += static_cast<size_t>(got);
-      if (got == 0 || (got < 0 && errno != EINTR)) break;
-    }
-    text.resize(at);
-  }
-  close(fd);
-  if (!status.ok()) return status;
-  return text;
-}
-
-std::string CommClass(const std::string& name) {
-  std::string klass;
-  for (char c : name) {
-    const bool digit = c >= '0' && c <= '9';
-    if (!digit) klass.push_back(c);
-    if (digit && (klass.empty() || klass.back() != '*')) klass.push_back('*');
-  }
-  return klass;
-}
-
-void IncidentName::Begin(Json* row) const {
-  (*row)["day"] = day;
-  (*row)["at"] = real_ns / 1'000'000'000;
-  (*row)["job"] = job;
-  (*row)["incident"] = incident;
-}
-
 absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
   if (Exists(folder + "/.gathering.json"))
     return absl::FailedPreconditionError(absl::StrCat(folder, " is still being gathered"));
@@ -341,12 +294,7 @@ absl::StatusOr<IncidentName> NameIncident(const std::string& folder) {
   name.tool_version = Text(*manifest, "tool_version", 64);
   name.incident =
       absl::StrCat(name.job, "/", name.step, "/", name.restart_count, "/", Count(*manifest, "uid"), "@", name.real_ns);
-  const time_t seconds = static_cast<time_t>(name.real_ns / 1'000'000'000);
-  tm utc{};
-  char day[16];
-  if (gmtime_r(&seconds, &utc) == nullptr || strftime(day, sizeof day, "%Y-%m-%d", &utc) == 0)
-    return absl::InternalError("no day");
-  name.day = day;
+  name.day = UtcText(name.real_ns, "%Y-%m-%d");
   return name;
 }
 

@@ -8,7 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/report/words.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/time_text.h"
 
 namespace lockstep::archive {
 namespace {
@@ -30,11 +31,7 @@ bool Time(const std::string& text, int64_t* seconds) {
 }
 
 std::string DayText(int64_t seconds) {
-  const time_t when = static_cast<time_t>(seconds);
-  tm utc{};
-  char day[16] = "";
-  if (gmtime_r(&when, &utc) != nullptr) strftime(day, sizeof day, "%Y-%m-%d", &utc);
-  return day;
+  return UtcText(seconds * 1'000'000'000, "%Y-%m-%d");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/report/words.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 #include "proto/view.pb.h"
 
 namespace lockstep::archive {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "collector/archive/incident_rows.h"
+#include "collector/archive/rows.h"
 
 namespace lockstep::archive {
 

@@ -1,6 +1,5 @@
 #include "collector/archive/spool.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -12,12 +11,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/atomic_file.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/unique_fd.h"
 
 namespace lockstep::archive {
 namespace {
 
 constexpr char kFirst[] = "lockstep-archive-rows 1 ";
-constexpr char kEnding[] = ".rows";
+constexpr char kEnding[] = ".rows", kTemporary[] = ".new.";
 constexpr size_t kMostLine = size_t{1} << 20;
 constexpr time_t kStale = 3600;
 const char* const kTables[] = {"incidents", "findings", "culprits", "creations", "links", "operations", "job_days"};
@@ -36,21 +38,13 @@ uint64_t Hash(const std::string& text, uint64_t hash) {
   return hash;
 }
 
-absl::Status Error(const std::string& path, int error) {
-  const std::string text = absl::StrCat("cannot write ", path, ": ", strerror(error));
-  return error == ENOSPC || error == EDQUOT ? absl::ResourceExhaustedError(text) : absl::InternalError(text);
-}
-
 template <typename Seen>
 void ForEachFile(const std::string& folder, const Seen& seen) {
-  DIR* dir = opendir(folder.c_str());
-  if (dir == nullptr) return;
-  while (const dirent* entry = readdir(dir)) {
+  for (const std::string& name : NamesIn(folder)) {
     struct stat info {};
-    const std::string path = absl::StrCat(folder, "/", entry->d_name);
+    const std::string path = absl::StrCat(folder, "/", name);
     if (lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) seen(path, info);
   }
-  closedir(dir);
 }
 
 }  // namespace
@@ -69,7 +63,7 @@ absl::StatusOr<Spool> Spool::Open(const std::string& folder, uint64_t most_bytes
   }
   const time_t now = time(nullptr);
   ForEachFile(folder, [now](const std::string& path, const struct stat& file) {
-    if (absl::EndsWith(path, ".new") && now - file.st_mtime > kStale) unlink(path.c_str());
+    if (absl::StrContains(path, absl::StrCat("/", kTemporary)) && now - file.st_mtime > kStale) unlink(path.c_str());
   });
   return spool;
 }
@@ -106,21 +100,13 @@ absl::Status Spool::Put(const IncidentName& name, const std::function<absl::Stat
   ForEachFile(folder_,
               [&used](const std::string&, const struct stat& file) { used += static_cast<uint64_t>(file.st_size); });
   const std::string path = PathOf(name);
-  std::string temporary = path + ".XXXXXX.new";
-  const int fd = mkostemps(temporary.data(), 4, O_CLOEXEC);
-  if (fd < 0) return Error(temporary, errno);
-  FILE* file = fdopen(fd, "w");
-  if (file == nullptr) {
-    close(fd);
-    unlink(temporary.c_str());
-    return absl::InternalError("out of memory");
-  }
+  AtomicFile file(path, kTemporary);
   const auto write = [&](const std::string& line) {
     used += line.size();
     if (used > most_bytes_) {
       return absl::ResourceExhaustedError(absl::StrCat("the spool ", folder_, " is full (", most_bytes_, " bytes)"));
     }
-    return fwrite(line.data(), 1, line.size(), file) == line.size() ? absl::OkStatus() : Error(path, errno);
+    return file.Append(line);
   };
   absl::Status status = write(absl::StrCat(kFirst, Dump(Json(name.incident)), "\n"));
   if (status.ok()) {
@@ -129,12 +115,7 @@ absl::Status Spool::Put(const IncidentName& name, const std::function<absl::Stat
       return line.size() <= kMostLine ? write(line) : absl::OkStatus();
     });
   }
-  if (fflush(file) != 0 && status.ok()) status = Error(path, errno);
-  if (fsync(fd) != 0 && status.ok()) status = Error(path, errno);
-  if (fclose(file) != 0 && status.ok()) status = Error(path, errno);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = Error(path, errno);
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
+  return status.ok() ? file.Commit() : status;
 }
 
 SpoolReader::~SpoolReader() {
@@ -161,15 +142,13 @@ bool SpoolReader::Line(std::string* line) {
 
 absl::StatusOr<SpoolReader> SpoolReader::Open(const std::string& path) {
   SpoolReader reader;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0)
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!fd.ok())
     return errno == ENOENT ? absl::NotFoundError(path)
                            : absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
-  reader.file_ = fdopen(fd, "r");
-  if (reader.file_ == nullptr) {
-    close(fd);
-    return absl::InternalError("out of memory");
-  }
+  reader.file_ = fdopen(fd.get(), "r");
+  if (reader.file_ == nullptr) return absl::InternalError("out of memory");
+  fd.release();
   std::string line;
   if (reader.Line(&line) && absl::StartsWith(line, kFirst)) {
     const Json json = Json::parse(line.substr(sizeof kFirst - 1), nullptr, false);

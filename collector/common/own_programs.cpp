@@ -1,7 +1,8 @@
 #include "collector/common/own_programs.h"
 
-#include <limits.h>
 #include <unistd.h>
+
+#include "analyzer/util/system.h"
 
 namespace lockstep {
 namespace {
@@ -11,12 +12,8 @@ bool every_verb = false;
 }  // namespace
 
 std::vector<std::string> OwnProgram(const std::string& verb) {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  const std::string self(path, length > 0 ? static_cast<size_t>(length) : 0);
+  const std::string self = OwnPath(), folder = OwnFolder();
   if (every_verb) return {self.empty() ? "/proc/self/exe" : self, verb};
-  const size_t slash = self.rfind('/');
-  std::string folder = slash == std::string::npos ? "" : self.substr(0, slash + 1);
   std::string program = folder + "lockstep-" + verb;
   // Tests and the doctor's probe lie in other folders of a build.
   if (access(program.c_str(), X_OK) != 0 && access((folder + "../bin/lockstep-" + verb).c_str(), X_OK) == 0)

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/clean_utf8.h"
-#include "collector/common/say.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {

@@ -1,6 +1,5 @@
 #include "collector/common/retention.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,20 +14,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
 
 constexpr char kIncidentPrefix[] = "lockstep-incident-", kRemovingPrefix[] = ".removing-lockstep-incident-";
 constexpr size_t kMostFiles = 1 << 20;
-
-std::string Printable(const std::string& text) {
-  std::string out = text.substr(0, 200);
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return out;
-}
 
 std::string AgeText(int64_t seconds) {
   if (seconds >= 2 * 86400) return absl::StrCat(seconds / 86400, " days old");
@@ -50,31 +44,12 @@ bool IsIncidentFile(const std::string& name) {
 class Folder {
  public:
   explicit Folder(int fd) : fd_(fd) {}
-  ~Folder() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  int fd() const { return fd_; }
-  bool ok() const { return fd_ >= 0; }
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    const int again = openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR* dir = again < 0 ? nullptr : fdopendir(again);
-    if (dir == nullptr) {
-      if (again >= 0) close(again);
-      return names;
-    }
-    while (const dirent* entry = readdir(dir)) {
-      if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && names.size() < kMostFiles)
-        names.emplace_back(entry->d_name);
-    }
-    closedir(dir);
-    return names;
-  }
+  int fd() const { return fd_.get(); }
+  bool ok() const { return fd_.ok(); }
+  std::vector<std::string> Names() const { return NamesIn(fd(), kMostFiles); }
 
  private:
-  const int fd_;
+  const UniqueFd fd_;
 };
 
 int OpenFolder(int at, const std::string& name) {
@@ -83,12 +58,8 @@ int OpenFolder(int at, const std::string& name) {
 
 // "captured_real_ns" of the manifest, in seconds; 0: it says none.
 int64_t CapturedAt(int folder) {
-  const int fd = openat(folder, "manifest.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return 0;
-  std::string text(64 << 10, '\0');
-  const ssize_t got = read(fd, text.data(), text.size());
-  close(fd);
-  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  const UniqueFd fd(openat(folder, "manifest.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const std::string text = fd.ok() ? ReadSmallFile(fd.get(), 64 << 10) : "";
   constexpr char kKey[] = "\"captured_real_ns\":";
   const size_t at = text.find(kKey);
   if (at == std::string::npos) return 0;
@@ -123,7 +94,7 @@ bool Look(const Folder& parent, const std::string& name, KeptIncident* incident)
     if (S_ISREG(info.st_mode)) incident->at_s = std::max<int64_t>(incident->at_s, info.st_mtime);
     if (file == ".gathering.json") incident->keep = "it is still being gathered";
     if ((!S_ISREG(info.st_mode) || !IsIncidentFile(file)) && incident->keep.empty()) {
-      incident->keep = absl::StrCat("it holds ", Printable(file), ", which is none of an incident's files");
+      incident->keep = absl::StrCat("it holds ", Printable(file, 200), ", which is none of an incident's files");
     }
     ours |= file == "manifest.json" || file == ".gathering.json" || file == "verdict.json";
   }
@@ -152,7 +123,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
   if (!parent.ok()) {
     const bool link = errno == ELOOP || errno == ENOTDIR;
     return absl::FailedPreconditionError(absl::StrCat(
-        Printable(folder), ": ", link ? "is no folder, or a link: name the folder itself" : strerror(errno)));
+        Printable(folder, 200), ": ", link ? "is no folder, or a link: name the folder itself" : strerror(errno)));
   }
   Retained done;
   std::vector<KeptIncident> incidents;
@@ -182,7 +153,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
   uint64_t all = 0;
   for (const KeptIncident& incident : incidents) all += incident.bytes;
   for (const KeptIncident& incident : incidents) {
-    const std::string shown = absl::StrCat(folder, "/", Printable(incident.name));
+    const std::string shown = absl::StrCat(folder, "/", Printable(incident.name, 200));
     const int64_t age = request.now_s - incident.at_s;
     const bool old = request.by_age && request.limits.age_s > 0 && age > request.limits.age_s;
     const bool large = request.limits.bytes > 0 && all > request.limits.bytes;

@@ -1,6 +1,5 @@
 #include "collector/common/runtime_folder.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,17 +14,14 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "analyzer/util/atomic_file.h"
+#include "analyzer/util/small_file.h"
+#include "analyzer/util/system.h"
 
 namespace lockstep {
 namespace {
 
 constexpr char kFile[] = "/collector";
 constexpr size_t kMostBytes = 8192;
-
-std::string Variable(const char* name) {
-  const char* value = getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // Of whose folders anyone is believed: nobody but root makes a folder in /run.
 // The collector's own comes first: it knows how it is reached, an agent may know a relay.
@@ -56,9 +52,9 @@ std::vector<std::string> ServiceFolders() {
 }
 
 std::string RuntimeFolderPath() {
-  if (std::string path = Variable("LOCKSTEP_RUNTIME_DIR"); !path.empty()) return path;
+  if (std::string path = EnvironmentValue("LOCKSTEP_RUNTIME_DIR"); !path.empty()) return path;
   if (geteuid() == 0) return "/run/lockstep";
-  if (std::string path = Variable("XDG_RUNTIME_DIR"); !path.empty()) return path + "/lockstep";
+  if (std::string path = EnvironmentValue("XDG_RUNTIME_DIR"); !path.empty()) return path + "/lockstep";
   return absl::StrCat("/tmp/lockstep-", geteuid());
 }
 
@@ -94,20 +90,14 @@ absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder) {
       std::any_of(std::begin(kServices), std::end(kServices), [&](const char* known) { return folder == known; });
   if (info.st_uid != geteuid() && info.st_uid != 0 && !service) return Foreign(folder, info.st_uid);
   const std::string path = folder + kFile;
-  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    if (errno == EACCES)
-      return absl::PermissionDeniedError(absl::StrCat(path, " may be read by user ", info.st_uid, " alone"));
-    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, " does not exist"))
-                           : absl::FailedPreconditionError(absl::StrCat(path, ": ", strerror(errno)));
-  }
-  std::string text(kMostBytes, '\0');
-  const ssize_t size = read(fd, text.data(), text.size());
-  close(fd);
-  text.resize(size > 0 ? static_cast<size_t>(size) : 0);
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostBytes, Links::kRefuse);
+  if (absl::IsPermissionDenied(text.status()))
+    return absl::PermissionDeniedError(absl::StrCat(path, " may be read by user ", info.st_uid, " alone"));
+  if (absl::IsNotFound(text.status())) return absl::NotFoundError(absl::StrCat(path, " does not exist"));
+  if (!text.ok()) return absl::FailedPreconditionError(text.status().message());
   CollectorPlace place;
   place.user = info.st_uid;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
     if (absl::ConsumePrefix(&line, "endpoint ")) place.endpoint = std::string(line);
     if (absl::ConsumePrefix(&line, "server-key ")) place.server_key = std::string(line);
   }

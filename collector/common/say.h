@@ -18,11 +18,6 @@ void SayBlock(absl::string_view text);
 // one of them would get the number, and the words that are meant for stderr.
 void OccupyClosedStandardFiles();
 
-// "450 ms", "5.2 s", "3 min 20 s", "2 h 5 min".
-std::string DurationText(long long ns);
-// "12,345".
-std::string CountText(unsigned long long value);
-
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_COLLECTOR_COMMON_SAY_H_

@@ -1,29 +1,19 @@
 #include "collector/common/work_lane.h"
 
 #include <signal.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 namespace lockstep {
-
-DoneQueue::DoneQueue() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-
-DoneQueue::~DoneQueue() {
-  if (event_ >= 0) close(event_);
-}
 
 void DoneQueue::Push(std::function<void(int64_t)> done) {
   {
     const std::lock_guard lock(mutex_);
     done_.push_back(std::move(done));
   }
-  const uint64_t one = 1;
-  (void)!write(event_, &one, sizeof one);
+  event_.Signal();
 }
 
 void DoneQueue::Run(int64_t now) {
-  uint64_t count = 0;
-  (void)!read(event_, &count, sizeof count);
+  event_.Drain();
   std::deque<std::function<void(int64_t)>> done;
   {
     const std::lock_guard lock(mutex_);

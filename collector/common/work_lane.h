@@ -10,19 +10,19 @@
 #include <thread>
 #include <utility>
 
+#include "analyzer/util/unique_fd.h"
+
 namespace lockstep {
 
 // What finished tasks left, for the thread that owns it. fd() is readable when there is something.
 class DoneQueue {
  public:
-  DoneQueue();
-  ~DoneQueue();
-  int fd() const { return event_; }
+  int fd() const { return event_.get(); }
   void Push(std::function<void(int64_t)> done);  // any thread
   void Run(int64_t now);                         // the owner
 
  private:
-  int event_ = -1;
+  EventFd event_;
   std::mutex mutex_;
   std::deque<std::function<void(int64_t)>> done_;
 };

@@ -1,17 +1,7 @@
 #include "collector/detect/decision_log.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstring>
-
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/util/time_text.h"
 #include "nlohmann/json.hpp"
 
 namespace lockstep {
@@ -20,14 +10,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostRuns = 64;
-
-std::string TimeText(int64_t real_ns) {
-  const time_t seconds = real_ns / 1'000'000'000;
-  tm utc{};
-  char text[32] = "";
-  if (gmtime_r(&seconds, &utc) != nullptr) strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-  return absl::StrFormat("%s.%03dZ", text, static_cast<int>(real_ns % 1'000'000'000 / 1'000'000));
-}
 
 double Seconds(int64_t ns) {
   return static_cast<double>(ns / 1'000'000) / 1e3;
@@ -46,7 +28,7 @@ std::string Line(const Json& json) {
 
 std::string DecisionJson(const Decision& decision, const std::string& job, int64_t real_ns) {
   Json json;
-  json["time"] = TimeText(real_ns);
+  json["time"] = IsoTimeText(real_ns);
   json["job"] = job;
   json["decision"] = LevelName(decision.level);
   json["rule"] = decision.rule;
@@ -75,7 +57,7 @@ std::string DecisionJson(const Decision& decision, const std::string& job, int64
 
 std::string DecisionJson(const LateEvent& event, const std::string& job, const std::string& host, int64_t real_ns) {
   Json json;
-  json["time"] = TimeText(real_ns);
+  json["time"] = IsoTimeText(real_ns);
   json["job"] = job;
   json["host"] = host;
   json["decision"] = event.over ? "over" : "late";
@@ -87,49 +69,6 @@ std::string DecisionJson(const LateEvent& event, const std::string& job, const s
   if (event.sequence != 0) json["sequence"] = event.sequence;
   if (!event.doing.empty()) json["doing"] = event.doing;
   return Line(json);
-}
-
-DecisionLog::~DecisionLog() {
-  if (fd_ >= 0) close(fd_);
-}
-
-absl::Status DecisionLog::Open(const std::string& path, int64_t most_bytes) {
-  const int fd =
-      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
-  if (fd < 0) return absl::UnavailableError(absl::StrCat("cannot open the decision log ", path, ": ", strerror(errno)));
-  struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
-    return absl::FailedPreconditionError(
-        absl::StrCat("the decision log ", path, " is not a regular file; name another"));
-  }
-  if (fd_ >= 0) close(fd_);
-  fd_ = fd;
-  path_ = path;
-  size_ = info.st_size;
-  most_ = most_bytes;
-  return absl::OkStatus();
-}
-
-absl::Status DecisionLog::Append(const std::string& line) {
-  if (fd_ < 0) return absl::FailedPreconditionError("the decision log is not open");
-  std::string whole = line;
-  std::replace(whole.begin(), whole.end(), '\n', ' ');
-  whole += '\n';
-  if (size_ > 0 && size_ + static_cast<int64_t>(whole.size()) > most_) {
-    rename(path_.c_str(), absl::StrCat(path_, ".1").c_str());
-    const std::string path = path_;
-    if (const absl::Status status = Open(path, most_); !status.ok()) return status;
-  }
-  const ssize_t written = write(fd_, whole.data(), whole.size());
-  if (written == static_cast<ssize_t>(whole.size())) {
-    size_ += written;
-    return absl::OkStatus();
-  }
-  const int error = written < 0 ? errno : ENOSPC;
-  // A part of a line would spoil the next one, too.
-  if (written > 0 && ftruncate(fd_, size_) != 0) size_ += written;
-  return absl::ResourceExhaustedError(absl::StrCat("cannot write to the decision log ", path_, ": ", strerror(error)));
 }
 
 }  // namespace lockstep

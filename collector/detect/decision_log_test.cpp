@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -70,26 +69,6 @@ TEST_F(DecisionLogTest, AnAgentsEventToo) {
   EXPECT_EQ(json["decision"], "over");
   EXPECT_EQ(json["host"], "dgx01");
   EXPECT_EQ(json["age_s"], 7.0);
-}
-
-TEST_F(DecisionLogTest, LinesAreAppendedAndAFullFileIsMovedAway) {
-  DecisionLog log;
-  EXPECT_FALSE(log.Append("{}").ok()) << "not open";
-  ASSERT_TRUE(log.Open(path_, 40).ok());
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(log.Append("{\"line\": " + std::to_string(i) + "}\n").ok());
-  EXPECT_EQ(support::ReadFile(path_ + ".1"), "{\"line\": 0} \n{\"line\": 1} \n{\"line\": 2} \n");
-  EXPECT_EQ(support::ReadFile(path_), "{\"line\": 3} \n{\"line\": 4} \n");
-  struct stat info {};
-  ASSERT_EQ(stat(path_.c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
-}
-
-TEST_F(DecisionLogTest, OnlyARegularFileIsWritten) {
-  ASSERT_EQ(symlink("/dev/null", path_.c_str()), 0);
-  DecisionLog log;
-  EXPECT_FALSE(log.Open(path_).ok());
-  EXPECT_FALSE(log.Open("/dev/null").ok());
-  EXPECT_FALSE(log.Open(folder_).ok());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/rank_text.h"
 #include "collector/common/say.h"
 
 namespace lockstep {

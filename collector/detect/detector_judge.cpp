@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/finding_kinds.h"
+#include "analyzer/util/time_text.h"
 #include "collector/common/say.h"
 #include "collector/detect/detector.h"
 #include "collector/host/process_sample.h"

@@ -15,8 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/evidence/redact.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/start_child.h"
+#include "analyzer/util/time_text.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/common/own_programs.h"
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/hardware_log.h"
@@ -30,15 +32,11 @@ constexpr int64_t kReapLimit = 500'000'000;
 constexpr size_t kMostTexts = 64;
 constexpr char kNotAskedFor[] = "not asked for";
 
-std::string Milliseconds(int64_t ns) {
-  return absl::StrCat(ns / 1'000'000, " ms");
-}
-
 }  // namespace
 
 struct EvidenceJob::Child {
   pid_t pid = -1;
-  int fd = -1;
+  UniqueFd fd;
   int64_t started = 0, killed = 0, deadline = 0;
   bool may_stop = true;
   size_t bytes = 0;
@@ -48,7 +46,6 @@ struct EvidenceJob::Child {
   std::string failed;  // why it ended early; empty: it did not
 
   ~Child() {
-    if (fd >= 0) close(fd);
     if (pid <= 0 || done) return;
     kill(pid, SIGKILL);
     for (int i = 0; i < 20 && waitpid(pid, nullptr, WNOHANG) == 0; ++i) poll(nullptr, 0, 5);
@@ -76,8 +73,8 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   child->may_stop = !again;
   child->started = MonotonicNs();
   child->deadline = start_ + options_.deadline_ns;
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
+  UniqueFd end;
+  if (!MakePipe(&child->fd, &end)) {
     child->failed = absl::StrCat("no pipe: ", strerror(errno));
     child->done = true;
     *slot = std::move(child);
@@ -94,7 +91,7 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  posix_spawn_file_actions_adddup2(&actions, end.get(), 1);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
   if (options_.ring >= 0) posix_spawn_file_actions_adddup2(&actions, options_.ring, 3);
 #if __GLIBC_PREREQ(2, 34)
@@ -102,9 +99,7 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
 #endif
   const absl::StatusOr<pid_t> pid = StartChild(words, actions);
   posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
-  child->fd = ends[0];
-  fcntl(child->fd, F_SETFL, O_NONBLOCK);
+  fcntl(child->fd.get(), F_SETFL, O_NONBLOCK);
   child->pid = pid.value_or(-1);
   if (!pid.ok()) {
     child->failed = std::string(pid.status().message());
@@ -119,7 +114,7 @@ bool EvidenceJob::PollChild(Child* child) {
   bool over = false;
   char bytes[65536];
   while (child->killed == 0) {
-    const ssize_t got = read(child->fd, bytes, sizeof bytes);
+    const ssize_t got = read(child->fd.get(), bytes, sizeof bytes);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       over = got == 0;
@@ -136,7 +131,7 @@ bool EvidenceJob::PollChild(Child* child) {
   }
   const int64_t now = MonotonicNs();
   if (!over && child->killed == 0 && now > child->deadline) {
-    child->failed = absl::StrCat("not done within ", Milliseconds(child->deadline - start_));
+    child->failed = absl::StrCat("not done within ", DurationText(child->deadline - start_));
     over = true;
   }
   // One that has closed its end is about to exit, or up to no good.
@@ -189,7 +184,7 @@ void EvidenceJob::Wait() {
     pollfd fds[2];
     nfds_t count = 0;
     for (const auto& child : {stacks_.get(), gpus_.get()}) {
-      if (child != nullptr && !child->done && child->killed == 0) fds[count++] = {child->fd, POLLIN, 0};
+      if (child != nullptr && !child->done && child->killed == 0) fds[count++] = {child->fd.get(), POLLIN, 0};
     }
     poll(fds, count, count == 0 ? 20 : 100);
   }

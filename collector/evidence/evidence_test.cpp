@@ -430,7 +430,7 @@ TEST(Evidence, AHelperThatIsMissingOrHangsIsSaid) {
   options.helper = folder.Write("hangs", "#!/bin/sh\nexec sleep 1000\n");
   options.deadline_ns = 200'000'000;
   EXPECT_THAT(GatherEvidence(program.pid(), options).process().evidence().stacks_refused(),
-              HasSubstr("not done within 200 ms"));
+              HasSubstr("not done within 0.2 s"));
   options.deadline_ns = 20 * kSecond;
   options.helper = folder.Write("lies", "#!/bin/sh\nhead -c 100000 /dev/zero | tr '\\0' '\\377'\n");
   EXPECT_THAT(GatherEvidence(program.pid(), options).process().evidence().stacks_refused(), HasSubstr("gave up"));
@@ -465,7 +465,7 @@ TEST(Evidence, GpusByNvmlAndWhyNot) {
   EXPECT_THAT(evidence.gpus_unread(), HasSubstr("signal 6"));
   options.deadline_ns = kSecond;
   evidence = gather("hang");
-  EXPECT_THAT(evidence.gpus_unread(), HasSubstr("did not answer: not done within 1000 ms"));
+  EXPECT_THAT(evidence.gpus_unread(), HasSubstr("did not answer: not done within 1.0 s"));
   options.nvml = "/nonexistent/libnvidia-ml.so";
   options.deadline_ns = 20 * kSecond;
   EXPECT_THAT(gather("fine").gpus_unread(), HasSubstr("no NVIDIA driver library"));

@@ -4,23 +4,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/process_evidence.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 #include "collector/evidence/evidence.h"
 
 namespace lockstep {
 namespace {
-
-// Of what may hold anything: no control characters reach the terminal.
-std::string Printable(const std::string& text, size_t limit) {
-  std::string out = CleanUtf8(text, limit);
-  for (size_t i = 0; i < out.size(); ++i) {
-    const unsigned char c = static_cast<unsigned char>(out[i]);
-    const bool c1 = c == 0xc2 && i + 1 < out.size() && static_cast<unsigned char>(out[i + 1]) < 0xa0;
-    if (c < 0x20 || c == 0x7f) out[i] = '?';
-    if (c1) out[i] = out[i + 1] = '?';
-  }
-  return out;
-}
 
 std::string Megabytes(int64_t bytes) {
   return bytes < 0 ? "not readable" : absl::StrFormat("%.1f MB", static_cast<double>(bytes) / 1e6);

@@ -14,7 +14,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/clock.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/time_units.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/evidence/pci_address.h"
 #include "collector/host/proc.h"
 
@@ -25,13 +28,6 @@ constexpr size_t kMostText = 300;
 constexpr size_t kMostRecords = 200'000;
 constexpr int kMostEvents = 256;
 constexpr int64_t kMostTailBytes = 4 << 20;
-
-std::string Printable(absl::string_view text) {
-  std::string out;
-  for (char c : text.substr(0, kMostText))
-    out.push_back(static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7f ? c : '?');
-  return out;
-}
 
 // The first PCI address in the text: "0000:1b:00.0", "PCI:0000:1b:00".
 std::string FirstAddress(absl::string_view text) {
@@ -154,12 +150,6 @@ int64_t TakeTime(absl::string_view* line, int64_t now_ns) {
   return when * kSecond;
 }
 
-int64_t ClockNs(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return time.tv_sec * kSecond + time.tv_nsec;
-}
-
 void Keep(HardwareEvent event, int64_t now_ns, int64_t window_ns, ProcessEvidence* evidence) {
   if (event.age_ns() < 0) event.set_age_ns(0);
   if (event.age_ns() > window_ns) return;
@@ -178,14 +168,14 @@ void Keep(HardwareEvent event, int64_t now_ns, int64_t window_ns, ProcessEvidenc
 
 // 0 or errno.
 int ReadKmsg(const char* path, int64_t window_ns, ProcessEvidence* evidence) {
-  const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-  if (fd < 0) return errno;
+  const UniqueFd fd(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  if (!fd.ok()) return errno;
   const int64_t now = RealtimeNs(), boot = ClockNs(CLOCK_MONOTONIC);
   bool first = true;
   int error = 0;
   for (size_t i = 0; i < kMostRecords; ++i) {
     char record[8192];
-    const ssize_t got = read(fd, record, sizeof record);
+    const ssize_t got = read(fd.get(), record, sizeof record);
     if (got < 0 && errno == EPIPE) continue;  // overwritten while we read: goes on at the next
     if (got <= 0) {
       if (got < 0 && errno != EAGAIN && errno != EINTR) error = errno;
@@ -202,23 +192,20 @@ int ReadKmsg(const char* path, int64_t window_ns, ProcessEvidence* evidence) {
     if (std::optional<HardwareEvent> event = ParseKmsgRecord(text, boot))
       Keep(std::move(*event), now, window_ns, evidence);
   }
-  close(fd);
   return error;
 }
 
 int ReadFile(const char* path, int64_t window_ns, ProcessEvidence* evidence) {
-  const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-  if (fd < 0) return errno;
+  const UniqueFd fd(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  if (!fd.ok()) return errno;
   struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return EINVAL;
   }
   const int64_t now = RealtimeNs();
   std::string text(static_cast<size_t>(std::min<int64_t>(info.st_size, kMostTailBytes)), '\0');
-  const ssize_t got = pread(fd, text.data(), text.size(), info.st_size - static_cast<int64_t>(text.size()));
+  const ssize_t got = pread(fd.get(), text.data(), text.size(), info.st_size - static_cast<int64_t>(text.size()));
   const int error = got < 0 ? errno : 0;
-  close(fd);
   if (error != 0) return error;
   text.resize(static_cast<size_t>(got));
   bool first = true;
@@ -260,7 +247,7 @@ std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text) {
   }
   if (kind != HardwareEvent::OUT_OF_MEMORY && kind != HardwareEvent::CRASH && kind != HardwareEvent::HUNG_TASK)
     event.set_pci(FirstAddress(text));
-  event.set_text(Printable(text));
+  event.set_text(PrintableAscii({text.data(), text.size()}, kMostText));
   return event;
 }
 

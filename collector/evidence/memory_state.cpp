@@ -18,15 +18,9 @@ int64_t Number(absl::string_view text) {
 }
 
 // "VmRSS:\t  1234 kB" in bytes; -1: not there.
-int64_t Kilobytes(const std::string& text, absl::string_view name) {
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    if (!absl::StartsWith(line, name) || line.size() <= name.size() || line[name.size()] != ':') continue;
-    line.remove_prefix(name.size() + 1);
-    line = absl::StripAsciiWhitespace(line);
-    const int64_t value = Number(line.substr(0, line.find(' ')));
-    return value < 0 || value > INT64_MAX / 1024 ? -1 : value * 1024;
-  }
-  return -1;
+int64_t Kilobytes(const std::string& text, const char* name) {
+  const std::vector<int64_t> numbers = ProcNumbers(text, name);
+  return numbers.empty() || numbers[0] < 0 || numbers[0] > INT64_MAX / 1024 ? -1 : numbers[0] * 1024;
 }
 
 // "oom_kill 3" in a file of such lines.

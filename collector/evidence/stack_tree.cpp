@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/process_evidence.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep {
 namespace {

@@ -17,6 +17,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/system.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/host/proc.h"
 
 extern char** environ;
@@ -87,11 +89,8 @@ void PrependPreload(Environment* environment, const std::string& library) {
 absl::StatusOr<std::string> FindLibrary(const Environment& environment) {
   std::string path = GetVariable(environment, "LOCKSTEP_LIBRARY");
   if (path.empty()) {
-    char self[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length <= 0) return absl::NotFoundError("cannot tell where this program lies: set LOCKSTEP_LIBRARY");
-    const std::string program(self, static_cast<size_t>(length));
-    path = absl::StrCat(program.substr(0, program.rfind('/')), "/../lib/liblockstep.so");
+    if (OwnFolder().empty()) return absl::NotFoundError("cannot tell where this program lies: set LOCKSTEP_LIBRARY");
+    path = OwnFolder() + "../lib/liblockstep.so";
   }
   char real[PATH_MAX];
   if (realpath(path.c_str(), real) == nullptr || access(real, R_OK) != 0) {
@@ -117,15 +116,14 @@ void SetRank(Environment* environment, int rank, int world_size, int port) {
 }
 
 absl::StatusOr<int> FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
-  const bool found = fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  const bool found = fd.ok() && bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) == 0 &&
+                     getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0;
   const int error = errno;
-  if (fd >= 0) close(fd);
   if (!found) return absl::UnavailableError(absl::StrCat("no free port for MASTER_PORT: ", strerror(error)));
   return ntohs(address.sin_port);
 }

@@ -1,9 +1,7 @@
 #include "collector/host/proc.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,15 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/util/folders.h"
 
 namespace lockstep {
 namespace {
-
-int64_t ClockNs(clockid_t clock) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
-}
 
 std::string ProcPath(pid_t pid, const char* name) {
   return absl::StrCat("/proc/", pid, "/", name);
@@ -47,55 +40,6 @@ int64_t ReadIoBytes(pid_t pid) {
 }
 
 }  // namespace
-
-int64_t MonotonicNs() {
-  return ClockNs(CLOCK_MONOTONIC);
-}
-int64_t ThreadCpuNs() {
-  return ClockNs(CLOCK_THREAD_CPUTIME_ID);
-}
-int64_t RealtimeNs() {
-  return ClockNs(CLOCK_REALTIME);
-}
-
-std::string ReadSmallFile(const std::string& path, size_t limit) {
-  std::string text;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return text;
-  char buffer[8192];
-  ssize_t got;
-  while (text.size() < limit && (got = read(fd, buffer, sizeof buffer)) > 0)
-    text.append(buffer, static_cast<size_t>(got));
-  close(fd);
-  return text;
-}
-
-std::optional<ProcStat> ParseProcStat(const std::string& text) {
-  // The name may hold anything, parentheses too: the fields start after the last one.
-  const size_t close = text.rfind(')');
-  if (close == std::string::npos || close + 2 >= text.size()) return std::nullopt;
-  const std::vector<absl::string_view> fields =
-      absl::StrSplit(absl::string_view(text).substr(close + 2), absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  // fields[0] is field 3 of proc(5).
-  if (fields.size() < 20) return std::nullopt;
-  const auto number = [&](size_t field) {
-    int64_t value = 0;
-    return field - 3 < fields.size() && absl::SimpleAtoi(fields[field - 3], &value) ? value : int64_t{0};
-  };
-  ProcStat stat;
-  stat.state = fields[0][0];
-  stat.parent = static_cast<pid_t>(number(4));
-  stat.cpu_ticks = static_cast<uint64_t>(number(14) + number(15) + number(16) + number(17));
-  stat.start_ticks = static_cast<uint64_t>(number(22));
-  if (stat.state == 'Z' && fields.size() >= 50) stat.wait_status = static_cast<int>(number(52));
-  return stat;
-}
-
-std::optional<ProcStat> ReadProcStat(pid_t pid) {
-  const std::string text = ReadSmallFile(ProcPath(pid, "stat"));
-  if (text.empty()) return std::nullopt;
-  return ParseProcStat(text);
-}
 
 std::optional<int> ReadWaitStatus(pid_t pid, int pidfd) {
   const std::optional<ProcStat> stat = ReadProcStat(pid);
@@ -136,14 +80,9 @@ Activity ReadActivity(pid_t pid) {
 
 std::vector<pid_t> Descendants(pid_t root) {
   std::multimap<pid_t, pid_t> children;
-  DIR* dir = opendir("/proc");
-  if (dir == nullptr) return {};
-  while (const dirent* entry = readdir(dir)) {
-    int pid = 0;
-    if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
+  for (const pid_t pid : NumbersIn("/proc")) {
     if (const std::optional<ProcStat> stat = ReadProcStat(pid)) children.emplace(stat->parent, pid);
   }
-  closedir(dir);
   std::vector<pid_t> found = {root};
   for (size_t at = 0; at < found.size(); ++at) {
     const auto [first, last] = children.equal_range(found[at]);
@@ -181,33 +120,26 @@ std::vector<std::string> ReadKernelStack(pid_t pid) {
 SleepingThreads ReadThreadsInD(pid_t pid) {
   constexpr int kMostThreads = 1024;
   SleepingThreads found;
-  DIR* dir = opendir(ProcPath(pid, "task").c_str());
-  if (dir == nullptr) return found;
   int looked = 0;
-  while (const dirent* entry = readdir(dir)) {
-    int tid = 0;
-    if (!absl::SimpleAtoi(entry->d_name, &tid) || ++looked > kMostThreads) continue;
+  for (const pid_t tid : NumbersIn(ProcPath(pid, "task"))) {
+    if (++looked > kMostThreads) break;
     const std::string folder = absl::StrCat(ProcPath(pid, "task"), "/", tid);
-    const std::optional<ProcStat> stat = ParseProcStat(ReadSmallFile(folder + "/stat"));
+    const std::optional<ProcStat> stat = ReadProcStat(folder);
     if (!stat || stat->state != 'D') continue;
     if (found.count++ > 0) continue;
     found.wchan = ReadSmallFile(folder + "/wchan", 256);
     absl::StripAsciiWhitespace(&found.wchan);
     if (found.wchan == "0") found.wchan.clear();
   }
-  closedir(dir);
   return found;
 }
 
 std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit) {
   constexpr int kMostDescriptors = 1024;
   std::vector<std::string> files;
-  DIR* dir = opendir(ProcPath(pid, "fd").c_str());
-  if (dir == nullptr) return files;
   int looked = 0;
-  while (const dirent* entry = readdir(dir)) {
-    int fd = 0;
-    if (!absl::SimpleAtoi(entry->d_name, &fd) || ++looked > kMostDescriptors) continue;
+  for (const int fd : NumbersIn(ProcPath(pid, "fd"))) {
+    if (++looked > kMostDescriptors) break;
     char path[4096];
     const ssize_t size = readlink(absl::StrCat(ProcPath(pid, "fd"), "/", fd).c_str(), path, sizeof path);
     if (size <= 0 || path[0] != '/') continue;  // sockets, pipes and the like
@@ -224,8 +156,6 @@ std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit) {
     files.emplace_back(name);
     if (files.size() >= limit) break;
   }
-  closedir(dir);
-  std::sort(files.begin(), files.end());
   return files;
 }
 

@@ -9,24 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/util/clock.h"
+#include "analyzer/util/proc_stat.h"
+#include "analyzer/util/small_file.h"
+
 namespace lockstep {
-
-// CLOCK_MONOTONIC and CLOCK_REALTIME in nanoseconds.
-int64_t MonotonicNs();
-int64_t RealtimeNs();
-// CPU time of the calling thread.
-int64_t ThreadCpuNs();
-
-struct ProcStat {
-  char state = '?';
-  pid_t parent = 0;
-  uint64_t cpu_ticks = 0;  // user and system time, children that were waited for included
-  uint64_t start_ticks = 0;
-  int wait_status = -1;  // of a zombie, as waitpid gives it; -1 not shown to us
-};
-std::optional<ProcStat> ReadProcStat(pid_t pid);
-// The same from the text of a stat file, for names with spaces and parentheses.
-std::optional<ProcStat> ParseProcStat(const std::string& text);
 
 // How a process ended that is not ours to wait for, as waitpid gives it: from /proc while it is a zombie, from its
 // pidfd (Linux 6.15 and later) when somebody has reaped it already.
@@ -69,9 +56,6 @@ struct Mapped {
 std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library);
 // Value of NAME in the process's initial environment; nullopt: not set or not readable.
 std::optional<std::string> ReadEnvironment(pid_t pid, const std::string& name);
-
-// Whole small file; empty when it cannot be read.
-std::string ReadSmallFile(const std::string& path, size_t limit = 1 << 20);
 
 }  // namespace lockstep
 

@@ -1,6 +1,5 @@
 #include "collector/host/reading_group.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,22 +14,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/unique_fd.h"
 
 namespace lockstep {
 namespace {
-
-std::vector<std::string> NamesIn(int folder) {
-  std::vector<std::string> names;
-  const int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* dir = again < 0 ? nullptr : fdopendir(again);
-  if (dir == nullptr) {
-    if (again >= 0) close(again);
-    return names;
-  }
-  while (const dirent* entry = readdir(dir)) names.emplace_back(entry->d_name);
-  closedir(dir);
-  return names;
-}
 
 bool Give(int fd, gid_t group, mode_t mode) {
   return fchown(fd, static_cast<uid_t>(-1), group) == 0 && fchmod(fd, mode) == 0;
@@ -73,26 +61,24 @@ absl::Status IncidentSharer::ShareIncident(int parent, const std::string& name, 
   const int64_t written = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
   const auto before = shared_.find(name);
   if (before != shared_.end() && before->second == written && info.st_gid == group_) return absl::OkStatus();
-  const int folder = openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0) return absl::UnavailableError(absl::StrCat("cannot share ", shown, ": ", strerror(errno)));
+  const UniqueFd folder(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.ok()) return absl::UnavailableError(absl::StrCat("cannot share ", shown, ": ", strerror(errno)));
   absl::Status result;
   // What is made in it from now on is the group's at once.
-  if (!Give(folder, group_, 02750))
+  if (!Give(folder.get(), group_, 02750))
     result = absl::UnavailableError(absl::StrCat("cannot give ", shown, " to group ", group_, ": ", strerror(errno)));
-  for (const std::string& file : NamesIn(folder)) {
+  for (const std::string& file : NamesIn(folder.get())) {
     struct stat one {};
-    if (fstatat(folder, file.c_str(), &one, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(one.st_mode) ||
+    if (fstatat(folder.get(), file.c_str(), &one, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(one.st_mode) ||
         one.st_uid != geteuid())
       continue;
     if (one.st_gid == group_ && (one.st_mode & 0040) != 0) continue;
-    const int fd = openat(folder, file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) continue;  // gone meanwhile
-    if (!Give(fd, group_, 0640))
+    const UniqueFd fd(openat(folder.get(), file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!fd.ok()) continue;  // gone meanwhile
+    if (!Give(fd.get(), group_, 0640))
       result.Update(absl::UnavailableError(
           absl::StrCat("cannot give ", shown, "/", file, " to group ", group_, ": ", strerror(errno))));
-    close(fd);
   }
-  close(folder);
   shared_[name] = written;
   return result;
 }
@@ -102,11 +88,9 @@ absl::Status IncidentSharer::ShareOne(const std::string& folder) {
   while (whole.size() > 1 && whole.back() == '/') whole.pop_back();
   const size_t slash = whole.rfind('/');
   const std::string parent = slash == std::string::npos ? "." : slash == 0 ? "/" : whole.substr(0, slash);
-  const int fd = open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return absl::UnavailableError(absl::StrCat("cannot share ", folder, ": ", strerror(errno)));
-  const absl::Status status = ShareIncident(fd, slash == std::string::npos ? whole : whole.substr(slash + 1), folder);
-  close(fd);
-  return status;
+  const UniqueFd fd(open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.ok()) return absl::UnavailableError(absl::StrCat("cannot share ", folder, ": ", strerror(errno)));
+  return ShareIncident(fd.get(), slash == std::string::npos ? whole : whole.substr(slash + 1), folder);
 }
 
 absl::Status SharedIncidents::Add(const std::string& folder) {
@@ -120,22 +104,21 @@ SharedIncidents::~SharedIncidents() {
 }
 
 absl::Status IncidentSharer::Share(const std::string& folder) {
-  const int parent = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (parent < 0) return absl::UnavailableError(absl::StrCat("cannot share ", folder, ": ", strerror(errno)));
+  const UniqueFd parent(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!parent.ok()) return absl::UnavailableError(absl::StrCat("cannot share ", folder, ": ", strerror(errno)));
   absl::Status result;
   struct stat info {};
   // A folder that others use as well has its own rules.
-  if (fstat(parent, &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 07777) == 0700 &&
-      !Give(parent, group_, 0750)) {
+  if (fstat(parent.get(), &info) == 0 && info.st_uid == geteuid() && (info.st_mode & 07777) == 0700 &&
+      !Give(parent.get(), group_, 0750)) {
     result = absl::UnavailableError(absl::StrCat("cannot give ", folder, " to group ", group_, ": ", strerror(errno)));
   }
   std::map<std::string, int64_t> still;
-  for (const std::string& name : NamesIn(parent)) {
+  for (const std::string& name : NamesIn(parent.get())) {
     if (!absl::StartsWith(name, "lockstep-incident-")) continue;
-    result.Update(ShareIncident(parent, name, absl::StrCat(folder, "/", name)));
+    result.Update(ShareIncident(parent.get(), name, absl::StrCat(folder, "/", name)));
     if (const auto at = shared_.find(name); at != shared_.end()) still.insert(*at);
   }
-  close(parent);
   shared_ = std::move(still);
   return result;
 }

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/unique_fd.h"
 
 namespace lockstep {
 
@@ -18,10 +19,9 @@ namespace {
 // Class and machine of an ELF file; empty: it is none, or cannot be read.
 std::string Machine(const std::string& path) {
   char header[20] = {};
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return "";
-  const ssize_t got = read(fd, header, sizeof(header));
-  close(fd);
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.ok()) return "";
+  const ssize_t got = read(fd.get(), header, sizeof(header));
   if (got != sizeof(header) || memcmp(header, ELFMAG, SELFMAG) != 0) return "";
   return std::string(1, header[EI_CLASS]) + std::string(header + 18, 2);
 }

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/util/atomic_file.h"
+#include "analyzer/util/folders.h"
 #include "collector/wire/frame.h"
 
 namespace lockstep {
@@ -29,28 +30,9 @@ constexpr int kMostVersions = 8;
 // With so many files in one commit, one sync of the file system costs less than one of each.
 constexpr size_t kSyncAllFrom = 8;
 
-absl::Status WriteAll(int fd, const char* data, size_t bytes, uint64_t offset, const std::string& path) {
-  for (size_t at = 0; at < bytes;) {
-    const ssize_t n = pwrite(fd, data + at, bytes - at, static_cast<off_t>(offset + at));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FileError("write", path, errno);
-    at += static_cast<size_t>(n);
-  }
-  return absl::OkStatus();
-}
-
 std::string WithCrc(std::string line) {
   absl::StrAppend(&line, " ", absl::Hex(Crc32c(line), absl::kZeroPad8), "\n");
   return line;
-}
-
-bool SyncFolder(const std::string& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return false;
-  // Some network file systems cannot sync a folder.
-  const bool ok = fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
-  close(fd);
-  return ok;
 }
 
 }  // namespace
@@ -74,10 +56,10 @@ absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::st
                                                                    const StoreLimits& limits) {
   std::unique_ptr<IncidentStore> store(new IncidentStore(folder, limits));
   const std::string path = folder + "/.ledger";
-  store->ledger_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (store->ledger_ < 0) return FileError("open", path, errno);
+  store->ledger_.reset(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!store->ledger_.ok()) return FileError("open", path, errno);
   if (absl::Status status = store->ReadLedger(); !status.ok()) return status;
-  if (!SyncFolder(folder)) return FileError("sync", folder, errno);
+  if (absl::Status status = SyncFolder(folder); !status.ok()) return status;
   for (Part& part : store->parts_) {
     if (part.Complete() && !part.whole) {
       struct stat info {};
@@ -95,7 +77,6 @@ absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::st
 
 IncidentStore::~IncidentStore() {
   CloseParts();
-  if (ledger_ >= 0) close(ledger_);
 }
 
 std::string IncidentStore::PartPath(const Part& part) const {
@@ -135,10 +116,10 @@ bool Overlaps(const std::map<uint64_t, uint64_t>& have, uint64_t begin, uint64_t
 // chunk of it that is on disk.
 absl::Status IncidentStore::ReadLedger() {
   struct stat info {};
-  if (fstat(ledger_, &info) != 0) return FileError("read", folder_ + "/.ledger", errno);
+  if (fstat(ledger_.get(), &info) != 0) return FileError("read", folder_ + "/.ledger", errno);
   std::string text(static_cast<size_t>(info.st_size), '\0');
   for (size_t at = 0; at < text.size();) {
-    const ssize_t n = pread(ledger_, text.data() + at, text.size() - at, static_cast<off_t>(at));
+    const ssize_t n = pread(ledger_.get(), text.data() + at, text.size() - at, static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return FileError("read", folder_ + "/.ledger", n < 0 ? errno : EIO);
     at += static_cast<size_t>(n);
@@ -182,7 +163,7 @@ absl::Status IncidentStore::ReadLedger() {
     ledger_bytes_ = end + 1;
   }
   // A line that was being written when the machine stopped: its chunk was never acknowledged.
-  if (ledger_bytes_ < text.size() && ftruncate(ledger_, static_cast<off_t>(ledger_bytes_)) != 0) {
+  if (ledger_bytes_ < text.size() && ftruncate(ledger_.get(), static_cast<off_t>(ledger_bytes_)) != 0) {
     return FileError("mend", folder_ + "/.ledger", errno);
   }
   return absl::OkStatus();
@@ -267,12 +248,12 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
     return Put::kLater;
   }
   const std::string path = PartPath(part);
-  if (part.fd < 0) part.fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (part.fd < 0) {
+  if (!part.fd.ok()) part.fd.reset(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!part.fd.ok()) {
     *why = std::string(FileError("write", path, errno).message());
     return Put::kLater;
   }
-  if (absl::Status status = WriteAll(part.fd, raw.data(), raw.size(), chunk.offset(), path); !status.ok()) {
+  if (absl::Status status = WriteAll(part.fd.get(), raw, path, static_cast<int64_t>(chunk.offset())); !status.ok()) {
     *why = std::string(status.message());
     return Put::kLater;
   }
@@ -289,11 +270,7 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
 }
 
 void IncidentStore::CloseParts() {
-  for (const Pending& pending : pending_) {
-    Part& part = parts_[pending.part];
-    if (part.fd >= 0) close(part.fd);
-    part.fd = -1;
-  }
+  for (const Pending& pending : pending_) parts_[pending.part].fd.reset();
 }
 
 // What is not known to be on disk comes again; its ranges count as not written.
@@ -324,12 +301,13 @@ absl::StatusOr<std::vector<std::string>> IncidentStore::Commit() {
   absl::flat_hash_set<size_t> touched;
   for (const Pending& pending : pending_) touched.insert(pending.part);
   if (touched.size() >= kSyncAllFrom) {
-    if (syncfs(ledger_) != 0) status = FileError("sync", folder_, errno);
+    if (syncfs(ledger_.get()) != 0) status = FileError("sync", folder_, errno);
   } else {
     for (size_t index : touched) {
-      if (status.ok() && fdatasync(parts_[index].fd) != 0) status = FileError("sync", PartPath(parts_[index]), errno);
+      if (status.ok() && fdatasync(parts_[index].fd.get()) != 0)
+        status = FileError("sync", PartPath(parts_[index]), errno);
     }
-    if (status.ok() && !SyncFolder(folder_)) status = FileError("sync", folder_, errno);
+    if (status.ok()) status = SyncFolder(folder_);
   }
   std::string lines;
   std::vector<size_t> fresh;
@@ -344,11 +322,11 @@ absl::StatusOr<std::vector<std::string>> IncidentStore::Commit() {
     lines += WithCrc(absl::StrCat("c ", part.index, " ", pending.offset, " ", pending.bytes, " ", pending.last ? 1 : 0,
                                   " ", absl::BytesToHexString(pending.id)));
   }
-  if (status.ok()) status = WriteAll(ledger_, lines.data(), lines.size(), ledger_bytes_, folder_ + "/.ledger");
-  if (status.ok() && fdatasync(ledger_) != 0) status = FileError("sync", folder_ + "/.ledger", errno);
+  if (status.ok()) status = WriteAll(ledger_.get(), lines, folder_ + "/.ledger", static_cast<int64_t>(ledger_bytes_));
+  if (status.ok() && fdatasync(ledger_.get()) != 0) status = FileError("sync", folder_ + "/.ledger", errno);
   if (!status.ok()) {
     // Whatever of it reached the disk is cut off: an id may stand there only when it was, or will be, acknowledged.
-    (void)!ftruncate(ledger_, static_cast<off_t>(ledger_bytes_));
+    (void)!ftruncate(ledger_.get(), static_cast<off_t>(ledger_bytes_));
     for (size_t index : fresh) parts_[index].in_ledger = false;
     GiveUpPending();
     return status;
@@ -382,8 +360,8 @@ absl::Status IncidentStore::Finish(Part* part) {
     struct stat info {};
     if (errno != ENOENT || stat(to.c_str(), &info) != 0)
       return FileError("rename", from, errno);  // else: renamed before a restart
-  } else if (!SyncFolder(folder_)) {
-    return FileError("sync", folder_, errno);
+  } else if (absl::Status status = SyncFolder(folder_); !status.ok()) {
+    return status;
   }
   newest_[part->name] = part->request;
   part->whole = true;

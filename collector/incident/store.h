@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "analyzer/util/unique_fd.h"
 #include "proto/wire.pb.h"
 
 namespace lockstep {
@@ -73,7 +74,7 @@ class IncidentStore {
     std::map<uint64_t, uint64_t> have;  // offset -> end, of ids in the ledger or taken
     uint64_t size = 0;                  // known when `ended`
     bool ended = false, whole = false, in_ledger = false;
-    int fd = -1;  // open while chunks of it wait for Commit()
+    UniqueFd fd;  // open while chunks of it wait for Commit()
     bool Complete() const;
   };
   struct Pending {
@@ -94,7 +95,7 @@ class IncidentStore {
 
   const std::string folder_;
   const StoreLimits limits_;
-  int ledger_ = -1;
+  UniqueFd ledger_;
   uint64_t ledger_bytes_ = 0;
   std::vector<Part> parts_;
   absl::flat_hash_map<std::string, size_t> part_of_;        // host, request and file as the sender names it; the newest

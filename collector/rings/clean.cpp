@@ -1,6 +1,5 @@
 #include "collector/rings/clean.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -12,6 +11,10 @@
 #include <cstring>
 #include <vector>
 
+#include "analyzer/util/folders.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/system.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/rings/owner.h"
 #include "recorder/ring/reader.h"
 
@@ -20,14 +23,6 @@ namespace {
 
 // A ring that is still without its magic is being made, which takes a millisecond.
 constexpr int64_t kUnfinishedAfter = 3600;
-
-// Names in files of others may hold control characters.
-std::string Printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
 
 // Seconds since anything was recorded; from the wall clock of the recording, since the ring may be of an earlier boot.
 int64_t QuietFor(const ring::Snapshot& snapshot, int64_t modified) {
@@ -51,23 +46,15 @@ class Cleaner {
   Cleaner(const CleanOptions& options, FILE* out, Cleaned* cleaned) : options_(options), out_(out), cleaned_(cleaned) {}
 
   void Folder(int fd, const std::string& path, int depth) {
-    DIR* dir = fdopendir(dup(fd));
-    if (dir == nullptr) return;
-    std::vector<std::string> names;
-    while (const dirent* entry = readdir(dir)) names.push_back(entry->d_name);
-    closedir(dir);
-    std::sort(names.begin(), names.end());
-    for (const std::string& name : names) {
-      if (name == "." || name == "..") continue;
+    for (const std::string& name : NamesIn(fd)) {
       const std::string shown = Printable(path + "/" + name);
       struct stat info {};
       if (fstatat(fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
       const bool is_ring = name.size() > 5 && name.compare(name.size() - 5, 5, ".ring") == 0;
       if (S_ISDIR(info.st_mode) && depth == 0) {
-        const int inner = openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (inner < 0) continue;
-        Folder(inner, path + "/" + name, 1);
-        close(inner);
+        const UniqueFd inner(openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!inner.ok()) continue;
+        Folder(inner.get(), path + "/" + name, 1);
         // Only what is empty goes; a recorder that has just made it makes it again or says why not.
         if (!options_.dry_run && MayGo(fd, info.st_uid) && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
         removed_here_ = 0;
@@ -93,10 +80,9 @@ class Cleaner {
   void Ring(int folder, const std::string& name, const std::string& shown, const struct stat& listed) {
     if (!S_ISREG(listed.st_mode)) return Keep(shown, "no regular file");
     if (!MayGo(folder, listed.st_uid)) return Keep(shown, "another user's");
-    const int fd = openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const UniqueFd fd(openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat info {};
-    if (fd < 0 || fstat(fd, &info) != 0 || info.st_ino != listed.st_ino || info.st_dev != listed.st_dev) {
-      if (fd >= 0) close(fd);
+    if (!fd.ok() || fstat(fd.get(), &info) != 0 || info.st_ino != listed.st_ino || info.st_dev != listed.st_dev) {
       return Keep(shown, "it cannot be opened");
     }
     ring::Snapshot snapshot;
@@ -105,7 +91,7 @@ class Cleaner {
     std::string error, why;
     bool remove = false;
     int64_t quiet_s = 0;
-    if (!ring::ReadRing(fd, read, &snapshot, &error)) {
+    if (!ring::ReadRing(fd.get(), read, &snapshot, &error)) {
       quiet_s = time(nullptr) - info.st_mtime;
       remove = quiet_s > std::max(kUnfinishedAfter, options_.older_than_s);
       why = remove ? "never finished" : Printable(error);
@@ -120,7 +106,6 @@ class Cleaner {
         why += ", but not long enough ago";
       }
     }
-    close(fd);
     if (!remove) return Keep(shown, why);
     // Still the file that was looked at.
     struct stat again {};
@@ -150,18 +135,17 @@ class Cleaner {
 
 bool CleanRings(const CleanOptions& options, FILE* out, Cleaned* cleaned, std::string* error) {
   std::string folder = options.folder;
-  const char* set = getenv("LOCKSTEP_DIR");
-  if (folder.empty()) folder = set != nullptr && *set != 0 ? set : "/dev/shm/lockstep-" + std::to_string(geteuid());
+  if (folder.empty()) folder = EnvironmentValue("LOCKSTEP_DIR");
+  if (folder.empty()) folder = "/dev/shm/lockstep-" + std::to_string(geteuid());
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) {
+  const UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.ok()) {
     if (errno == ENOENT && options.folder.empty()) return true;  // nothing was ever recorded
     const bool link = errno == ELOOP || errno == ENOTDIR;
     *error = Printable(folder) + ": " + (link ? "is no folder, or a link: name the folder itself" : strerror(errno));
     return false;
   }
-  Cleaner(options, out, cleaned).Folder(fd, folder, 0);
-  close(fd);
+  Cleaner(options, out, cleaned).Folder(fd.get(), folder, 0);
   return true;
 }
 

@@ -1,11 +1,9 @@
 #include "collector/rings/finder.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,11 +23,12 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/util/folders.h"
 #include "analyzer/util/time_units.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/host/proc.h"
 #include "recorder/ring/layout.h"
 
@@ -75,22 +74,13 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
   // By whoever of its owner and its thread comes last.
   ~Finder() {
-    for (auto& [id, folder] : folders_) close(folder.fd);
-    for (auto& [id, container] : containers_) {
-      if (container.root >= 0) close(container.root);
-    }
     for (const FoundRing& ring : found_) close(ring.fd);
-    for (int fd : {inotify_, event_, stop_event_}) {
-      if (fd >= 0) close(fd);
-    }
   }
 
   absl::Status Begin() {
-    event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (event_ < 0 || stop_event_ < 0)
+    if (!event_.ok() || !stop_event_.ok())
       return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
-    inotify_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);  // without one, folders are listed again and again
+    inotify_.reset(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));  // without one, folders are listed again and again
     struct stat info {};
     own_mounts_ = stat("/proc/self/ns/mnt", &info) == 0 ? info.st_ino : 0;
     std::thread([self = shared_from_this()] {
@@ -104,19 +94,17 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
   void End() {
     stop_ = true;
-    Signal(stop_event_);
+    stop_event_.Signal();
     std::unique_lock lock(mutex_);
     end_.wait_for(lock, kEndWait, [this] { return ended_; });
   }
 
-  int fd() const { return event_; }
+  int fd() const { return event_.get(); }
 
   bool Next(FoundRing* out) {
     std::lock_guard lock(mutex_);
     if (found_.empty()) {
-      uint64_t count = 0;
-      while (read(event_, &count, sizeof count) > 0) {
-      }
+      event_.Drain();
       return false;
     }
     *out = std::move(found_.front());
@@ -150,7 +138,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   // kShared: holds lockstep-UID folders of several users, and much else.
   enum class Level { kShared = 0, kTop = 1, kJob = 2 };
   struct Folder {
-    int fd = -1;  // O_PATH
+    UniqueFd fd;  // O_PATH
     std::string path;
     Level level = Level::kTop;
     ContainerId container;
@@ -159,7 +147,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     bool dirty = true;
   };
   struct Container {
-    int root = -1;
+    UniqueFd root;
     int unseen = 0;
   };
   struct Known {
@@ -172,11 +160,6 @@ class Finder : public std::enable_shared_from_this<Finder> {
     ContainerId container;
     std::string path;
   };
-
-  static void Signal(int event) {
-    const uint64_t one = 1;
-    if (write(event, &one, sizeof one) < 0) return;  // full: it is readable already
-  }
 
   // The thread is about to touch a path that is somebody else's: a server that is away may hold it there.
   class At {
@@ -216,31 +199,25 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
   bool Allowed(uid_t uid) const { return options_.all_users || uid == geteuid(); }
 
-  // Takes `fd` over.
-  void AddFolder(int fd, std::string path, Level level, const ContainerId& container) {
-    if (fd < 0) return;
+  void AddFolder(UniqueFd fd, std::string path, Level level, const ContainerId& container) {
     struct stat info {};
-    if (fstat(fd, &info) != 0 || !S_ISDIR(info.st_mode)) {
-      close(fd);
-      return;
-    }
+    if (!fd.ok() || fstat(fd.get(), &info) != 0 || !S_ISDIR(info.st_mode)) return;
     const Identity id(info.st_dev, info.st_ino);
     size_t& of_user = folders_of_[info.st_uid];
     if (folders_.contains(id) || folders_.size() >= kMostFolders ||
-        (level == Level::kJob && of_user >= kMostFoldersOfUser)) {
-      close(fd);
+        (level == Level::kJob && of_user >= kMostFoldersOfUser))
       return;
-    }
     ++of_user;
     Folder folder;
-    folder.fd = fd;
     folder.path = std::move(path);
     folder.level = level;
     folder.container = container;
     folder.uid = info.st_uid;
     // Watched before it is listed: what appears in between is seen by one of them.
-    if (inotify_ >= 0) folder.watch = inotify_add_watch(inotify_, absl::StrCat("/proc/self/fd/", fd).c_str(), kWatched);
+    if (inotify_.ok())
+      folder.watch = inotify_add_watch(inotify_.get(), absl::StrCat("/proc/self/fd/", fd.get()).c_str(), kWatched);
     if (folder.watch >= 0) watches_[folder.watch] = id;
+    folder.fd = std::move(fd);
     folders_[id] = std::move(folder);
     dirty_ = true;
   }
@@ -248,10 +225,9 @@ class Finder : public std::enable_shared_from_this<Finder> {
   void Drop(std::map<Identity, Folder>::iterator at) {
     Folder& folder = at->second;
     if (folder.watch >= 0) {
-      inotify_rm_watch(inotify_, folder.watch);
+      inotify_rm_watch(inotify_.get(), folder.watch);
       watches_.erase(folder.watch);
     }
-    close(folder.fd);
     --folders_of_[folder.uid];
     folders_.erase(at);
   }
@@ -259,7 +235,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   void List(const Identity& id) {
     const auto at = folders_.find(id);
     if (at == folders_.end()) return;
-    const int dirfd_of = at->second.fd;
+    const int dirfd_of = at->second.fd.get();
     const Level level = at->second.level;
     const ContainerId container = at->second.container;
     const std::string path = at->second.path;
@@ -270,61 +246,50 @@ class Finder : public std::enable_shared_from_this<Finder> {
       return;
     }
     at->second.dirty = false;
-    const int own = openat(dirfd_of, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR* dir = own >= 0 ? fdopendir(own) : nullptr;
-    if (dir == nullptr) {
-      if (own >= 0) close(own);
-      return;
-    }
     size_t entries = 0;
-    while (const dirent* entry = readdir(dir)) {
-      const absl::string_view name = entry->d_name;
-      if (name == "." || name == "..") continue;
+    // Where a user has too many folders, those of later jobs count.
+    std::vector<std::string> names = NamesIn(dirfd_of, kMostEntries + 1);
+    std::reverse(names.begin(), names.end());
+    for (const std::string& name : names) {
       if (++entries > kMostEntries) {
         Count([](RingFinderCounters* c) { ++c->refused_many; });
         break;
       }
       if (level == Level::kShared) {
         if (!IsDefaultName(name) || (!options_.all_users && name != absl::StrCat("lockstep-", geteuid()))) continue;
-        Descend(dirfd_of, path, entry->d_name, Level::kTop, container);
+        Descend(dirfd_of, path, name.c_str(), Level::kTop, container);
       } else if (IsRingName(name)) {
-        Examine(dirfd_of, path, entry->d_name);
-      } else if (level == Level::kTop && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN)) {
-        Descend(dirfd_of, path, entry->d_name, Level::kJob, container);
+        Examine(dirfd_of, path, name.c_str());
+      } else if (level == Level::kTop) {
+        Descend(dirfd_of, path, name.c_str(), Level::kJob, container);
       }
     }
-    closedir(dir);
   }
 
   void Descend(int parent, const std::string& path, const char* name, Level level, const ContainerId& container) {
-    const int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) return;
+    UniqueFd fd(openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {};
-    if (fstat(fd, &info) != 0 || folders_.contains(Identity(info.st_dev, info.st_ino)) || !Allowed(info.st_uid)) {
-      close(fd);
+    if (!fd.ok() || fstat(fd.get(), &info) != 0 || folders_.contains(Identity(info.st_dev, info.st_ino)) ||
+        !Allowed(info.st_uid))
       return;
-    }
-    AddFolder(fd, absl::StrCat(path, "/", name), level, container);
+    AddFolder(std::move(fd), absl::StrCat(path, "/", name), level, container);
   }
 
   void Examine(int parent, const std::string& folder, const char* name) {
     // Looked at before it is opened: opening a device or a pipe may do something.
-    const int place = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (place < 0) return;
+    const UniqueFd place(openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!place.ok()) return;
     struct stat info {};
-    if (fstat(place, &info) != 0) {
-      close(place);
+    if (fstat(place.get(), &info) != 0) {
       return;
     }
     const auto key = std::make_tuple(info.st_dev, info.st_ino, std::string(name));
     if (seen_.contains(key)) {
-      close(place);
       return;
     }
     const auto refuse = [&](uint64_t RingFinderCounters::*counter) {
       if (seen_.size() < kMostSeen) seen_.insert(key);
       Count([counter](RingFinderCounters* c) { ++(c->*counter); });
-      close(place);
     };
     if (!S_ISREG(info.st_mode)) return refuse(&RingFinderCounters::refused_kind);
     if (!Allowed(info.st_uid)) return refuse(&RingFinderCounters::refused_owner);
@@ -336,8 +301,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
       if (seen_.size() >= kMostSeen) return refuse(&RingFinderCounters::refused_many);
     }
     FoundRing ring;
-    ring.fd = open(absl::StrCat("/proc/self/fd/", place).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    close(place);
+    ring.fd = open(absl::StrCat("/proc/self/fd/", place.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (ring.fd < 0) return;
     ring.path = absl::StrCat(folder, "/", name);
     ring.name = name;
@@ -353,22 +317,14 @@ class Finder : public std::enable_shared_from_this<Finder> {
     seen_.insert(key);
     ++counters_.found;
     found_.push_back(std::move(ring));
-    Signal(event_);
+    event_.Signal();
   }
 
   // Numbers of files are used again; what was seen is only kept to save work.
   void ForgetGone() { seen_.clear(); }
 
   void LookAtProcesses() {
-    std::vector<pid_t> pids;
-    if (DIR* dir = opendir("/proc")) {
-      while (const dirent* entry = readdir(dir)) {
-        pid_t pid = 0;
-        if (absl::SimpleAtoi(entry->d_name, &pid) && pid > 0) pids.push_back(pid);
-      }
-      closedir(dir);
-    }
-    std::sort(pids.begin(), pids.end());
+    const std::vector<pid_t> pids = NumbersIn("/proc");
     for (auto& [id, container] : containers_) ++container.unseen;
     absl::flat_hash_map<pid_t, Known> known;
     known.reserve(pids.size());
@@ -402,7 +358,6 @@ class Finder : public std::enable_shared_from_this<Finder> {
           if (folder->second.container == at->first) Drop(folder);
           folder = after;
         }
-        if (at->second.root >= 0) close(at->second.root);
         containers_.erase(at);
       }
       at = next;
@@ -433,40 +388,37 @@ class Finder : public std::enable_shared_from_this<Finder> {
   // The container as this process sees it.
   ContainerId LookAtContainer(const std::string& process, ino_t mounts) {
     ContainerId id{mounts, {}};
-    const int root = open((process + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0) return id;
-    const int shared = OpenInRoot(root, "/dev/shm");
+    UniqueFd root(open((process + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!root.ok()) return id;
+    UniqueFd shared(OpenInRoot(root.get(), "/dev/shm"));
     struct stat info {};
-    if (shared >= 0 && fstat(shared, &info) == 0) id.shared = {info.st_dev, info.st_ino};
-    Container& container = containers_[id];
-    if (container.root >= 0) close(container.root);
-    container.root = root;
-    AddFolder(shared, "/dev/shm", Level::kShared, id);
+    if (shared.ok() && fstat(shared.get(), &info) == 0) id.shared = {info.st_dev, info.st_ino};
+    containers_[id].root = std::move(root);
+    AddFolder(std::move(shared), "/dev/shm", Level::kShared, id);
     return id;
   }
 
   bool TryWanted(const Wanted& wanted) {
     int root = -1;
-    bool own = false;
+    UniqueFd own;
     if (const auto container = containers_.find(wanted.container); container != containers_.end()) {
-      root = container->second.root;
+      root = container->second.root.get();
     } else if (wanted.container == ContainerId()) {
       // Not of the own root: the process may have another one (chroot).
-      root = open(absl::StrCat("/proc/", wanted.pid, "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-      own = true;
+      own.reset(open(absl::StrCat("/proc/", wanted.pid, "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+      root = own.get();
     }
     if (root < 0) return false;
     const At here(this, wanted.path);
-    const int fd = OpenInRoot(root, wanted.path);
-    if (own) close(root);
-    if (fd < 0) return false;
-    AddFolder(fd, wanted.path, Level::kTop, wanted.container);
+    UniqueFd fd(OpenInRoot(root, wanted.path));
+    if (!fd.ok()) return false;
+    AddFolder(std::move(fd), wanted.path, Level::kTop, wanted.container);
     return true;
   }
 
   void ReadEvents() {
     alignas(8) char buffer[16384];
-    for (ssize_t got = 0; (got = read(inotify_, buffer, sizeof buffer)) > 0;) {
+    for (ssize_t got = 0; (got = read(inotify_.get(), buffer, sizeof buffer)) > 0;) {
       for (ssize_t at = 0; at + static_cast<ssize_t>(sizeof(inotify_event)) <= got;) {
         const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
         at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
@@ -507,18 +459,19 @@ class Finder : public std::enable_shared_from_this<Finder> {
   void Work() {
     for (const std::string& path : options_.folders) wanted_named_.push_back(path);
     if (options_.folders.empty())
-      AddFolder(open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC), "/dev/shm", Level::kShared, {});
+      AddFolder(UniqueFd(open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC)), "/dev/shm", Level::kShared, {});
     int64_t next_look = 0, next_sweep = MonotonicNs() + kSweep, next_again = 0;
     while (!stop_) {
       const int64_t begin_cpu = ThreadCpuNs();
       int64_t now = MonotonicNs();
       std::erase_if(wanted_named_, [this](const std::string& path) {
         const At here(this, path);
-        const int fd = open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (fd >= 0) AddFolder(fd, path, Level::kTop, {});
-        return fd >= 0;
+        UniqueFd fd(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+        const bool there = fd.ok();
+        AddFolder(std::move(fd), path, Level::kTop, {});
+        return there;
       });
-      if (inotify_ >= 0) ReadEvents();
+      if (inotify_.ok()) ReadEvents();
       if (options_.containers && options_.folders.empty() && now >= next_look) {
         LookAtProcesses();
         {
@@ -538,7 +491,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
       ListDirty();
       if (!settled_) {
         settled_ = true;
-        Signal(event_);
+        event_.Signal();
       }
       Count([&](RingFinderCounters* c) {
         c->folders = folders_.size();
@@ -550,11 +503,11 @@ class Finder : public std::enable_shared_from_this<Finder> {
       int64_t wake = std::min(next_sweep, next_again);
       if (options_.containers && options_.folders.empty()) wake = std::min(wake, next_look);
       if (!wanted_named_.empty()) wake = std::min(wake, now + 200 * kMs);
-      pollfd fds[2] = {{stop_event_, POLLIN, 0}, {inotify_, POLLIN, 0}};
+      pollfd fds[2] = {{stop_event_.get(), POLLIN, 0}, {inotify_.get(), POLLIN, 0}};
       poll(fds, 2, static_cast<int>(std::clamp<int64_t>((wake - now) / kMs + 1, 1, 60'000)));
       // Changes come in crowds; one look does for all.
       if (fds[1].revents != 0) {
-        pollfd stopped{stop_event_, POLLIN, 0};
+        pollfd stopped{stop_event_.get(), POLLIN, 0};
         poll(&stopped, 1, static_cast<int>(kPause / kMs));
       }
     }
@@ -562,7 +515,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
   const RingFinderOptions options_;
   std::atomic<bool> stop_ = false, settled_ = false;
-  int inotify_ = -1, event_ = -1, stop_event_ = -1;
+  UniqueFd inotify_;
+  EventFd event_, stop_event_;
   ino_t own_mounts_ = 0;
 
   // The thread's own.

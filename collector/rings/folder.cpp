@@ -1,6 +1,5 @@
 #include "collector/rings/folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/file.h>
@@ -16,6 +15,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/system.h"
+#include "analyzer/util/unique_fd.h"
 
 namespace lockstep {
 namespace {
@@ -26,17 +28,9 @@ constexpr uint64_t kLeastFree = 16 * 512 * 1024;
 
 void RemoveTree(int parent, const char* name, int depth) {
   if (unlinkat(parent, name, 0) == 0 || depth > 8) return;
-  const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return;
-  if (DIR* dir = fdopendir(fd)) {
-    while (const dirent* entry = readdir(dir)) {
-      const std::string_view child = entry->d_name;
-      if (child != "." && child != "..") RemoveTree(fd, entry->d_name, depth + 1);
-    }
-    closedir(dir);
-  } else {
-    close(fd);
-  }
+  const UniqueFd fd(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!fd.ok()) return;
+  for (const std::string& child : NamesIn(fd.get())) RemoveTree(fd.get(), child.c_str(), depth + 1);
   unlinkat(parent, name, AT_REMOVEDIR);
 }
 
@@ -49,22 +43,19 @@ void RemoveRingFolder(const std::string& path) {
 
 int SweepRingFolders(const std::string& parent, int min_age_seconds) {
   int removed = 0;
-  DIR* dir = opendir(parent.c_str());
-  if (dir == nullptr) return 0;
-  while (const dirent* entry = readdir(dir)) {
-    if (strncmp(entry->d_name, kPrefix, sizeof kPrefix - 1) != 0) continue;
-    const int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) continue;
+  for (const std::string& name : NamesIn(parent)) {
+    if (name.rfind(kPrefix, 0) != 0) continue;
+    const std::string path = parent + "/" + name;
+    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd.ok()) continue;
     struct stat info {};
     // The age keeps away from a folder whose owner has not locked it yet.
-    if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && time(nullptr) - info.st_mtime >= min_age_seconds &&
-        flock(fd, LOCK_EX | LOCK_NB) == 0) {
-      RemoveTree(dirfd(dir), entry->d_name, 0);
+    if (fstat(fd.get(), &info) == 0 && info.st_uid == geteuid() && time(nullptr) - info.st_mtime >= min_age_seconds &&
+        flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
+      RemoveTree(AT_FDCWD, path.c_str(), 0);
       ++removed;
     }
-    close(fd);
   }
-  closedir(dir);
   return removed;
 }
 
@@ -111,10 +102,8 @@ absl::StatusOr<RingFolder> MakeRingFolder(const std::string& wanted) {
     }
     return absl::UnavailableError(absl::StrCat("LOCKSTEP_DIR: ", folder.status().message()));
   }
-  const char* temporary = getenv("TMPDIR");
   std::string tried;
-  for (const std::string& parent :
-       {std::string("/dev/shm"), std::string(temporary != nullptr ? temporary : ""), std::string("/tmp")}) {
+  for (const std::string& parent : {std::string("/dev/shm"), EnvironmentValue("TMPDIR"), std::string("/tmp")}) {
     if (parent.empty()) continue;
     SweepRingFolders(parent, kSweepAgeSeconds);
     absl::StatusOr<RingFolder> folder = MakeRingFolderUnder(parent, true);

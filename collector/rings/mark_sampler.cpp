@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "analyzer/util/unique_fd.h"
 #include "collector/host/proc.h"
 #include "recorder/ring/layout.h"
 
@@ -151,7 +152,7 @@ void MarkTimes::Know(const ring::Snapshot& digest) {
 struct MarkSampler::Shared {
   struct Ring {
     std::shared_ptr<MarkTimes> times;
-    int fd = -1;
+    UniqueFd fd;
     uid_t owner = 0;
     ring::MarksPlace place;
     // Only ever read by process_vm_readv: files are anybody's, and one that was cut short would end us where we read it
@@ -160,12 +161,11 @@ struct MarkSampler::Shared {
     size_t map_bytes = 0, map_at = 0;
     ~Ring() {
       if (map != MAP_FAILED) munmap(map, map_bytes);
-      if (fd >= 0) close(fd);
     }
     void Map() {
       map_at = place.offset % ring::kPage;
       map_bytes = map_at + place.stride * place.lines;
-      map = mmap(nullptr, map_bytes, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(place.offset - map_at));
+      map = mmap(nullptr, map_bytes, PROT_READ, MAP_SHARED, fd.get(), static_cast<off_t>(place.offset - map_at));
     }
   };
   struct Share {
@@ -282,7 +282,7 @@ struct MarkSampler::Shared {
     if (lines == 0) return;
     const int64_t begin = MonotonicNs();
     looking_since_ns = begin;
-    const bool read = ring::ReadMarks(ring.fd, ring.place, lines, marks);
+    const bool read = ring::ReadMarks(ring.fd.get(), ring.place, lines, marks);
     looking_since_ns = 0;
     if (read) ring.times->See(*marks, begin, MonotonicNs());
   }
@@ -303,8 +303,8 @@ MarkSampler::~MarkSampler() {
 std::shared_ptr<MarkTimes> MarkSampler::Add(int fd, uid_t owner) {
   auto ring = std::make_shared<Shared::Ring>();
   if (!ring::FindMarks(fd, &ring->place)) return nullptr;
-  ring->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (ring->fd < 0) return nullptr;
+  ring->fd.reset(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (!ring->fd.ok()) return nullptr;
   ring->owner = owner;
   ring->Map();
   std::shared_ptr<MarkBudget> budget = shared_->of_user[owner].lock();

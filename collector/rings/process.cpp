@@ -1,10 +1,8 @@
 #include "collector/rings/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -19,10 +17,11 @@
 #include <string>
 #include <thread>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/host/proc.h"
 #include "collector/rings/owner.h"
 
@@ -47,26 +46,12 @@ std::optional<bool> Maps(const std::string& process, const FoundRing& ring) {
   return false;
 }
 
-// "Name:\t1 2 3" of /proc/PID/status.
-std::vector<int64_t> NumbersOf(const std::string& status, const std::string& name) {
-  std::vector<int64_t> numbers;
-  const size_t at = status.find(absl::StrCat("\n", name, ":"));
-  if (at == status.npos) return numbers;
-  const std::string line = status.substr(at + 1, status.find('\n', at + 1) - at - 1);
-  for (absl::string_view word :
-       absl::StrSplit(line.substr(name.size() + 1), absl::ByAnyChar(" \t"), absl::SkipEmpty())) {
-    int64_t number = 0;
-    if (absl::SimpleAtoi(std::string(word), &number)) numbers.push_back(number);
-  }
-  return numbers;
-}
-
 bool IsIt(pid_t pid, const ring::ProcessInfo& info, const FoundRing& ring) {
   const std::string process = absl::StrCat("/proc/", pid);
   const std::optional<ProcStat> stat = ReadProcStat(pid);
-  if (!stat || stat->state == 'Z' || stat->state == 'X') return false;
+  if (!stat || stat->ended()) return false;
   if (info.start_ticks != 0 && stat->start_ticks != info.start_ticks) return false;
-  const std::vector<int64_t> uids = NumbersOf(ReadSmallFile(process + "/status", 16384), "Uid");
+  const std::vector<int64_t> uids = ProcNumbers(ReadSmallFile(process + "/status", 16384), "Uid");
   // All of them: a program that runs with another's rights shows its caller nothing.
   if (uids.empty() ||
       std::any_of(uids.begin(), uids.end(), [&](int64_t uid) { return uid != static_cast<int64_t>(ring.uid); }))
@@ -79,22 +64,18 @@ class Watcher final : public EndWatcher {
  public:
   ~Watcher() override {
     stop_ = true;
-    Signal(stop_event_);
+    stop_event_.Signal();
     if (thread_.joinable()) thread_.join();
     for (const auto& [key, watched] : watched_) close(watched.pidfd);
-    for (int fd : {epoll_, event_, stop_event_}) {
-      if (fd >= 0) close(fd);
-    }
   }
 
   absl::Status Begin() {
-    epoll_ = epoll_create1(EPOLL_CLOEXEC);
-    event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = UINT64_MAX;
-    if (epoll_ < 0 || event_ < 0 || stop_event_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, stop_event_, &event) != 0) {
+    if (!epoll_.ok() || !event_.ok() || !stop_event_.ok() ||
+        epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, stop_event_.get(), &event) != 0) {
       return absl::UnavailableError(absl::StrCat("cannot watch processes: ", strerror(errno)));
     }
     thread_ = std::thread([this] { Work(); });
@@ -107,20 +88,18 @@ class Watcher final : public EndWatcher {
     event.events = EPOLLIN;
     event.data.u64 = key;
     watched_[key] = {pid, pidfd};
-    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, pidfd, &event) == 0) return true;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, pidfd, &event) == 0) return true;
     watched_.erase(key);
     close(pidfd);
     return false;
   }
 
-  int fd() const override { return event_; }
+  int fd() const override { return event_.get(); }
 
   bool Next(SeenEnd* out) override {
     std::lock_guard lock(mutex_);
     if (ends_.empty()) {
-      uint64_t count = 0;
-      while (read(event_, &count, sizeof count) > 0) {
-      }
+      event_.Drain();
       return false;
     }
     *out = ends_.front();
@@ -134,17 +113,12 @@ class Watcher final : public EndWatcher {
     int pidfd = -1;
   };
 
-  static void Signal(int event) {
-    const uint64_t one = 1;
-    if (write(event, &one, sizeof one) < 0) return;  // full: it is readable already
-  }
-
   void Work() {
     int64_t last = 0;
     while (!stop_) {
       // The kernel lists them in the order in which they became ready.
       epoll_event events[64];
-      const int count = epoll_wait(epoll_, events, 64, -1);
+      const int count = epoll_wait(epoll_.get(), events, 64, -1);
       if (count < 0 && errno != EINTR) return;
       const int64_t mono = MonotonicNs(), real = RealtimeNs();
       for (int i = 0; i < count; ++i) {
@@ -162,17 +136,18 @@ class Watcher final : public EndWatcher {
         end.mono_ns = last = std::max(mono, last + 1);
         end.real_ns = real;
         std::lock_guard lock(mutex_);
-        epoll_ctl(epoll_, EPOLL_CTL_DEL, watched.pidfd, nullptr);
+        epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, watched.pidfd, nullptr);
         close(watched.pidfd);
         watched_.erase(key);
         ends_.push_back(end);
-        Signal(event_);
+        event_.Signal();
       }
     }
   }
 
   std::atomic<bool> stop_ = false;
-  int epoll_ = -1, event_ = -1, stop_event_ = -1;
+  UniqueFd epoll_;
+  EventFd event_, stop_event_;
   std::thread thread_;
   std::mutex mutex_;
   std::map<uint64_t, Watched> watched_;
@@ -188,22 +163,12 @@ std::optional<pid_t> FindRingProcess(const ring::ProcessInfo& info, const FoundR
     if (IsIt(info.pid, info, ring)) return info.pid;
     return std::nullopt;
   }
-  DIR* dir = opendir("/proc");
-  if (dir == nullptr) return std::nullopt;
-  std::optional<pid_t> found;
-  while (const dirent* entry = readdir(dir)) {
-    pid_t pid = 0;
-    if (!absl::SimpleAtoi(entry->d_name, &pid) || pid <= 0) continue;
+  for (const pid_t pid : NumbersIn("/proc")) {
     const std::string process = absl::StrCat("/proc/", pid);
-    if (PidNamespace(process) != info.pid_namespace_inode) continue;
-    // Its own number for itself is the last one.
-    const std::vector<int64_t> numbers = NumbersOf(ReadSmallFile(process + "/status", 16384), "NSpid");
-    if (numbers.empty() || numbers.back() != info.pid || !IsIt(pid, info, ring)) continue;
-    found = pid;
-    break;
+    if (PidNamespace(process) == info.pid_namespace_inode && InnerPid(process) == info.pid && IsIt(pid, info, ring))
+      return pid;
   }
-  closedir(dir);
-  return found;
+  return std::nullopt;
 }
 
 absl::StatusOr<std::unique_ptr<EndWatcher>> EndWatcher::Start() {

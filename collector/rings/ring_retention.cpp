@@ -1,7 +1,5 @@
 #include "collector/rings/ring_retention.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -13,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "analyzer/util/folders.h"
 #include "collector/rings/clean.h"
 
 namespace lockstep {
@@ -24,18 +23,15 @@ constexpr size_t kMostSharedFolders = 4096;
 // /dev/shm/lockstep-1000 that is user 1000's. Everybody may make folders there, under any name.
 std::vector<std::string> DefaultFolders(const RingRetentionOptions& options) {
   std::vector<std::string> folders;
-  DIR* dir = opendir(options.shared.c_str());
-  if (dir == nullptr) return folders;
-  while (const dirent* entry = readdir(dir)) {
-    const std::string name = entry->d_name;
+  for (const std::string& name : NamesIn(options.shared)) {
+    const std::string path = options.shared + "/" + name;
     constexpr char kPrefix[] = "lockstep-";
     if (name.compare(0, sizeof kPrefix - 1, kPrefix) != 0) continue;
     struct stat info {};
-    if (fstatat(dirfd(dir), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(info.st_mode)) continue;
+    if (lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) continue;
     if (name != kPrefix + std::to_string(info.st_uid) || (!options.all_users && info.st_uid != geteuid())) continue;
-    if (folders.size() < kMostSharedFolders) folders.push_back(options.shared + "/" + name);
+    if (folders.size() < kMostSharedFolders) folders.push_back(path);
   }
-  closedir(dir);
   return folders;
 }
 

@@ -17,6 +17,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/evidence.h"
 #include "collector/rings/snapshot_merge.h"
@@ -43,26 +44,19 @@ pid_t BusiestThread(const ring::Snapshot& digest) {
 
 }  // namespace
 
-Agent::~Agent() {
-  for (const auto& ring : rings_) {
-    if (ring->fd >= 0) close(ring->fd);
-    if (ring->pidfd >= 0) close(ring->pidfd);
-  }
-  if (inotify_ >= 0) close(inotify_);
-  if (epoll_ >= 0) close(epoll_);
-}
+Agent::~Agent() = default;
 
 absl::Status Agent::Watch(const std::string& folder) {
   root_ = folder;
-  epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  inotify_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-  if (epoll_ < 0 || inotify_ < 0) {
+  epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
+  inotify_.reset(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  if (!epoll_.ok() || !inotify_.ok()) {
     return absl::UnavailableError(absl::StrCat("cannot watch ", folder, ": ", strerror(errno)));
   }
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = UINT64_MAX;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, inotify_, &event);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, inotify_.get(), &event);
   Scan(root_, 0);
   return absl::OkStatus();
 }
@@ -71,7 +65,7 @@ void Agent::Scan(const std::string& folder, int depth) {
   // The watch is set before the folder is listed: what appears in between is seen by one of them.
   if (watched_.count(folder) == 0) {
     const int watch =
-        inotify_add_watch(inotify_, folder.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW);
+        inotify_add_watch(inotify_.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW);
     if (watch >= 0) watched_[folder] = watch;
   }
   DIR* dir = opendir(folder.c_str());
@@ -90,17 +84,16 @@ void Agent::Scan(const std::string& folder, int depth) {
 
 void Agent::Open(const std::string& path) {
   if (slots_.count(path) != 0 || rings_.size() >= kMostRings) return;
-  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return;
+  UniqueFd fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.ok()) return;
   struct stat info {};
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
-    close(fd);
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
     return;
   }
   auto ring = std::make_unique<Ring>();
   ring->slot = static_cast<int32_t>(rings_.size());
   ring->path = path;
-  ring->fd = fd;
+  ring->fd = std::move(fd);
   slots_[path] = ring->slot;
   rings_.push_back(std::move(ring));
   ReadDigest(rings_.back().get());
@@ -110,12 +103,12 @@ void Agent::ReadDigest(Ring* ring) {
   ring::ReadOptions options;
   options.digest_only = true;
   ring::Snapshot digest;
-  if (!ring::ReadRing(ring->fd, options, &digest, &ring->error)) return;  // perhaps not written yet: tried again
+  if (!ring::ReadRing(ring->fd.get(), options, &digest, &ring->error)) return;  // perhaps not written yet: tried again
   ring->digest = std::move(digest);
   ring->readable = true;
   if (!ring->followed) Follow(ring);
   if (!ring->alive) return;
-  if (ring->marks == nullptr && HasMarks(ring->digest)) ring->marks = marks_.Add(ring->fd, geteuid());
+  if (ring->marks == nullptr && HasMarks(ring->digest)) ring->marks = marks_.Add(ring->fd.get(), geteuid());
   if (ring->marks != nullptr) ring->marks->Know(ring->digest);
 }
 
@@ -125,23 +118,22 @@ void Agent::Follow(Ring* ring) {
   static const uint64_t own_namespace = OwnPidNamespace();
   if (info.pid <= 0 || (info.pid_namespace_inode != 0 && info.pid_namespace_inode != own_namespace)) return;
   const auto end = ends_.find(info.pid);
-  ring->pidfd = static_cast<int>(syscall(SYS_pidfd_open, info.pid, 0));
+  ring->pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, info.pid, 0)));
   const std::optional<ProcStat> stat = ReadProcStat(info.pid);
   // Numbers are used again: an end that was seen may be an earlier process's, a process that is there a later one.
   const bool same = stat && (info.start_ticks == 0 ? end == ends_.end() : stat->start_ticks == info.start_ticks);
   if (!same) {
-    if (ring->pidfd >= 0) close(ring->pidfd);
-    ring->pidfd = -1;
+    ring->pidfd.reset();
     MarkEnded(ring, end != ends_.end() ? end->second : ProcessEnd{Life::kGone, 0, 0, MonotonicNs()});
     return;
   }
   ring->process.life = Life::kRunning;
   ring->process.state = std::string(1, stat->state);
-  if (ring->pidfd >= 0) {
+  if (ring->pidfd.ok()) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = static_cast<uint64_t>(ring->slot);
-    epoll_ctl(epoll_, EPOLL_CTL_ADD, ring->pidfd, &event);
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, ring->pidfd.get(), &event);
   }
 }
 
@@ -155,16 +147,15 @@ void Agent::MarkEnded(Ring* ring, const ProcessEnd& end) {
     process.ended_mono_ns = end.mono_ns;
     process.state.clear();
   }
-  if (ring->pidfd >= 0) {
-    epoll_ctl(epoll_, EPOLL_CTL_DEL, ring->pidfd, nullptr);
-    close(ring->pidfd);
-    ring->pidfd = -1;
+  if (ring->pidfd.ok()) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, ring->pidfd.get(), nullptr);
+    ring->pidfd.reset();
   }
   if (!ring->alive) return;
   ring->alive = false;
   // Nobody writes host records any more: this is the last word of the process, taken into our own memory at once.
   ring::Snapshot whole;
-  if (ring::ReadRing(ring->fd, {}, &whole, &ring->error)) {
+  if (ring::ReadRing(ring->fd.get(), {}, &whole, &ring->error)) {
     ring->digest = whole;
     ring->last = std::move(whole);
   }
@@ -185,20 +176,20 @@ void Agent::Ended(pid_t pid, const ProcessEnd& end) {
 
 void Agent::Handle() {
   epoll_event events[64];
-  const int count = epoll_wait(epoll_, events, 64, 0);
+  const int count = epoll_wait(epoll_.get(), events, 64, 0);
   bool appeared = false;
   for (int i = 0; i < count; ++i) {
     if (events[i].data.u64 == UINT64_MAX) {
       appeared = true;
       char buffer[16384] __attribute__((aligned(8)));
-      while (read(inotify_, buffer, sizeof buffer) > 0) {
+      while (read(inotify_.get(), buffer, sizeof buffer) > 0) {
       }
       continue;
     }
     Ring* ring = rings_[events[i].data.u64].get();
     ProcessEnd end;
     end.mono_ns = MonotonicNs();
-    if (const std::optional<int> status = ReadWaitStatus(ring->digest.process.pid, ring->pidfd)) {
+    if (const std::optional<int> status = ReadWaitStatus(ring->digest.process.pid, ring->pidfd.get())) {
       if (WIFEXITED(*status)) {
         end.life = Life::kExited;
         end.exit_code = WEXITSTATUS(*status);
@@ -234,7 +225,7 @@ void Agent::Inspect(const std::vector<int32_t>& slots) {
     // It stands for the moment in which we look, no longer.
     if (process.state == "t" && ring->look.busy()) process.state = before;
     if (!wanted) continue;
-    ring->look.Continue(pid, BusiestThread(ring->digest), &process, ring->fd);
+    ring->look.Continue(pid, BusiestThread(ring->digest), &process, ring->fd.get());
   }
 }
 
@@ -292,9 +283,9 @@ std::vector<RingInput> Agent::Collect(bool whole) {
       marks.digest_only = true;
       ring::Snapshot later;
       std::string error;
-      if (ring::ReadRing(ring->fd, marks, &later, &error)) AddLateMarks(later, &*ring->last);
+      if (ring::ReadRing(ring->fd.get(), marks, &later, &error)) AddLateMarks(later, &*ring->last);
       input.snapshot = *ring->last;
-    } else if (!ring::ReadRing(ring->fd, {}, &input.snapshot, &ring->error)) {
+    } else if (!ring::ReadRing(ring->fd.get(), {}, &input.snapshot, &ring->error)) {
       input.snapshot = ring->digest;
       input.snapshot.problems.push_back(absl::StrCat("only its digest could be read: ", ring->error));
     }
@@ -313,7 +304,7 @@ void Agent::Keep(const std::vector<int32_t>& slots) {
   for (int32_t slot : slots) {
     Ring* ring = rings_[static_cast<size_t>(slot)].get();
     ring::Snapshot whole;
-    if (!ring->readable || !ring::ReadRing(ring->fd, {}, &whole, &ring->error)) continue;
+    if (!ring->readable || !ring::ReadRing(ring->fd.get(), {}, &whole, &ring->error)) continue;
     if (ring->marks != nullptr) ring->marks->Fill(&whole);
     if (ring->kept) MergeEarlierOps(*ring->kept, &whole);
     ring->kept = std::move(whole);

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "analyzer/formats/ring/loader.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/detect/digest_view.h"
 #include "collector/evidence/process_look.h"
 #include "collector/host/proc.h"
@@ -40,7 +41,7 @@ class Agent {
   // Watches `folder` and the folders below it. Rings there already are found at once.
   absl::Status Watch(const std::string& folder);
   // Readable (poll) when a ring appeared or a process ended; then call Handle().
-  int fd() const { return epoll_; }
+  int fd() const { return epoll_.get(); }
   void Handle();
   // What a reaper saw; may come before or after the ring was found.
   void Ended(pid_t pid, const ProcessEnd& end);
@@ -71,8 +72,8 @@ class Agent {
   struct Ring {
     int32_t slot = 0;
     std::string path;
-    int fd = -1;
-    int pidfd = -1;
+    UniqueFd fd;
+    UniqueFd pidfd;
     bool readable = false;
     bool followed = false;  // its process was looked for
     bool alive = true;
@@ -92,8 +93,8 @@ class Agent {
   void MarkEnded(Ring* ring, const ProcessEnd& end);
   void ReadDigest(Ring* ring);
 
-  int epoll_ = -1;
-  int inotify_ = -1;
+  UniqueFd epoll_;
+  UniqueFd inotify_;
   std::string root_;
   std::map<std::string, int> watched_;
   std::map<std::string, int32_t> slots_;

@@ -1,12 +1,9 @@
 #include "collector/run/join.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
+#include "analyzer/util/start_child.h"
+#include "analyzer/util/system.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/own_programs.h"
 #include "collector/common/say.h"
@@ -35,10 +34,8 @@ constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 *
 absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
   std::unique_ptr<Join> join(new Join());
   join->options_ = options;
-  (void)!getrandom(&join->instance_, sizeof join->instance_, 0);
-  const char* temporary = getenv("TMPDIR");
-  join->spool_ =
-      absl::StrCat(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp", "/lockstep-spool-XXXXXX");
+  join->instance_ = RandomInstance();
+  join->spool_ = TemporaryFolder() + "/lockstep-spool-XXXXXX";
   if (mkdtemp(join->spool_.data()) == nullptr) {
     return absl::UnavailableError(
         absl::StrCat("no place for the agent's spool, ", join->spool_, ": ", strerror(errno)));
@@ -53,41 +50,13 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
     words.push_back(absl::StrCat(static_cast<double>(options.late_after_ns) / 1e9));
   }
   words.insert(words.end(), {"--redact", RedactLevelName(options.redact)});
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  int failed[2];
-  if (pipe2(failed, O_CLOEXEC) != 0)
-    return absl::UnavailableError(absl::StrCat("cannot start ", program, ": ", strerror(errno)));
-  const pid_t parent = getpid();
-  join->agent_ = fork();
-  if (join->agent_ == 0) {
-    // Nothing but system calls.
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    // A group of its own: a terminal's Ctrl-C is the job's; the agent stays to tell of its end. It does not outlive a
-    // run that is killed.
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(127);
-    execv(argv[0], argv.data());
-    const int why = errno;
-    (void)!write(failed[1], &why, sizeof why);
-    _exit(127);
-  }
-  int error = join->agent_ < 0 ? errno : 0;
-  close(failed[1]);
-  if (error == 0 && read(failed[0], &error, sizeof error) != sizeof error) error = 0;
-  close(failed[0]);
-  if (error != 0) {
-    if (join->agent_ > 0) waitpid(join->agent_, nullptr, 0);
-    join->agent_ = 0;
-    return absl::UnavailableError(absl::StrCat("cannot start ", program, ": ", strerror(error)));
-  }
+  // A terminal's Ctrl-C is the job's; the agent stays to tell of its end.
+  const absl::StatusOr<pid_t> agent = StartCompanion(words);
+  if (!agent.ok()) return agent.status();
+  join->agent_ = *agent;
   ToolOptions tool;
   tool.collector = options.collector;
-  if (const char* key = getenv("LOCKSTEP_SERVER_KEY"); key != nullptr) tool.server_key = key;
+  tool.server_key = EnvironmentValue("LOCKSTEP_SERVER_KEY");
   const absl::StatusOr<CollectorAddress> address = FindCollector(tool);
   absl::Status status = address.status();
   if (status.ok()) {

@@ -17,8 +17,11 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/settings/table.h"
 #include "analyzer/settings/types.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/common/say.h"
 #include "collector/host/environment.h"
 #include "collector/host/proc.h"
@@ -188,7 +191,7 @@ class Run {
       return 1;
     }
     keeper_ = std::make_unique<Keeper>(std::move(*keeper));
-    signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+    signals_.reset(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
 
     WatchOptions watch;
     watch.limits.late_after = options_.late_after_ns;
@@ -256,7 +259,7 @@ class Run {
       const int64_t left = std::max<int64_t>(0, wake - MonotonicNs());
       // Until all ranks are known, a signal would miss some: it waits.
       pollfd fds[4] = {{keeper_->fd(), POLLIN, 0},
-                       {all_started_ ? signals_ : -1, POLLIN, 0},
+                       {all_started_ ? signals_.get() : -1, POLLIN, 0},
                        {agent_.fd(), POLLIN, 0},
                        {join_ == nullptr ? -1 : join_->fd(), POLLIN, 0}};
       const timespec timeout{left / kSecond, left % kSecond};
@@ -317,7 +320,7 @@ class Run {
 
   void OnSignals() {
     signalfd_siginfo info;
-    while (read(signals_, &info, sizeof info) == sizeof info) {
+    while (read(signals_.get(), &info, sizeof info) == sizeof info) {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) watch_->Ending(MonotonicNs());
       // A terminal sends to its whole foreground group: the job has it already.
@@ -448,7 +451,7 @@ class Run {
   std::unique_ptr<Unrecorded> unrecorded_;
   int64_t next_unrecorded_ = 0;  // when a job that records nothing is told of; 0: not set yet
   std::vector<Child> children_;
-  int signals_ = -1;
+  UniqueFd signals_;
   bool all_started_ = false, keeper_gone_ = false, ended_by_us_ = false;
   int64_t started_ns_ = 0, kill_at_ = 0;
 };

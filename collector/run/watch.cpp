@@ -12,6 +12,9 @@
 #include "analyzer/evidence/redact.h"
 #include "analyzer/formats/ring/loader.h"
 #include "analyzer/report/report.h"
+#include "analyzer/util/rank_text.h"
+#include "analyzer/util/system.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/detect/decision_log.h"
@@ -48,9 +51,7 @@ Watch::Watch(const WatchOptions& options, Agent* agent)
       lateness_(options.limits.late_after),
       detector_(options.limits),
       desync_(kHashPoints) {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  host_ = name;
+  host_ = HostName();
   if (options.group) shared_.SetGroup(*options.group);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 

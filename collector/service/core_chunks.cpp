@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "collector/common/say.h"
+#include "analyzer/util/time_text.h"
 #include "collector/service/core.h"
 
 namespace lockstep {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/incident/incident.h"

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
+#include "analyzer/util/rank_text.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/service/core.h"

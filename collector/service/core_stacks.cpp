@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/util/time_text.h"
 #include "collector/common/say.h"
 #include "collector/service/core.h"
 

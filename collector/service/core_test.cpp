@@ -203,8 +203,7 @@ TEST_F(CollectorCoreTest, AgentsThatDoNotAnswerDoNotHoldTheVerdictAndAreNamed) {
 TEST_F(CollectorCoreTest, AgentsThatConnectedAnewToTheirRelayAreReachedAllTheSame) {
   for (const bool before_evidence : {true, false}) {
     SCOPED_TRACE(before_evidence);
-    TearDown();
-    SetUp();
+    for (const std::string& incident : Incidents()) std::filesystem::remove_all(incident);
     Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
     for (FleetAgent& agent : fleet.agents) agent.route = {agent.peer + 7000};
     fleet.options.give_up_ns = 40 * kSecond;

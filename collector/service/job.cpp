@@ -6,8 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/evidence.h"
+#include "analyzer/util/rank_text.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
-#include "collector/common/say.h"
 
 namespace lockstep {
 namespace {

@@ -8,8 +8,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/pipeline_name.h"
+#include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_units.h"
-#include "collector/common/say.h"
 #include "collector/service/job.h"
 
 namespace lockstep {

@@ -10,7 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/report/words.h"
-#include "collector/common/say.h"
+#include "analyzer/util/rank_text.h"
+#include "analyzer/util/time_text.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {

@@ -1,6 +1,5 @@
 #include "collector/service/open_incident.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,6 +20,8 @@
 #include "analyzer/report/before.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/small_file.h"
 #include "collector/incident/incident.h"
 
 namespace lockstep {
@@ -34,23 +35,6 @@ constexpr size_t kMostStateBytes = 64u << 20;
 constexpr size_t kMostNamed = 4096;  // ranks or hosts in a manifest
 
 using Json = nlohmann::ordered_json;
-
-absl::StatusOr<std::string> ReadSmall(const std::string& path, size_t most) {
-  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    const absl::string_view why = strerror(errno);
-    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": ", why))
-                           : absl::UnavailableError(absl::StrCat(path, ": ", why));
-  }
-  std::string text;
-  char buffer[65536];
-  ssize_t n = 0;
-  while ((n = read(fd, buffer, sizeof buffer)) > 0 && text.size() <= most) text.append(buffer, static_cast<size_t>(n));
-  close(fd);
-  if (n < 0 || text.size() > most)
-    return absl::UnavailableError(absl::StrCat(path, " cannot be read, or is too large"));
-  return text;
-}
 
 Json RanksJson(const Ranks& ranks) {
   Json list = Json::array();
@@ -194,13 +178,9 @@ namespace {
 
 // Killed before the state, which is written first, had its name: nothing of the incident was told to anybody.
 void RemoveIfBegun(const std::string& folder) {
-  if (DIR* dir = opendir(folder.c_str())) {
-    while (const dirent* entry = readdir(dir)) {
-      const std::string name = entry->d_name;
-      if (absl::StartsWith(name, std::string(kStateFile).substr(1) + ".") && absl::EndsWith(name, ".tmp"))
-        unlink(absl::StrCat(folder, "/", name).c_str());
-    }
-    closedir(dir);
+  for (const std::string& name : NamesIn(folder)) {
+    if (absl::StartsWith(name, std::string(kStateFile).substr(1) + ".") && absl::EndsWith(name, ".tmp"))
+      unlink(absl::StrCat(folder, "/", name).c_str());
   }
   rmdir(folder.c_str());  // where anything else is in it, it stays
 }
@@ -209,13 +189,10 @@ void RemoveIfBegun(const std::string& folder) {
 
 std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<std::string>* problems) {
   std::vector<IncidentState> found;
-  DIR* dir = opendir(out.c_str());
-  if (dir == nullptr) return found;
-  while (const dirent* entry = readdir(dir)) {
-    const std::string name = entry->d_name;
+  for (const std::string& name : NamesIn(out)) {
     if (!absl::StartsWith(name, "lockstep-incident-")) continue;
     const std::string folder = absl::StrCat(out, "/", name);
-    const absl::StatusOr<std::string> text = ReadSmall(folder + kStateFile, kMostStateBytes);
+    const absl::StatusOr<std::string> text = ReadWholeFile(folder + kStateFile, kMostStateBytes, Links::kRefuse);
     if (absl::IsNotFound(text.status())) {
       RemoveIfBegun(folder);
       continue;
@@ -229,7 +206,6 @@ std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<st
     state->folder = folder;
     found.push_back(std::move(*state));
   }
-  closedir(dir);
   std::sort(found.begin(), found.end(), [](const IncidentState& a, const IncidentState& b) { return a.name < b.name; });
   return found;
 }
@@ -245,25 +221,22 @@ bool DeclaredBefore::Is(const Verdict& verdict) const {
 
 std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
   std::vector<std::pair<int64_t, std::string>> folders;  // by when they were last written to
-  DIR* dir = opendir(out.c_str());
-  if (dir == nullptr) return {};
-  while (const dirent* entry = readdir(dir)) {
-    const std::string folder = absl::StrCat(out, "/", entry->d_name);
+  for (const std::string& name : NamesIn(out)) {
+    const std::string folder = absl::StrCat(out, "/", name);
     struct stat info {};
-    if (!absl::StartsWith(entry->d_name, "lockstep-incident-") || lstat(folder.c_str(), &info) != 0 ||
-        !S_ISDIR(info.st_mode))
+    if (!absl::StartsWith(name, "lockstep-incident-") || lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
       continue;
     folders.emplace_back(info.st_mtime, folder);
   }
-  closedir(dir);
   std::sort(folders.rbegin(), folders.rend());
   if (folders.size() > most) folders.resize(most);
   std::vector<DeclaredBefore> found;
   for (const auto& [when, folder] : folders) {
     DeclaredBefore before;
     before.folder = folder;
-    const absl::StatusOr<std::string> state = ReadSmall(folder + kStateFile, kMostStateBytes);
-    const absl::StatusOr<std::string> manifest = ReadSmall(folder + "/manifest.json", kMostStateBytes);
+    const absl::StatusOr<std::string> state = ReadWholeFile(folder + kStateFile, kMostStateBytes, Links::kRefuse);
+    const absl::StatusOr<std::string> manifest =
+        ReadWholeFile(folder + "/manifest.json", kMostStateBytes, Links::kRefuse);
     bool declared = false;
     if (const absl::StatusOr<IncidentState> open = state.ok() ? ParseState(*state) : state.status(); open.ok()) {
       before.identity = open->identity;
@@ -278,7 +251,8 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
       declared = Flag(json, "declared");
     }
     if (!declared) continue;
-    const absl::StatusOr<std::string> verdict = ReadSmall(folder + "/verdict.json", kMostStateBytes);
+    const absl::StatusOr<std::string> verdict =
+        ReadWholeFile(folder + "/verdict.json", kMostStateBytes, Links::kRefuse);
     const nlohmann::json json = verdict.ok() ? nlohmann::json::parse(*verdict, nullptr, false) : nlohmann::json();
     if (json.is_object()) {
       before.known = true;
@@ -302,8 +276,8 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
 }
 
 VerdictTexts ReadVerdictTexts(const std::string& folder) {
-  return {ReadSmall(folder + "/verdict.txt", kMostStateBytes).value_or(""),
-          ReadSmall(folder + "/verdict.json", kMostStateBytes).value_or("")};
+  return {ReadWholeFile(folder + "/verdict.txt", kMostStateBytes, Links::kRefuse).value_or(""),
+          ReadWholeFile(folder + "/verdict.json", kMostStateBytes, Links::kRefuse).value_or("")};
 }
 
 absl::StatusOr<Bundle> ReadDigests(const std::string& folder) {
@@ -461,7 +435,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
 }
 
 absl::Status FinaliseFolder(const std::string& folder) {
-  const absl::StatusOr<std::string> text = ReadSmall(folder + kStateFile, kMostStateBytes);
+  const absl::StatusOr<std::string> text = ReadWholeFile(folder + kStateFile, kMostStateBytes, Links::kRefuse);
   if (!text.ok()) return text.status();
   absl::StatusOr<IncidentState> state = ParseState(*text);
   if (!state.ok()) return state.status();
@@ -522,7 +496,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
 }
 
 absl::Status ReadFinal(const std::string& folder, Incident* incident) {
-  const absl::StatusOr<std::string> bytes = ReadSmall(folder + kFinalFile, kMostStateBytes);
+  const absl::StatusOr<std::string> bytes = ReadWholeFile(folder + kFinalFile, kMostStateBytes, Links::kRefuse);
   if (!bytes.ok()) return bytes.status();
   if (!incident->ParseFromString(*bytes)) return absl::DataLossError(absl::StrCat(folder, kFinalFile, " is damaged"));
   unlink((folder + kFinalFile).c_str());

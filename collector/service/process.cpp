@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,7 +20,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/util/proc_stat.h"
+#include "analyzer/util/rotating_file.h"
+#include "analyzer/util/system.h"
 #include "analyzer/util/time_units.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/common/metrics/metrics.h"
 #include "collector/common/own_programs.h"
 #include "collector/common/retention.h"
@@ -50,12 +53,6 @@ constexpr int kMostAtOnce = 512;  // messages before the clock is looked at agai
 constexpr int64_t kFinaliseLimit = 1800 * kSecond;
 constexpr int64_t kIndexLimit = 300 * kSecond;
 
-uint64_t RandomNumber() {
-  uint64_t number = 0;
-  if (getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<uint64_t>(RealtimeNs());
-  return number | 1;
-}
-
 // To wake for each of a thousand small messages a second costs more than to read them: where few came at a time they
 // are let gather, for kGather since the last were read. Many are read on at once, since a peer's queue is short.
 void LetGather(const pollfd& server, int taken, int64_t read_ns) {
@@ -70,13 +67,6 @@ std::vector<std::string> Self(const char* mode, const std::string& folder) {
   std::vector<std::string> words = OwnProgram("collector");
   words.insert(words.end(), {mode, folder});
   return words;
-}
-
-std::string HostName() {
-  if (const char* name = getenv("LOCKSTEP_HOST"); name != nullptr && *name != '\0') return name;
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
 }
 
 // How a program on this host reaches the endpoint.
@@ -103,7 +93,6 @@ class CollectorProcess : public CoreActions {
   explicit CollectorProcess(const CollectorOptions& options) : options_(options) {}
   ~CollectorProcess() override {
     if (!place_.empty()) RemoveCollectorPlace(runtime_, place_);
-    if (lock_ >= 0) close(lock_);
   }
 
   int Main() {
@@ -131,7 +120,7 @@ class CollectorProcess : public CoreActions {
     share_due_ = true;
   }
   void Decided(const Decision& decision, const std::string& job, int64_t real_ns) override {
-    if (!decisions_.open()) return;
+    if (!decisions_.ok()) return;
     if (absl::Status status = decisions_.Append(DecisionJson(decision, job, real_ns)); !status.ok() && !log_failed_) {
       log_failed_ = true;
       Say(std::string(status.message()));
@@ -183,9 +172,9 @@ class CollectorProcess : public CoreActions {
     }
     char real[PATH_MAX];
     out_ = realpath(options_.out.c_str(), real) != nullptr ? real : options_.out;
-    lock_ = open((out_ + "/.lockstep-collector").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock_ < 0) return absl::UnavailableError(absl::StrCat("cannot write to --out ", out_, ": ", strerror(errno)));
-    if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    lock_.reset(open((out_ + "/.lockstep-collector").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!lock_.ok()) return absl::UnavailableError(absl::StrCat("cannot write to --out ", out_, ": ", strerror(errno)));
+    if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("another collector keeps its incidents in ", out_, "; give this one another --out"));
     }
@@ -210,7 +199,7 @@ class CollectorProcess : public CoreActions {
     CoreOptions core;
     core.out = out_;
     core.version = LOCKSTEP_VERSION;
-    core.instance = RandomNumber();
+    core.instance = RandomInstance();
     core.limits.late_after = options_.late_after_ns;
     core.limits.watchdog = options_.hang_after_ns;
     core.limits.host_stall_after = std::max(core.limits.host_stall_after, 2 * options_.late_after_ns);
@@ -367,9 +356,9 @@ class CollectorProcess : public CoreActions {
 
   const CollectorOptions options_;
   std::string out_, runtime_, place_;
-  int lock_ = -1;
+  UniqueFd lock_;
   bool log_failed_ = false;
-  DecisionLog decisions_;
+  RotatingFile decisions_;
   TrustedClock clock_;
   bool share_due_ = true;
   std::unique_ptr<IncidentSharer> sharer_;  // of the lane index_, as what follows
@@ -390,15 +379,12 @@ int RunRelay(const CollectorOptions& options) {
   relay.server.security = options.security;
   relay.upstream.endpoints = options.upstream;
   relay.upstream.security = options.security;
-  relay.host = HostName();
+  const std::string named = EnvironmentValue("LOCKSTEP_HOST");
+  relay.host = named.empty() ? HostName() : named;
   relay.version = LOCKSTEP_VERSION;
-  relay.instance = RandomNumber();
+  relay.instance = RandomInstance();
   relay.silent_after_ns = options.silent_after_ns;
-  if (const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC); fd >= 0) {
-    char text[64] = {};
-    if (read(fd, text, 36) == 36) relay.boot_id = text;
-    close(fd);
-  }
+  relay.boot_id = BootId();
   for (const std::string& endpoint : options.listen) {
     if (absl::Status status = wire::CheckSecurity(options.security, endpoint, true); !status.ok()) {
       Say(status.message());

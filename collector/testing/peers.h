@@ -87,7 +87,7 @@ struct TestClient {
     if (made.ok()) client = *std::move(made);
   }
   void Step() {
-    if (client->Tick(MonoNs()) && client->Send(HelloOf(role)).ok()) hellos++;
+    if (client->Tick(MonotonicNs()) && client->Send(HelloOf(role)).ok()) hellos++;
     while (std::optional<Message> message = client->Receive()) received.push_back(*std::move(message));
   }
 };
@@ -121,8 +121,8 @@ struct TestServer {
 
 // Turns `step` until `done`, at most `seconds` long.
 inline bool Until(const std::function<bool()>& done, const std::function<void()>& step, int seconds = 30) {
-  const int64_t end = MonoNs() + seconds * int64_t{1'000'000'000};
-  while (MonoNs() < end) {
+  const int64_t end = MonotonicNs() + seconds * int64_t{1'000'000'000};
+  while (MonotonicNs() < end) {
     step();
     if (done()) return true;
     poll(nullptr, 0, 2);

@@ -55,8 +55,7 @@ inline void WriteTestRing(const std::string& path, const TestRing& ring) {
   header.rank = header.local_rank = ring.rank;
   header.world_size = ring.world;
   header.restart_count = ring.restart;
-  const std::string boot = ReadSmallFile("/proc/sys/kernel/random/boot_id", 36);
-  std::strncpy(header.boot_id, boot.substr(0, 36).c_str(), sizeof(header.boot_id) - 1);
+  std::strncpy(header.boot_id, BootId().c_str(), sizeof(header.boot_id) - 1);
   std::strncpy(header.host, "node1", sizeof(header.host) - 1);
   std::strncpy(header.job, ring.job.c_str(), sizeof(header.job) - 1);
   std::strncpy(header.step, ring.step.c_str(), sizeof(header.step) - 1);

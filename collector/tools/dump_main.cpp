@@ -1,6 +1,5 @@
 // The dump verb: has the collector take an incident of a job now, waits for it, and prints the verdict.
 #include <poll.h>
-#include <sys/random.h>
 
 #include <cstdio>
 #include <string>
@@ -8,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/report.h"
 #include "analyzer/settings/options.h"
+#include "analyzer/util/system.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/host/proc.h"
@@ -36,8 +37,7 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
     Say(client.status().message());
     return kFailed;
   }
-  uint64_t instance = 0;
-  (void)!getrandom(&instance, sizeof instance, 0);
+  const uint64_t instance = RandomInstance();
   ClientRequest request;
   request.set_kind(ClientRequest::DUMP);
   request.set_job(options.job);

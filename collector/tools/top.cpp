@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/system.h"
 #include "analyzer/util/time_units.h"
 
 namespace lockstep {
@@ -35,9 +36,7 @@ void TopSession::Step(int64_t mono_ns) {
     Hello hello;
     hello.set_role(role_);
     hello.set_version(LOCKSTEP_VERSION);
-    char host[256] = {};
-    gethostname(host, sizeof host - 1);
-    hello.set_host(host);
+    hello.set_host(HostName());
     hello.set_instance(static_cast<uint64_t>(getpid()) << 32 ^ static_cast<uint64_t>(started_ns_));
     hello.set_protocol(wire::kProtocol);
     hello.set_min_protocol(wire::kProtocol);

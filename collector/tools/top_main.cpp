@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/settings/options.h"
+#include "analyzer/util/printable.h"
 #include "collector/host/proc.h"
 #include "collector/tools/top.h"
 #include "collector/tools/top_view.h"
@@ -53,7 +54,7 @@ int Once(TopSession* session, wire::Client* client, bool json) {
   while (MonotonicNs() < give_up) {
     session->Step(MonotonicNs());
     if (const std::string error = session->TakeError(); !error.empty()) {
-      fprintf(stderr, "lockstep top: %s\n", PrintableText(error).c_str());
+      fprintf(stderr, "lockstep top: %s\n", PrintableAscii(error).c_str());
       return 1;
     }
     if (session->heard()) {
@@ -67,7 +68,7 @@ int Once(TopSession* session, wire::Client* client, bool json) {
   // Without a connection there is no endpoint; `why` names those that were tried.
   const std::string from = client->endpoint().empty() ? "" : absl::StrCat(" from ", client->endpoint());
   fprintf(stderr, "lockstep top: no answer%s in 10 s%s%s\n", from.c_str(), why.empty() ? "" : ": ",
-          PrintableText(why).c_str());
+          PrintableAscii(why).c_str());
   return 1;
 }
 

@@ -10,7 +10,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using wire::LoopbackServer;
-using wire::MonoNs;
 using wire::Received;
 using wire::TestClient;
 using wire::TestKeys;
@@ -74,11 +73,11 @@ TEST(TopSessionTest, ShowsJobsAndAsks) {
   TopSession session(client.client.get(), "", Hello::OPERATOR);
   const auto step = [&] {
     server.Step();
-    session.Step(MonoNs());
+    session.Step(MonotonicNs());
   };
   ASSERT_TRUE(Until([&] { return !session.jobs().empty(); }, step));
   EXPECT_EQ(session.jobs()[0].job().job(), "llama");
-  EXPECT_EQ(session.silent_ns(MonoNs()), 0);
+  EXPECT_EQ(session.silent_ns(MonotonicNs()), 0);
 
   session.AskRank(session.jobs()[0], 0);
   ASSERT_TRUE(Until([&] { return session.answered(); }, step));
@@ -109,7 +108,7 @@ TEST(TopSessionTest, AReaderLooksButTakesNoDump) {
   TopSession session(client.client.get(), "", Hello::READER);
   const auto step = [&] {
     server.Step();
-    session.Step(MonoNs());
+    session.Step(MonotonicNs());
   };
   ASSERT_TRUE(Until([&] { return !session.jobs().empty(); }, step));
   session.Dump(session.jobs()[0]);
@@ -126,18 +125,18 @@ TEST(TopSessionTest, GoesOnWithACollectorThatCameBack) {
   TopSession session(client.client.get(), "", Hello::OPERATOR);
   const auto step = [&] {
     if (server != nullptr) server->Step();
-    session.Step(MonoNs());
+    session.Step(MonotonicNs());
   };
   ASSERT_TRUE(Until([&] { return session.heard(); }, step));
   answers.reset();
   server.reset();
-  ASSERT_TRUE(Until([&] { return session.silent_ns(MonoNs()) > 0; }, step));
+  ASSERT_TRUE(Until([&] { return session.silent_ns(MonotonicNs()) > 0; }, step));
   EXPECT_FALSE(session.jobs().empty());  // the last state stays on the screen
   wire::ServerOptions options = LoopbackServer();
   options.endpoints = {endpoint};
   server = std::make_unique<TestServer>(options);
   answers = std::make_unique<Answers>(server.get());
-  EXPECT_TRUE(Until([&] { return session.silent_ns(MonoNs()) == 0; }, step));
+  EXPECT_TRUE(Until([&] { return session.silent_ns(MonotonicNs()) == 0; }, step));
 }
 
 }  // namespace

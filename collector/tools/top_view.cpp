@@ -8,8 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/rank_text.h"
+#include "analyzer/util/time_text.h"
 #include "collector/common/rank_set.h"
-#include "collector/common/say.h"
 
 namespace lockstep {
 namespace {
@@ -48,8 +50,8 @@ std::string CountAndRanks(const RankSet& message) {
 }
 
 std::string JobName(const JobIdentity& job) {
-  std::string name = PrintableText(job.job().empty() ? "(no name)" : job.job());
-  if (!job.step().empty()) absl::StrAppend(&name, " step ", PrintableText(job.step()));
+  std::string name = PrintableAscii(job.job().empty() ? "(no name)" : job.job());
+  if (!job.step().empty()) absl::StrAppend(&name, " step ", PrintableAscii(job.step()));
   if (job.restart_count() != 0) absl::StrAppend(&name, " restart ", job.restart_count());
   return name;
 }
@@ -89,7 +91,7 @@ std::string RoleOf(const std::string& name) {
 }
 
 std::string CommName(const CommunicatorStatus& comm) {
-  std::string name = PrintableText(comm.name());
+  std::string name = PrintableAscii(comm.name());
   if (name.empty()) name = absl::StrCat(absl::Hex(comm.id(), absl::kZeroPad16));
   if (comm.alike() > 1) absl::StrAppend(&name, " x", comm.alike());
   return name;
@@ -140,7 +142,7 @@ std::vector<std::string> Reflowed(const std::vector<std::string>& text, size_t w
   std::vector<std::string> whole;
   bool headline = true;
   for (const std::string& line : text) {
-    const std::string printable = PrintableText(line);
+    const std::string printable = PrintableAscii(line);
     const size_t indent = IndentOf(printable);
     headline &= RowColumn(printable) == 0 && (whole.empty() || indent == 2);
     if (!whole.empty() && !printable.empty() && ((headline && indent == 2) || indent >= kContinued)) {
@@ -189,9 +191,9 @@ void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
                    started > 0 ? RightPadded("GPU", started) + " " : "", doing_text("IN FLIGHT"), RightPadded("AGE", 6),
                    " ", limit_text("LIMIT"), "MISSING"));
   for (const CommunicatorStatus& comm : job.communicators()) {
-    std::string operation = PrintableText(comm.doing());
+    std::string operation = PrintableAscii(comm.doing());
     if (operation.rfind("in ", 0) == 0) operation.erase(0, 3);
-    const std::string of = " of " + PrintableText(comm.name());  // said in the first column
+    const std::string of = " of " + PrintableAscii(comm.name());  // said in the first column
     if (operation.size() > of.size() && operation.compare(operation.size() - of.size(), of.size(), of) == 0) {
       operation.resize(operation.size() - of.size());
     }
@@ -199,7 +201,7 @@ void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
     std::string missing;
     if (const Ranks ranks = SetOf(comm.missing()); !ranks.empty()) missing = ranks.Text(2);
     if (!comm.standing().empty()) {
-      absl::StrAppend(&missing, missing.empty() ? "" : " ", "[", PrintableText(comm.standing()), "]");
+      absl::StrAppend(&missing, missing.empty() ? "" : " ", "[", PrintableAscii(comm.standing()), "]");
     }
     const std::string gpu =
         started == 0 ? "" : RightPadded(comm.has_started() ? absl::StrCat(comm.started()) : "-", started) + " ";
@@ -224,7 +226,7 @@ void AddRoles(const JobStatus& job, Lines* lines) {
   };
   std::map<std::string, Role> roles;
   for (const CommunicatorStatus& comm : job.communicators()) {
-    Role& role = roles[comm.name().empty() ? "(no name)" : RoleOf(PrintableText(comm.name()))];
+    Role& role = roles[comm.name().empty() ? "(no name)" : RoleOf(PrintableAscii(comm.name()))];
     const uint64_t alike = std::max<uint32_t>(1, comm.alike());
     role.communicators += alike;
     role.oldest = std::max(role.oldest, comm.age_ns());
@@ -266,7 +268,7 @@ void AddHosts(const JobStatus& job, Lines* lines) {
         host.silent()          ? TopStyle::kBad
         : host.troubled() != 0 ? TopStyle::kLate
                                : TopStyle::kPlain,
-        absl::StrCat(Padded(PrintableText(host.host()), 24), " ", RightPadded(absl::StrCat(ranks.size()), 6), " ",
+        absl::StrCat(Padded(PrintableAscii(host.host()), 24), " ", RightPadded(absl::StrCat(ranks.size()), 6), " ",
                      RightPadded(absl::StrCat(host.troubled()), 9), " ", Padded(host.silent() ? "SILENT" : "ok", 7),
                      " ", here.empty() ? "" : here.Text(4)));
   }
@@ -329,13 +331,13 @@ void AddExtras(const char* title, const Texts& texts, TopStyle style, Lines* lin
       Add(lines, TopStyle::kDim, absl::StrCat("  and ", texts.size() - static_cast<int>(kMostExtras), " more"));
       break;
     }
-    Add(lines, style, "  " + PrintableText(text));
+    Add(lines, style, "  " + PrintableAscii(text));
   }
 }
 
 Lines JobHead(const JobStatus& job, int64_t now_real_ns) {
   Lines lines;
-  const std::string state = PrintableText(job.state());
+  const std::string state = PrintableAscii(job.state());
   std::string line = absl::StrCat(state.empty() ? "state not known" : state);
   if (job.since_real_ns() > 0 && now_real_ns > job.since_real_ns()) {
     absl::StrAppend(&line, " for ", DurationText(now_real_ns - job.since_real_ns()));
@@ -364,8 +366,8 @@ Lines JobHead(const JobStatus& job, int64_t now_real_ns) {
   Add(&lines, trouble ? TopStyle::kLate : TopStyle::kPlain, std::move(line));
   line = absl::StrCat("agents ", CountText(job.agents()), job.agents_silent() != 0 ? " (" : "",
                       job.agents_silent() != 0 ? CountText(job.agents_silent()) + " silent)" : "", "   GPU marks ",
-                      job.mode().empty() ? "not known" : PrintableText(job.mode()));
-  if (!job.versions().empty()) absl::StrAppend(&line, "   ", PrintableText(job.versions()));
+                      job.mode().empty() ? "not known" : PrintableAscii(job.mode()));
+  if (!job.versions().empty()) absl::StrAppend(&line, "   ", PrintableAscii(job.versions()));
   Add(&lines, job.agents_silent() != 0 ? TopStyle::kLate : TopStyle::kPlain, std::move(line));
   line = absl::StrCat("cost: ", job.call_ns() > 0 ? absl::StrFormat("%.0f ns a call   ", job.call_ns()) : "",
                       "lost records ", CountText(job.records_lost()));
@@ -404,7 +406,7 @@ Lines JobBody(const JobStatus& job, TopGroup group, size_t width) {
   AddExtras("BLIND", job.blind(), TopStyle::kLate, &lines);
   if (!job.last_incident().path().empty()) {
     Add(&lines, TopStyle::kHeading, "LAST INCIDENT (w shows it)");
-    Add(&lines, TopStyle::kBad, "  " + PrintableText(job.last_incident().path()));
+    Add(&lines, TopStyle::kBad, "  " + PrintableAscii(job.last_incident().path()));
   }
   return lines;
 }
@@ -437,7 +439,7 @@ std::string TitleOf(const std::vector<JobStatus>& jobs, const TopState& state, s
     if (jobs.size() > 1) absl::StrAppend(&left, "  [", at + 1, "/", jobs.size(), "]");
   }
   const std::string right =
-      state.silent_ns > 0 ? "NO ANSWER for " + DurationText(state.silent_ns) : PrintableText(state.endpoint);
+      state.silent_ns > 0 ? "NO ANSWER for " + DurationText(state.silent_ns) : PrintableAscii(state.endpoint);
   if (left.size() + right.size() + 2 > width) return Padded(left, width);
   return left + std::string(width - left.size() - right.size(), ' ') + right;
 }
@@ -460,14 +462,6 @@ const char* TopGroupName(TopGroup group) {
   return "";
 }
 
-std::string PrintableText(const std::string& text) {
-  std::string printable = text;
-  for (char& c : printable) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return printable;
-}
-
 std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height) {
   width = std::max<size_t>(width, 40);
   height = std::max<size_t>(height, 10);
@@ -479,13 +473,13 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
       for (std::string& text : Wrapped(line.text, width, 9)) Add(&body, line.style, std::move(text));
     }
   } else if (!state.text.empty()) {
-    Add(&body, TopStyle::kHeading, PrintableText(state.text_title));
+    Add(&body, TopStyle::kHeading, PrintableAscii(state.text_title));
     std::vector<std::string> texts;
     if (state.report) {
       texts = Reflowed(state.text, width);
     } else {
       for (const std::string& line : state.text) {
-        const std::string printable = PrintableText(line);
+        const std::string printable = PrintableAscii(line);
         for (std::string& part : Wrapped(printable, width, IndentOf(printable) + 2)) texts.push_back(std::move(part));
       }
     }
@@ -516,7 +510,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   const size_t from = body.size() > room ? std::min(state.scroll, body.size() - room) : 0;
   for (size_t i = from; i < body.size() && i < from + room; ++i) lines.push_back(std::move(body[i]));
   lines.resize(height - 1);
-  std::string last = PrintableText(state.prompt);
+  std::string last = PrintableAscii(state.prompt);
   if (last.empty()) {
     last =
         absl::StrCat("w why s/S stacks d dump g group: ", TopGroupName(state.group), " f find TAB job ? help q quit");

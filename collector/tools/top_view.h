@@ -48,9 +48,6 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
 // Without a screen, every line of every job.
 std::string TopText(const std::vector<JobStatus>& jobs, int64_t now_real_ns);
 
-// `text` with everything but printable ASCII replaced by '?'.
-std::string PrintableText(const std::string& text);
-
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_COLLECTOR_TOOLS_TOP_VIEW_H_

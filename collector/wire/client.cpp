@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 #include "collector/wire/parts.h"
@@ -111,7 +112,7 @@ absl::Status DealerClient::Start() {
   }
   if (!wakeup_.ok() || context_ == nullptr)
     return absl::ResourceExhaustedError("cannot make a socket: too many open files");
-  now_ = MonoNs();
+  now_ = MonotonicNs();
   probe_gap_ns_ = 2 * options_.silent_after_ns;
   TryNext();
   // An endpoint that cannot be spoken at all will never be.

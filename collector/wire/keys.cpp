@@ -1,6 +1,5 @@
 #include "collector/wire/keys.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep::wire {
 namespace {
@@ -41,41 +42,28 @@ std::string Why() {
 // The whole small file. `secret`: only where nobody else may read it.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
   // Symbolic links are followed (Kubernetes mounts secrets as such); what counts is the file they lead to.
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) {
+  const UniqueFd fd = OpenToRead(path);
+  if (!fd.ok()) {
     const std::string text = absl::StrCat("cannot read the key ", path, ": ", Why());
     return errno == ENOENT ? absl::NotFoundError(absl::StrCat(text, " (make keys with: lockstep keygen)"))
                            : absl::PermissionDeniedError(text);
   }
   struct stat status {};
-  absl::Status refused;
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    refused = absl::InvalidArgumentError(absl::StrCat("the key ", path, " is no plain file"));
-  } else if (secret && status.st_uid != geteuid() && status.st_uid != 0) {
-    refused = absl::PermissionDeniedError(
-        absl::StrCat("the secret key ", path, " belongs to user ", status.st_uid, ", not to ", geteuid(),
-                     ": it may be somebody else's. Give it to the right user (chown)"));
-  } else if (secret && (status.st_mode & 077) != 0) {
+  if (fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    return absl::InvalidArgumentError(absl::StrCat("the key ", path, " is no plain file"));
+  if (secret && status.st_uid != geteuid() && status.st_uid != 0) {
+    return absl::PermissionDeniedError(absl::StrCat("the secret key ", path, " belongs to user ", status.st_uid,
+                                                    ", not to ", geteuid(),
+                                                    ": it may be somebody else's. Give it to the right user (chown)"));
+  }
+  if (secret && (status.st_mode & 077) != 0) {
     char mode[8];
     snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(status.st_mode) & 07777u);
-    refused = absl::PermissionDeniedError(
-        absl::StrCat("the secret key ", path, " may be read or written by others (mode ", mode, "): chmod 600 ", path,
-                     ", and make a new pair if anyone could have seen it"));
+    return absl::PermissionDeniedError(absl::StrCat("the secret key ", path, " may be read or written by others (mode ",
+                                                    mode, "): chmod 600 ", path,
+                                                    ", and make a new pair if anyone could have seen it"));
   }
-  std::string text(kMostKeyFileBytes + 1, '\0');
-  size_t size = 0;
-  while (refused.ok() && size < text.size()) {
-    const ssize_t got = read(fd, text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refused = absl::UnavailableError(absl::StrCat("cannot read the key ", path, ": ", Why()));
-    if (got <= 0) break;
-    size += static_cast<size_t>(got);
-  }
-  close(fd);
-  if (!refused.ok()) return refused;
-  if (size > kMostKeyFileBytes) return absl::InvalidArgumentError(absl::StrCat(path, " is too large for a key"));
-  text.resize(size);
-  return text;
+  return ReadWholeFile(fd.get(), path, kMostKeyFileBytes);
 }
 
 bool IsKey(absl::string_view text) {
@@ -196,15 +184,11 @@ absl::StatusOr<KeyPair> ReadPublicKey(const std::string& path) {
 }
 
 absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& folder) {
-  DIR* dir = opendir(folder.c_str());
-  if (dir == nullptr)
+  std::vector<std::string> names = NamesIn(folder);
+  if (names.empty() && errno != 0)
     return absl::NotFoundError(absl::StrCat("cannot read the folder of known keys ", folder, ": ", Why()));
-  std::vector<std::string> names;
-  while (const dirent* entry = readdir(dir)) {
-    if (absl::EndsWith(entry->d_name, ".pub") && names.size() < kMostKeys) names.push_back(entry->d_name);
-  }
-  closedir(dir);
-  std::sort(names.begin(), names.end());
+  std::erase_if(names, [](const std::string& name) { return !absl::EndsWith(name, ".pub"); });
+  if (names.size() > kMostKeys) names.resize(kMostKeys);
   std::map<std::string, Role> known;
   for (const std::string& name : names) {
     const absl::StatusOr<KeyPair> key = ReadPublicKey(absl::StrCat(folder, "/", name));

@@ -1,12 +1,12 @@
 #include "collector/wire/parts.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include <cerrno>
+
+#include "analyzer/util/clock.h"
 
 namespace lockstep::wire {
 namespace {
@@ -19,44 +19,31 @@ int DescriptorOf(void* socket) {
 
 }  // namespace
 
-int64_t MonoNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-Wakeup::Wakeup() : epoll_(epoll_create1(EPOLL_CLOEXEC)), event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Wakeup::Wakeup() : epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   epoll_event event{};
   event.events = EPOLLIN;
-  if (ok()) epoll_ctl(epoll_, EPOLL_CTL_ADD, event_, &event);
-}
-
-Wakeup::~Wakeup() {
-  if (epoll_ >= 0) close(epoll_);
-  if (event_ >= 0) close(event_);
+  if (ok()) epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &event);
 }
 
 void Wakeup::Add(void* socket) {
   epoll_event event{};
   event.events = EPOLLIN;
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, DescriptorOf(socket), &event);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, DescriptorOf(socket), &event);
   Wake();
 }
 
 void Wakeup::Remove(void* socket) {
-  epoll_ctl(epoll_, EPOLL_CTL_DEL, DescriptorOf(socket), nullptr);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, DescriptorOf(socket), nullptr);
 }
 
 void Wakeup::Wake() {
   if (awake_) return;
-  const uint64_t one = 1;
-  awake_ = write(event_, &one, sizeof one) == sizeof one;
+  awake_ = event_.Signal();
 }
 
 void Wakeup::Sleep() {
   if (!awake_) return;
-  uint64_t count = 0;
-  if (read(event_, &count, sizeof count) < 0 && errno != EAGAIN) return;
+  event_.Drain();
   awake_ = false;
 }
 

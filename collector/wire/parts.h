@@ -5,22 +5,21 @@
 #include <cstdint>
 #include <string>
 
+#include "analyzer/util/clock.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/wire/frame.h"
 #include "collector/wire/keys.h"
 
 namespace lockstep::wire {
 
-int64_t MonoNs();
-
 // Readable when one of the sockets added is, or Wake was called since the last Sleep. One thread owns it.
 class Wakeup {
  public:
   Wakeup();
-  ~Wakeup();
   Wakeup(const Wakeup&) = delete;
   Wakeup& operator=(const Wakeup&) = delete;
-  bool ok() const { return epoll_ >= 0 && event_ >= 0; }
-  int fd() const { return epoll_; }
+  bool ok() const { return epoll_.ok() && event_.ok(); }
+  int fd() const { return epoll_.get(); }
   void Add(void* socket);
   void Remove(void* socket);  // before it is closed
   void Wake();
@@ -29,7 +28,8 @@ class Wakeup {
   void WakeIfReadable(void* socket);
 
  private:
-  int epoll_ = -1, event_ = -1;
+  UniqueFd epoll_;
+  EventFd event_;
   bool awake_ = false;
 };
 

@@ -358,7 +358,7 @@ void RouterServer::Queue(uint64_t token, Role role, Message message) {
 
 void RouterServer::Read() {
   wakeup_.Sleep();
-  const int64_t now = MonoNs();
+  const int64_t now = MonotonicNs();
   read_ns_ = now;
   if (now - housekept_ns_ > kHousekeepingNs) {
     housekept_ns_ = now;
@@ -376,7 +376,7 @@ void RouterServer::Read() {
 std::optional<Received> RouterServer::Receive() {
   // To ask an empty socket costs as much as to read a message.
   const bool any = !urgent_.empty() || !heartbeats_.empty() || !chunks_.empty();
-  if (!any || MonoNs() - read_ns_ > kReadAgainNs) Read();
+  if (!any || MonotonicNs() - read_ns_ > kReadAgainNs) Read();
   const auto take = [](std::deque<Received>* queue) {
     std::optional<Received> first(std::move(queue->front()));
     queue->pop_front();

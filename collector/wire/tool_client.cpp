@@ -8,26 +8,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/util/system.h"
 #include "collector/common/runtime_folder.h"
 
 namespace lockstep {
 namespace {
 
-std::string Environment(const char* name) {
-  const char* value = getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 bool Readable(const std::string& path) {
   return access(path.c_str(), R_OK) == 0;
-}
-
-std::vector<std::string> KeyFolders() {
-  std::vector<std::string> folders;
-  if (const std::string keys = Environment("LOCKSTEP_KEYS"); !keys.empty()) folders.push_back(keys);
-  if (const std::string home = Environment("HOME"); !home.empty()) folders.push_back(home + "/.config/lockstep/keys");
-  folders.push_back("/etc/lockstep/keys");
-  return folders;
 }
 
 }  // namespace
@@ -57,7 +45,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
     std::vector<std::string> looked;
     std::vector<std::string> folders = ServiceFolders();
     const std::string own = RuntimeFolderPath();
-    if (!Environment("LOCKSTEP_RUNTIME_DIR").empty()) {
+    if (!EnvironmentValue("LOCKSTEP_RUNTIME_DIR").empty()) {
       folders = {own};
     } else if (std::find(folders.begin(), folders.end(), own) == folders.end()) {
       folders.insert(folders.begin(), own);
@@ -90,7 +78,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
     }
   }
   // On loopback keys are used where somebody named some: a collector there may go without.
-  const bool keys = !wire::IsLocal(address.endpoint) || !Environment("LOCKSTEP_KEYS").empty() ||
+  const bool keys = !wire::IsLocal(address.endpoint) || !EnvironmentValue("LOCKSTEP_KEYS").empty() ||
                     !address.security.own_key.empty() || !address.security.server_key.empty();
   if (keys && !options.insecure) {
     if (address.security.own_key.empty()) address.security.own_key = FindKey({"operator.key", "reader.key"});

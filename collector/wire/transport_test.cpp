@@ -57,8 +57,8 @@ TEST(WireTransport, DescriptorsWakeWhoPolls) {
     (void)server.server->Send(one.peer, *Encode(Type::kAck, ack));
   };
   int sent = 0;
-  const int64_t end = MonoNs() + 30'000'000'000;
-  while (acks < 500 && MonoNs() < end) {
+  const int64_t end = MonotonicNs() + 30'000'000'000;
+  while (acks < 500 && MonotonicNs() < end) {
     pollfd fds[] = {{server.server->fd(), POLLIN, 0}, {agent.client->fd(), POLLIN, 0}};
     // Only the pings and the connection have times of their own; a lost wake-up would show as a minute for 500 rounds.
     poll(fds, 2, 500);

@@ -11,6 +11,7 @@
 #endif
 
 #include "absl/strings/str_cat.h"
+#include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
@@ -114,9 +115,7 @@ QString SelectionText(const Document& document, const Selection& selection) {
   } else if (!selection.ranks.empty()) {
     const int64_t count = selection.ranks.size();
     parts << (count == 1 ? QString("rank %1").arg(selection.ranks.first())
-                         : QString("%1 ranks: %2")
-                               .arg(QLocale(QLocale::English).toString(static_cast<qlonglong>(count)),
-                                    selection.ranks.Text(40)));
+                         : QString("%1 ranks: %2").arg(Count(count), selection.ranks.Text(40)));
   }
   if (selection.comm >= 0 && selection.record < 0) {
     const QString name = document.CommName(selection.comm);

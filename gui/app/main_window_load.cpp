@@ -14,13 +14,10 @@
 #include "gui/app/marks_pane.h"
 #include "gui/app/place_mapping.h"
 #include "gui/app/start_page.h"
+#include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
-
-QString Count(int64_t value) {
-  return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
-}
 
 QString Big(uint64_t value) {
   if (value < 1'000'000) return Count(static_cast<int64_t>(value));

@@ -11,14 +11,12 @@
 
 #include <algorithm>
 
+#include "gui/model/safe_text.h"
+
 namespace lockstep::gui {
 namespace {
 
 constexpr int kDebounceMs = 120;
-
-QString Count(int64_t value) {
-  return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
-}
 
 // The document's communicators, by name; nothing is kept.
 class CommNames : public QAbstractListModel {

@@ -23,6 +23,7 @@
 
 #include "absl/strings/match.h"
 #include "analyzer/settings/options.h"
+#include "analyzer/util/printable.h"
 #include "gui/app/appearance.h"
 #include "gui/app/compare_window.h"
 #include "gui/app/describe.h"

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "gui/model/safe_text.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {
@@ -34,14 +35,6 @@ int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
 
-// A name that stands in a table's field.
-QString Field(QString text) {
-  for (QChar& c : text) {
-    if (c < ' ') c = ' ';
-  }
-  return text;
-}
-
 QString RankName(const CellMatrix& matrix, int row) {
   const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
   return rank >= 0 ? QString("rank %1").arg(rank) : QString("member %1, rank not known").arg(row);
@@ -65,15 +58,6 @@ QString StateText(ViewState state) {
 }
 
 }  // namespace
-
-QString DurationText(int64_t ns) {
-  const double s = static_cast<double>(ns) * 1e-9, size = std::abs(s);
-  if (size < 1e-3) return QString("%1 us").arg(s * 1e6, 0, 'f', size < 1e-5 ? 1 : 0);
-  if (size < 1) return QString("%1 ms").arg(s * 1e3, 0, 'f', size < 0.1 ? 1 : 0);
-  if (size < 120) return QString("%1 s").arg(s, 0, 'f', 1);
-  const int64_t whole = std::llround(size);
-  return QString("%1%2 min %3 s").arg(s < 0 ? "-" : "").arg(whole / 60).arg(whole % 60);
-}
 
 QStringList CellLines(const Document& document, const CellMatrix& matrix, int row, int column) {
   QStringList lines;
@@ -99,11 +83,11 @@ QStringList CellLines(const Document& document, const CellMatrix& matrix, int ro
     if (document.facts().last_ns() != 0 && what.place < document.facts().ranks_size()) {
       const int64_t before =
           Minus(Minus(document.facts().last_ns(), what.op.enter_ns), document.FactsAt(what.place).clock_offset_ns());
-      if (before >= 0) when = QString("called %1 before the last record").arg(DurationText(before));
+      if (before >= 0) when = QString("called %1 before the last record").arg(Duration(before));
     }
     QString took;
     if (what.op.completed_ns != 0) {
-      took = QString("done %1 after the call").arg(DurationText(Minus(what.op.completed_ns, what.op.enter_ns)));
+      took = QString("done %1 after the call").arg(Duration(Minus(what.op.completed_ns, what.op.enter_ns)));
     } else if (what.op.return_ns == 0) {
       took = "the call has not returned";
     }
@@ -147,8 +131,8 @@ QString CellsAsTsv(const Document& document, const CellMatrix& matrix, const std
       const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
       text += QString("%1\t%2\t%3\t%4\t%5\t%6\n")
                   .arg(rank < 0 ? QString() : QString::number(rank),
-                       what.place < 0 ? QString() : Field(document.HostAt(what.place)),
-                       what.selection.comm < 0 ? QString() : Field(document.CommName(what.selection.comm)),
+                       what.place < 0 ? QString() : Plain(document.HostAt(what.place)),
+                       what.selection.comm < 0 ? QString() : Plain(document.CommName(what.selection.comm)),
                        what.selection.seq_first < 0 ? QString() : QString::number(what.selection.seq_first),
                        what.has_op ? QString::fromLatin1(ring::CallName(what.op.kind)) : QString(),
                        QString::fromLatin1(ViewStateName(matrix.At(row, column))));

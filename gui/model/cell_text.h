@@ -17,8 +17,6 @@ QString CellSpoken(const Document& document, const CellMatrix& matrix, int row, 
 // how many there are. `rows` of the matrix.
 QString CellsAsTsv(const Document& document, const CellMatrix& matrix, const std::vector<int>& rows, int column_first,
                    int column_last, int limit);
-// "412 us", "4.2 s", "3 min 12 s"
-QString DurationText(int64_t ns);
 
 }  // namespace lockstep::gui
 

@@ -70,15 +70,5 @@ TEST_F(CellTextTest, ATableHasItsFieldsAndIsBounded) {
   EXPECT_EQ(lines[4], ".. 3 of 4 cells");
 }
 
-TEST_F(CellTextTest, Durations) {
-  EXPECT_EQ(DurationText(0), "0.0 us");
-  EXPECT_EQ(DurationText(412'000), "412 us");
-  EXPECT_EQ(DurationText(1'500'000), "1.5 ms");
-  EXPECT_EQ(DurationText(4'200'000'000), "4.2 s");
-  EXPECT_EQ(DurationText(192'000'000'000), "3 min 12 s");
-  EXPECT_EQ(DurationText(-192'000'000'000), "-3 min 12 s");
-  EXPECT_FALSE(DurationText(INT64_MIN).isEmpty());
-}
-
 }  // namespace
 }  // namespace lockstep::gui

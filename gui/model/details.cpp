@@ -23,12 +23,6 @@ bool Stopped(const std::atomic<bool>* cancel) {
   return cancel != nullptr && cancel->load(std::memory_order_relaxed);
 }
 
-QString Number(int64_t value) {
-  return QLocale(QLocale::English).toString(static_cast<qlonglong>(value));
-}
-QString Duration(int64_t ns) {
-  return QString::fromStdString(lockstep::DurationText(ns));
-}
 // Differences of hostile times must not overflow.
 int64_t Apart(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
@@ -144,7 +138,7 @@ void Maker::Operation(int row, int64_t record) {
     Line("completed", Duration(Apart(op.completed_ns, op.enter_ns)) + " after the call");
     if (op.started_ns > 0) Line("took", Duration(Apart(op.completed_ns, op.started_ns)));
   }
-  Line("place", QString("%1 of %2 records of the rank").arg(Number(record + 1), Number(document_.OpCount(row))));
+  Line("place", QString("%1 of %2 records of the rank").arg(Count(record + 1), Count(document_.OpCount(row))));
   for (size_t i = 0; i < columns_->in_flight().size(); ++i) {
     const InFlightOp& there = columns_->in_flight()[i];
     if (there.row != row || there.record != record) continue;
@@ -159,7 +153,7 @@ void Maker::Peers(int32_t comm, int64_t seq) {
   Begin(QString("Members at #%1 of %2").arg(seq).arg(Plain(document_.CommName(comm), 60)));
   for (const auto& [state, ranks] : groups) {
     Linked(QString::fromLatin1(ViewStateName(state)),
-           QString("%1: %2").arg(Number(ranks.size()), ranks.Text(kRankColumns)), OfComm(comm, seq, ranks));
+           QString("%1: %2").arg(Count(ranks.size()), ranks.Text(kRankColumns)), OfComm(comm, seq, ranks));
     details_.sections.back().lines.back().mark = state;
   }
   int shown = 0;
@@ -255,7 +249,7 @@ void Maker::Rank(int row) {
     }
     if (facts->lag() > 0)
       Line("lag",
-           QString(facts->lag() == 1 ? "%1 collective behind" : "%1 collectives behind").arg(Number(facts->lag())));
+           QString(facts->lag() == 1 ? "%1 collective behind" : "%1 collectives behind").arg(Count(facts->lag())));
   }
   for (const InFlightOp& op : columns_->in_flight()) {
     if (op.row != row || !op.oldest) continue;
@@ -288,7 +282,7 @@ void Maker::Rank(int row) {
     Known("recorder", Plain(facts->recorder(), 160));
     Line("GPU recorded", facts->gpu_recorded() ? "yes" : "no: what the GPU did is not known");
     if (facts->records_lost() > 0)
-      Line("lost", Number(static_cast<int64_t>(std::min<uint64_t>(facts->records_lost(), INT64_MAX))) + " records");
+      Line("lost", Count(static_cast<int64_t>(std::min<uint64_t>(facts->records_lost(), INT64_MAX))) + " records");
     if (facts->damaged()) Line("damaged", "part of its data could not be read");
     Line("clock", facts->clock_uncertainty_ns() < 0
                       ? QString("not aligned to other hosts'")
@@ -342,9 +336,9 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
     if (ranks.Contains(document_.RankAt(row))) rows.push_back(row);
   }
   const int64_t without = ranks.size() - static_cast<int64_t>(rows.size());
-  Begin(QString("%1 ranks").arg(Number(ranks.size())));
+  Begin(QString("%1 ranks").arg(Count(ranks.size())));
   Linked("ranks", ranks.Text(kRankColumns * 2), OfRanks(ranks));
-  if (without > 0) Line("without data", Number(without)).mark = ViewState::kNoData;
+  if (without > 0) Line("without data", Count(without)).mark = ViewState::kNoData;
   if (rows.empty()) return;
   using Value = QString (*)(const Document&, const IncidentColumns&, int);
   struct Aspect {
@@ -456,7 +450,7 @@ void Maker::Comm(int32_t comm) {
   Linked("members", QString("%1: %2").arg(entry.size).arg(all.Text(kRankColumns)), OfRanks(all));
   if (entry.size > is.with_data) {
     const RankIntervals who = RankIntervals::Of(std::move(silent));
-    const QString text = Number(entry.size - is.with_data) + (who.empty() ? QString() : ": " + who.Text(kRankColumns));
+    const QString text = Count(entry.size - is.with_data) + (who.empty() ? QString() : ": " + who.Text(kRankColumns));
     Line("without data", text).mark = ViewState::kNoData;
   }
   if (is.min_completed != kUnknown) {
@@ -501,9 +495,9 @@ void Maker::Time(const Selection& selection) {
 void Maker::Nothing() {
   Begin("Nothing is selected");
   Line("", "Click a cell, a line of evidence or a row.");
-  Line("ranks", Number(document_.rank_count()));
-  Line("communicators", Number(document_.comm_count()));
-  Line("records", Number(static_cast<int64_t>(document_.index().operations())));
+  Line("ranks", Count(document_.rank_count()));
+  Line("communicators", Count(document_.comm_count()));
+  Line("records", Count(static_cast<int64_t>(document_.index().operations())));
   const ViewFacts& facts = document_.facts();
   if (facts.last_ns() > facts.first_ns()) Line("recorded time", Duration(Apart(facts.last_ns(), facts.first_ns())));
   if (document_.anomaly_count() > 0)

@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/formats/lsi/writer.h"
+#include "analyzer/util/system.h"
+#include "analyzer/util/unique_fd.h"
 #include "analyzer/viewdata/facts.h"
 #include "gui/model/work_pool.h"
 #include "recorder/ring/calls.h"
@@ -46,11 +48,8 @@ absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string
 }
 
 absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundle& bundle, const ViewFacts* facts) {
-  const char* folder = getenv("TMPDIR");
-  std::string name = absl::StrCat(folder == nullptr || *folder == 0 ? "/tmp" : folder, "/lockstep-view-XXXXXX");
-  const int fd = mkstemp(name.data());
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be made"));
-  close(fd);
+  std::string name = TemporaryFolder() + "/lockstep-view-XXXXXX";
+  if (!UniqueFd(mkstemp(name.data())).ok()) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be made"));
   // The mapping outlives the name.
   absl::Status status = WriteIndex(
       bundle, 1, name, (facts != nullptr ? *facts : BuildViewFacts(bundle, Analyze(bundle))).SerializeAsString());

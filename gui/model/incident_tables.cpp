@@ -19,7 +19,7 @@ int64_t SeqNumber(int64_t seq) {
   return seq == kUnknown ? kNoNumber : seq;
 }
 QString Age(int64_t ns) {
-  return ns < 0 ? QString() : QString::fromStdString(lockstep::DurationText(ns));
+  return ns < 0 ? QString() : Duration(ns);
 }
 
 class Rows : public TableRows {

@@ -59,12 +59,6 @@ absl::StatusOr<std::shared_ptr<const Bundle>> Read(const Document& document, int
   return std::make_shared<const Bundle>(std::move(*bundle));
 }
 
-QString Count(int64_t number) {
-  QString text = QString::number(number);
-  for (qsizetype at = text.size() - 3; at > (number < 0 ? 1 : 0); at -= 3) text.insert(at, ',');
-  return text;
-}
-
 const char* StateWords(OpState state) {
   switch (state) {
     case OpState::kUnknown:
@@ -217,13 +211,13 @@ std::vector<std::pair<QString, QString>> Records::Fields(const Bundle& bundle, c
   if (op.enter_ns != 0) {
     add("entered", QString::fromStdString(absl::StrFormat("%.6f s", static_cast<double>(op.enter_ns) / 1e9)));
     add("in the call", op.return_ns == 0             ? QString("not returned, or not recorded")
-                       : op.return_ns >= op.enter_ns ? QString::fromStdString(DurationText(op.return_ns - op.enter_ns))
+                       : op.return_ns >= op.enter_ns ? Duration(op.return_ns - op.enter_ns)
                                                      : QString());
   }
   if (op.started_ns > 0 && op.enter_ns > 0 && op.started_ns >= op.enter_ns)
-    add("queued", QString::fromStdString(DurationText(op.started_ns - op.enter_ns)));
+    add("queued", Duration(op.started_ns - op.enter_ns));
   if (op.completed_ns > 0 && op.started_ns > 0 && op.completed_ns >= op.started_ns)
-    add("on the GPU", QString::fromStdString(DurationText(op.completed_ns - op.started_ns)));
+    add("on the GPU", Duration(op.completed_ns - op.started_ns));
   if (rank != nullptr && op.stream < rank->streams.size()) {
     add("stream", QString("%1").arg(rank->streams[op.stream].index) +
                       (op.ticket > 0 ? QString(", ticket %1").arg(Count(op.ticket)) : QString()));

@@ -1,5 +1,11 @@
 #include "gui/model/safe_text.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "analyzer/util/rank_text.h"
+#include "analyzer/util/time_text.h"
+
 namespace lockstep::gui {
 
 QString PlainLines(std::string_view text, size_t lines) {
@@ -10,6 +16,19 @@ QString PlainLines(std::string_view text, size_t lines) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return out;
+}
+
+QString Count(int64_t value) {
+  return QString::fromStdString(CountText(value));
+}
+
+QString Duration(int64_t ns) {
+  return QString::fromStdString(DurationText(ns));
+}
+
+QString AxisDuration(double ns) {
+  constexpr double kMost = 9.2e18;
+  return QString::fromStdString(DurationText(std::llround(std::clamp(ns, -kMost, kMost)), DurationDigits::kMore));
 }
 
 QString TsvCell(const QString& text) {

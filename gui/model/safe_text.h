@@ -7,7 +7,7 @@
 
 #include <string_view>
 
-#include "analyzer/report/words.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep::gui {
 
@@ -28,6 +28,12 @@ inline QString Html(const QString& text, size_t limit = 400) {
 
 // Of several lines: each made safe, at most `lines` of them.
 QString PlainLines(std::string_view text, size_t lines = 5000);
+
+// "12,345"
+QString Count(int64_t value);
+// A length of time; on a time axis, with one digit more.
+QString Duration(int64_t ns);
+QString AxisDuration(double ns);
 
 // A cell of tab-separated text; of CSV, where what a spreadsheet would take for a formula is made plain text.
 QString TsvCell(const QString& text);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analyzer/util/parallel.h"
+#include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
@@ -392,28 +393,6 @@ int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind
   return -1;
 }
 
-QString DurationText(double ns) {
-  const double abs = std::abs(ns);
-  if (abs == 0) return "0";
-  auto number = [&](double value, const char* unit) {
-    const double a = std::abs(value);
-    return QString("%1 %2")
-        .arg(value, 0, 'f',
-             a >= 100 || a == std::floor(a) ? 0
-             : a >= 10                      ? 1
-                                            : 2)
-        .arg(QString::fromUtf8(unit));
-  };
-  if (abs < 1e3) return number(ns, "ns");
-  if (abs < 1e6) return number(ns / 1e3, "\u00b5s");
-  if (abs < 1e9) return number(ns / 1e6, "ms");
-  if (abs < 120e9) return number(ns / 1e9, "s");
-  const auto seconds = static_cast<int64_t>(abs / 1e9);
-  const QString sign = ns < 0 ? "-" : "";
-  if (seconds < 7200) return sign + QString("%1 min %2 s").arg(seconds / 60).arg(seconds % 60);
-  return sign + QString("%L1 h %2 min").arg(seconds / 3600).arg(seconds % 3600 / 60);
-}
-
 namespace {
 
 // With as many decimals as neighbours need to differ.
@@ -422,10 +401,10 @@ QString TickText(double at, double step, double end) {
     const auto seconds = static_cast<int64_t>(at / 1e9 + 0.5);
     return QString("%1 h %2 min %3 s").arg(seconds / 3600).arg(seconds % 3600 / 60).arg(seconds % 60);
   }
-  if (step >= 1e9 || at == 0) return DurationText(at);
+  if (step >= 1e9 || at == 0) return AxisDuration(at);
   const auto [unit, name] = end >= 1e9   ? std::pair(1e9, "s")
                             : end >= 1e6 ? std::pair(1e6, "ms")
-                            : end >= 1e3 ? std::pair(1e3, "\u00b5s")
+                            : end >= 1e3 ? std::pair(1e3, "us")
                                          : std::pair(1.0, "ns");
   const int decimals = std::clamp(static_cast<int>(std::ceil(std::log10(unit / step) - 1e-9)), 0, 9);
   return QString("%1 %2").arg(at / unit, 0, 'f', decimals).arg(QString::fromUtf8(name));

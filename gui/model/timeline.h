@@ -107,9 +107,6 @@ class Timeline {
 // From the first to the last time of the incident, as far as its facts tell; 0: they do not.
 int64_t TimelineSpanOf(const Document& document);
 
-// "12.5 ms", "-3.25 s", "2 h 5 min".
-QString DurationText(double ns);
-
 struct TimelineTick {
   double at = 0;  // nanoseconds
   QString label;  // empty: a minor one

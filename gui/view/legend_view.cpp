@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "gui/model/safe_text.h"
 #include "gui/view/matrix_render.h"
 
 namespace lockstep::gui {
@@ -139,7 +140,9 @@ struct LegendView::Impl {
     menu->popup(at);
   }
 
-  QString CountText(ViewState state) const { return counted ? Grouped(counts[static_cast<size_t>(state)]) : QString(); }
+  QString CountText(ViewState state) const {
+    return counted ? gui::Count(counts[static_cast<size_t>(state)]) : QString();
+  }
 
   void Draw(QPainter* painter, const QSize& size, bool live) const {
     const Theme& theme = ThemeFor(view->palette());

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "gui/model/cell_text.h"
+#include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
@@ -69,15 +70,14 @@ QString MeasureText(const MatrixData& data, const LineBox& wanted, const std::at
   QStringList states;
   for (size_t s = counts.size(); s-- > 1 && states.size() < 4;) {
     if (counts[s] > 0)
-      states << QString("%1 %2").arg(Grouped(counts[s]), QString::fromLatin1(ViewStateName(static_cast<ViewState>(s))));
+      states << QString("%1 %2").arg(Count(counts[s]), QString::fromLatin1(ViewStateName(static_cast<ViewState>(s))));
   }
-  QString text =
-      QString("%1 %2 x %3 %4")
-          .arg(Grouped(lines), lines == 1 ? "rank" : "ranks", Grouped(columns), columns == 1 ? "call" : "calls");
+  QString text = QString("%1 %2 x %3 %4")
+                     .arg(Count(lines), lines == 1 ? "rank" : "ranks", Count(columns), columns == 1 ? "call" : "calls");
   if (!states.isEmpty()) text += ": " + states.join(", ");
   int64_t begin = 0, end = 0;
   if (TimesOfBox(data, box, kMeasuredLines, &begin, &end)) {
-    text += "; " + DurationText(static_cast<int64_t>(static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)));
+    text += "; " + Duration(static_cast<int64_t>(static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)));
   }
   return text;
 }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "gui/model/cell_text.h"
+#include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
@@ -73,16 +74,16 @@ QString TitleText(const MatrixScene& scene) {
   const CellMatrix& cells = *data.cells;
   QStringList parts;
   if (cells.mode == MatrixMode::kCommunicator) {
-    parts << data.document->CommName(cells.comm) << QString("%1 members").arg(Grouped(cells.rows));
+    parts << data.document->CommName(cells.comm) << QString("%1 members").arg(Count(cells.rows));
     if (cells.columns > 0) {
       parts << QString("sequence numbers %1 to %2")
-                   .arg(Grouped(cells.first_seq), Grouped(cells.first_seq + cells.columns - 1));
+                   .arg(Count(cells.first_seq), Count(cells.first_seq + cells.columns - 1));
     }
   } else {
-    parts << "All ranks" << Grouped(cells.rows)
-          << QString("last %1 calls of each").arg(Grouped(std::max(cells.columns - 1, 0)));
+    parts << "All ranks" << Count(cells.rows)
+          << QString("last %1 calls of each").arg(Count(std::max(cells.columns - 1, 0)));
   }
-  if (data.order.lines() < cells.rows) parts << QString("%1 rows left by filters").arg(Grouped(data.order.lines()));
+  if (data.order.lines() < cells.rows) parts << QString("%1 rows left by filters").arg(Count(data.order.lines()));
   if (scene.grouping != RowGrouping::kRank) parts << QString("by %1").arg(RowGroupingName(scene.grouping));
   return parts.join(QString::fromUtf8("  \u00b7  "));
 }
@@ -141,7 +142,7 @@ void PaintColumnAxis(QPainter* painter, const MatrixLayout& layout, const Matrix
   const bool job = cells.mode == MatrixMode::kJob;
   const int64_t shift = job ? -(cells.columns - 1) : cells.first_seq;  // of column 0
   const QFontMetrics font = painter->fontMetrics();
-  const double widest = font.horizontalAdvance(Grouped(shift + (job ? 0 : cells.columns))) + 18;
+  const double widest = font.horizontalAdvance(Count(shift + (job ? 0 : cells.columns))) + 18;
   const QRect caption = rect.adjusted(0, 0, 0, 0);
   int64_t last_pixel = INT64_MIN;
   for (const Tick& tick : Ticks(axis.first() + static_cast<double>(shift),
@@ -176,7 +177,7 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
   painter->setClipRect(QRect(layout.row_axis.left(), part.top(), layout.row_axis.width(), part.height()));
   auto rank_text = [&](int line) {
     const int rank = data.RankOfLine(line);
-    return rank < 0 ? QString("?") : Grouped(rank);
+    return rank < 0 ? QString("?") : Count(rank);
   };
   const int begin = axis.ClampedCellAt(0), end = axis.ClampedCellAt(part.height() - 1);
   const int lines = static_cast<int>(axis.cells());

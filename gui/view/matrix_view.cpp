@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "gui/model/cell_text.h"
+#include "gui/model/safe_text.h"
 #include "gui/view/matrix_accessible.h"
 #include "gui/view/matrix_measure.h"
 
@@ -795,21 +796,21 @@ QString MatrixView::Impl::TipAt(const QPoint& at) const {
     return CellLines(*data()->document, *data()->cells, RowOf(worst.line), worst.column).join('\n');
   }
   const Cell near = NearestCell(at);
-  const QString rows = Grouped(lines());
+  const QString rows = Count(lines());
   if (layout.histogram.contains(at)) {
     const MatrixData::Column& column = data()->columns[static_cast<size_t>(near.column)];
     const QString what = data()->cells->mode == MatrixMode::kCommunicator
-                             ? QString("sequence number %1").arg(Grouped(data()->cells->first_seq + near.column))
+                             ? QString("sequence number %1").arg(Count(data()->cells->first_seq + near.column))
                              : QString("%1 calls before the stall").arg(columns() - 1 - near.column);
     return QString("%1\n%2 of %3 done\n%4 in flight\n%5 at fault")
-        .arg(what, Grouped(column.done), rows, Grouped(column.open), Grouped(column.fault));
+        .arg(what, Count(column.done), rows, Count(column.open), Count(column.fault));
   }
   if (layout.lag.contains(at) || layout.row_axis.contains(at)) {
     const int row = RowOf(near.line);
     const int64_t lag = data()->lag[static_cast<size_t>(row)];
     QStringList lines_of = CellLines(*data()->document, *data()->cells, row, columns() - 1).mid(0, 1);
     lines_of << (lag < 0 ? QString("how far behind is not known")
-                         : QString("%1 collectives behind the furthest member").arg(Grouped(lag)));
+                         : QString("%1 collectives behind the furthest member").arg(Count(lag)));
     return lines_of.join('\n');
   }
   return {};

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "gui/model/safe_text.h"
 #include "gui/view/timeline_frame.h"
 #include "recorder/ring/calls.h"
 
@@ -380,13 +381,13 @@ void TimelinePane::DrawSelection(QPainter* painter, const Frame& frame) const {
         std::clamp(press_.x(), static_cast<double>(frame.plot.left()), static_cast<double>(frame.plot.right()));
     const double b =
         std::clamp(hover_->x(), static_cast<double>(frame.plot.left()), static_cast<double>(frame.plot.right()));
-    range(std::min(a, b), std::max(a, b), DurationText(std::abs(TimeAt(b) - TimeAt(a))));
+    range(std::min(a, b), std::max(a, b), AxisDuration(std::abs(TimeAt(b) - TimeAt(a))));
   } else if (s.time_end > s.time_begin) {
     const auto origin = static_cast<double>(timeline_->origin_ns());
     const double a = frame.X(static_cast<double>(s.time_begin) - origin),
                  b = frame.X(static_cast<double>(s.time_end) - origin);
     if (b >= frame.plot.left() && a <= frame.plot.right())
-      range(a, b, DurationText(static_cast<double>(s.time_end - s.time_begin)));
+      range(a, b, AxisDuration(static_cast<double>(s.time_end - s.time_begin)));
   }
   const int row = document_->RowOf(s.record_rank);
   if (row < 0 || s.record < 0 || s.record >= document_->OpCount(row)) return;
@@ -605,7 +606,7 @@ void TimelinePane::DrawClocks(QPainter* painter, const Frame& frame) const {
   }
   painter->setPen(QPen(frame.theme.faint_text, 1, Qt::DashLine));
   painter->drawLine(QPointF(x, frame.plot.top()), QPointF(x, frame.plot.bottom()));
-  const QString text = "+" + DurationText(*at);
+  const QString text = "+" + AxisDuration(*at);
   const double width = frame.metrics.horizontalAdvance(text) + 8;
   const QRectF box(std::min(x + 2, frame.size.width() - width), frame.plot.top() - frame.metrics.height() - 8, width,
                    frame.metrics.height() + 2);

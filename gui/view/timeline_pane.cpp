@@ -367,18 +367,18 @@ QString TimelinePane::HitText(const TimelineHit& hit) const {
   for (int i = 0; i < n; ++i) {
     const auto length = static_cast<double>(pieces[i].end - pieces[i].begin);
     QString part = TimelineLookName(pieces[i].look);
-    if (pieces[i].look != TimelineLook::kUnmeasured) part += " " + DurationText(length);
+    if (pieces[i].look != TimelineLook::kUnmeasured) part += " " + AxisDuration(length);
     parts << part;
     gpu |= pieces[i].gpu && pieces[i].look != TimelineLook::kUnmeasured;
   }
   if (!parts.isEmpty()) lines << parts.join(", ");
-  lines << "from +" + DurationText(static_cast<double>(pieces[0].begin));
+  lines << "from +" + AxisDuration(static_cast<double>(pieces[0].begin));
   if (!gpu) lines << "what the GPU did with it was not measured";
   if (facts.clock_uncertainty_ns() < 0) {
     lines << "this host's clock is not aligned with the others";
   } else if (facts.clock_uncertainty_ns() > 0) {
     lines << QString::fromUtf8("this host's clock: \u00b1 ") +
-                 DurationText(static_cast<double>(facts.clock_uncertainty_ns()));
+                 AxisDuration(static_cast<double>(facts.clock_uncertainty_ns()));
   }
   return lines.join('\n');
 }
@@ -389,9 +389,9 @@ QString TimelinePane::SelectionText() const {
   if (timeline_ == nullptr) return {};
   if (s.time_end > s.time_begin) {
     lines << QString("from\t+%1\tto\t+%2\t%3")
-                 .arg(DurationText(static_cast<double>(s.time_begin - timeline_->origin_ns())),
-                      DurationText(static_cast<double>(s.time_end - timeline_->origin_ns())),
-                      DurationText(static_cast<double>(s.time_end - s.time_begin)));
+                 .arg(AxisDuration(static_cast<double>(s.time_begin - timeline_->origin_ns())),
+                      AxisDuration(static_cast<double>(s.time_end - timeline_->origin_ns())),
+                      AxisDuration(static_cast<double>(s.time_end - s.time_begin)));
   }
   const int row = document_->RowOf(s.record_rank);
   if (row >= 0 && s.record >= 0 && s.record < document_->OpCount(row)) {
@@ -708,7 +708,7 @@ bool TimelinePane::event(QEvent* event) {
                                .arg(document_->RankAt(row))
                                .arg(document_->HostAt(row), QString::fromStdString(document_->FactsAt(row).state()));
       if (help->pos().x() >= Plot().left() && timeline_ != nullptr)
-        text += "\nnothing recorded at +" + DurationText(TimeAt(help->pos().x()));
+        text += "\nnothing recorded at +" + AxisDuration(TimeAt(help->pos().x()));
     }
     if (text.isEmpty()) {
       QToolTip::hideText();

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gui/model/safe_text.h"
 #include "gui/view/timeline_pane.h"
 
 namespace lockstep::gui {
@@ -99,7 +100,7 @@ QString TimelineView::ClockText() const {
   if (unaligned == document_->rank_count())
     return document_->rank_count() == 0 ? "" : "clocks of hosts not aligned: times of different hosts do not compare";
   QString text = most == 0 ? QString("one clock")
-                           : QString::fromUtf8("clocks within \u00b1 ") + DurationText(static_cast<double>(most));
+                           : QString::fromUtf8("clocks within \u00b1 ") + AxisDuration(static_cast<double>(most));
   if (unaligned > 0) text += QString(", %L1 ranks not aligned").arg(unaligned);
   return text;
 }

@@ -1,13 +1,8 @@
 #include "gui/view/view_transform.h"
 
-namespace lockstep::gui {
+#include "gui/model/safe_text.h"
 
-QString Grouped(int64_t number) {
-  QString text = QString::number(number);
-  const qsizetype sign = number < 0 ? 1 : 0;
-  for (qsizetype at = text.size() - 3; at > sign; at -= 3) text.insert(at, ',');
-  return text;
-}
+namespace lockstep::gui {
 
 std::vector<Tick> Ticks(double first, double last, double pixels_per_unit, double least) {
   std::vector<Tick> ticks;
@@ -22,7 +17,7 @@ std::vector<Tick> Ticks(double first, double last, double pixels_per_unit, doubl
   constexpr size_t kMostTicks = 2000;
   for (int64_t value = static_cast<int64_t>(std::ceil(first / static_cast<double>(step))) * step;
        static_cast<double>(value) <= last && ticks.size() < kMostTicks; value += step) {
-    ticks.push_back({value, Grouped(value)});
+    ticks.push_back({value, Count(value)});
   }
   return ticks;
 }

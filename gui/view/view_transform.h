@@ -131,9 +131,6 @@ struct ViewTransform {
   ViewAxis x, y;
 };
 
-// "8,812"
-QString Grouped(int64_t number);
-
 struct Tick {
   int64_t value = 0;
   QString label;

@@ -270,7 +270,6 @@ class SmallFolderTest : public PreloadTest {
   }
   void TearDown() override {
     if (mounted_) umount2(point_.c_str(), MNT_DETACH);
-    PreloadTest::TearDown();
   }
   std::string point_;
   bool mounted_ = false;

@@ -11,6 +11,7 @@
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/state.h"
 #include "analyzer/formats/fr/text.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep::fr {
 namespace {
@@ -107,7 +108,7 @@ class Merger {
         if (groups_[at].believed) {
           links_[f].push_back({at});
         } else if (refused++ == 0) {
-          first = Printable(groups_[at].name);
+          first = Printable(groups_[at].name, kMostNameColumns);
         }
       }
       if (refused > 0) {
@@ -387,8 +388,9 @@ class Merger {
     std::vector<std::pair<std::string, uint32_t>> order;
     for (uint32_t at = 0; at < groups_.size(); at++) {
       if (!wanted[at]) continue;
-      order.push_back(
-          {absl::StrCat(Printable(groups_[at].name), "/", absl::Hex(groups_[at].hash, absl::kZeroPad16)), at});
+      order.push_back({absl::StrCat(Printable(groups_[at].name, kMostNameColumns), "/",
+                                    absl::Hex(groups_[at].hash, absl::kZeroPad16)),
+                       at});
     }
     std::sort(order.begin(), order.end());
     std::vector<uint32_t> comm_of(groups_.size(), kNoIndex);
@@ -398,7 +400,8 @@ class Merger {
       comm_of[at] = static_cast<uint32_t>(bundle_.comms.size());
       Communicator comm;
       comm.id = id;
-      comm.name = Printable(group.desc.empty() || group.desc == "undefined" ? group.name : group.desc);
+      comm.name =
+          Printable(group.desc.empty() || group.desc == "undefined" ? group.name : group.desc, kMostNameColumns);
       comm.size = static_cast<int32_t>(group.members.size());
       comm.members = group.members;
       comm.members_inferred = group.inferred;
@@ -430,7 +433,8 @@ class Merger {
       if (place != group.members.end()) member.member_rank = static_cast<int32_t>(place - group.members.begin());
       member.state = ring::CommState::kReady;
       member.first_seq = group.first_seq;
-      member.local_name = link.status != nullptr ? absl::StrCat(link.status->pg_id) : Printable(group.name);
+      member.local_name =
+          link.status != nullptr ? absl::StrCat(link.status->pg_id) : Printable(group.name, kMostNameColumns);
       Progress progress;
       if (link.used != kNoIndex) {
         const UsedGroup& used = file.used[link.used];

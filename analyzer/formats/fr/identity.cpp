@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/text.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep::fr {
 namespace {
@@ -88,7 +89,7 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     }
     const std::string why =
         absl::StrCat("its name says rank ", file.rank.rank, ", but its pg_config is of a rank that is in group '",
-                     Printable(found.group), "', which rank ", file.rank.rank, " is not in");
+                     Printable(found.group, kMostNameColumns), "', which rank ", file.rank.rank, " is not in");
     if (found.rank < 0) {
       problems->push_back({file.rank.path, -1, absl::StrCat("not used: ", why, ": rename the file"), file.rank.rank});
       continue;

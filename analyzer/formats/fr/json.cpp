@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep::fr {
 namespace {
@@ -58,11 +59,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (size_t colon = what.find("column"); !at_end && colon != std::string::npos) {
       if (size_t text = what.find(": ", colon); text != std::string::npos) what = what.substr(text + 2);
     }
-    if (what.size() > 200) what = what.substr(0, 200) + "...";
-    for (char& c : what) {
-      if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) c = '?';
-    }
-    error_.text = std::move(what);
+    error_.text = Printable(what, 200);
     error_.offset = static_cast<int64_t>(position > 0 ? position - 1 : 0);
     return false;
   }

@@ -1,6 +1,5 @@
 #include "analyzer/formats/fr/loader.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "analyzer/formats/fr/identity.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
@@ -71,13 +71,13 @@ void SetTaken(int64_t written_ns, Rank* rank) {
 
 // The whole file into `buffer`. Reads rather than maps, so that a file cut meanwhile is short and not a SIGBUS.
 bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) {
+  const UniqueFd fd = OpenToRead(path);
+  if (!fd.ok()) {
     *error = absl::StrCat("cannot be opened: ", std::strerror(errno));
     return false;
   }
   struct stat info = {};
-  bool good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  bool good = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
   if (!good) *error = "is no regular file";
   *written_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
   size_t filled = 0;
@@ -88,7 +88,7 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
       room = room == 0 ? std::max<size_t>(expected, 4096) : room * 2;
       buffer->Reserve(room, filled);
     }
-    ssize_t got = pread(fd, buffer->Reserve(room, filled) + filled, room - filled, static_cast<off_t>(filled));
+    ssize_t got = pread(fd.get(), buffer->Reserve(room, filled) + filled, room - filled, static_cast<off_t>(filled));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       *error = absl::StrCat("cannot be read: ", std::strerror(errno));
@@ -100,7 +100,6 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
       good = false;
     }
   }
-  close(fd);
   *size = filled;
   return good;
 }

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "analyzer/formats/fr/text.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep::fr {
 namespace {
@@ -87,9 +87,7 @@ void ParsePair(std::string_view text, std::string_view arrow, OpName* name) {
 }  // namespace
 
 bool IsGarbled(std::string_view text) {
-  const bool controls =
-      std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-  return controls || CleanUtf8(text, text.size()) != text;
+  return Printable(text, text.size()) != text;
 }
 
 FileName ParseFileName(std::string_view path) {

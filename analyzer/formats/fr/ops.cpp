@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/text.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep::fr {
 namespace {
@@ -274,7 +275,7 @@ std::string_view EntryReader::MakePattern(const Fields& fields, const Types& inp
   static constexpr std::string_view kDamagedText = "the text of its operation, group or types is damaged";
   if (info.garbled) return kDamagedText;
   if (info.name.kind == CallKind::kNone) {
-    detail_ = absl::StrCat("'", Printable(document_.Text(fields.profiling_name)), "'");
+    detail_ = absl::StrCat("'", Printable(document_.Text(fields.profiling_name), kMostNameColumns), "'");
     return "the backend is none that is known, in profiling_name ";
   }
   uint32_t group = FindGroup(fields);
@@ -538,7 +539,7 @@ uint32_t EntryReader::InternTypes(const Types& in, const Types& out) {
       if (!Spend(1 + type.size() / 16) || text.size() > 4096) break;
       garbled |= IsGarbled(type);
       if (begun) text += ',';
-      text += Printable(type);
+      text += Printable(type, kMostNameColumns);
       begun = true;
       if (same) break;
     }
@@ -562,9 +563,9 @@ uint32_t EntryReader::ReadFrame(const Value& frame) {
 uint32_t EntryReader::FrameCode(std::string_view file, std::string_view name, int64_t line) {
   if (file.empty() || file == "??" || file[0] == '<') return 1;
   text_.clear();
-  AppendPrintable(file.substr(file.rfind('/') + 1), &text_);
+  AppendPrintable(file.substr(file.rfind('/') + 1), kMostNameColumns, &text_);
   absl::StrAppend(&text_, ":", line, " ");
-  AppendPrintable(name, &text_);
+  AppendPrintable(name, kMostNameColumns, &text_);
   uint32_t text = Intern(text_);
   return text < (1u << 30) ? ((text + 1) << 1) + (IsTorchFile(file) ? 1 : 0) : 1;
 }

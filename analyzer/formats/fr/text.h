@@ -8,6 +8,9 @@
 
 namespace lockstep::fr {
 
+// Names and texts out of files are cut to this many columns.
+inline constexpr size_t kMostNameColumns = 80;
+
 constexpr bool IsSpace(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
@@ -45,17 +48,6 @@ bool ParseNumber(std::string_view text, Integer* out) {
   if (failed != std::errc() || end != text.data() + text.size() || text.empty()) return false;
   *out = value;
   return true;
-}
-
-// Text from files goes to terminals and reports: no control characters, and not more than a line of it.
-inline void AppendPrintable(std::string_view text, std::string* out) {
-  for (char c : text.substr(0, 80)) *out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  if (text.size() > 80) *out += "...";
-}
-inline std::string Printable(std::string_view text) {
-  std::string out;
-  AppendPrintable(text, &out);
-  return out;
 }
 
 }  // namespace lockstep::fr

@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "analyzer/formats/input_file.h"
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/lsd/reader.h"
 #include "analyzer/formats/lsd/window.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep {
 namespace {
@@ -34,11 +34,11 @@ class LsdReader final : public FormatReader {
     std::vector<LsdWorkspace> spaces(WorkerCount(paths.size()));
     Parallel(paths.size(), [&](size_t i, size_t worker) {
       if (control.Cancelled()) return;
-      if (const InputFile input(paths[i]); input.fd() < 0) {
+      if (const UniqueFd input = OpenToRead(paths[i]); !input.ok()) {
         errors[i] = absl::StrCat("cannot be read: ", strerror(errno));
       } else {
         files[i] = std::make_unique<LsdFile>(paths[i], control.cancel);
-        if (absl::Status status = files[i]->Scan(input.fd(), &spaces[worker]); !status.ok()) {
+        if (absl::Status status = files[i]->Scan(input.get(), &spaces[worker]); !status.ok()) {
           files[i] = nullptr;
           errors[i] = std::string(absl::StripPrefix(status.message(), paths[i] + ": "));
         }
@@ -53,8 +53,8 @@ class LsdReader final : public FormatReader {
     auto each = [&](auto&& work) {
       Parallel(files.size(), [&](size_t i, size_t worker) {
         if (control.Cancelled()) return;
-        const InputFile input(files[i]->path());
-        work(i, input.fd(), &spaces[worker]);
+        const UniqueFd input = OpenToRead(files[i]->path());
+        work(i, input.get(), &spaces[worker]);
       });
     };
     if (CountOperations(files) > control.limits.all) {

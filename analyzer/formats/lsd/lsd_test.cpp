@@ -423,7 +423,7 @@ TEST_F(LsdTest, TheExampleOfThePageIsWhatIsWritten) {
     EXPECT_EQ(offset, page.size());
     page += bytes;
   }
-  EXPECT_EQ(absl::BytesToHexString(ReadAll(Path("node.lsd"))), absl::BytesToHexString(page));
+  EXPECT_EQ(absl::BytesToHexString(support::ReadFile(Path("node.lsd"))), absl::BytesToHexString(page));
 }
 
 TEST_F(LsdTest, OperationsComeInProgramOrderWhateverTheFilesOrder) {

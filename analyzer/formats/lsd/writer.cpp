@@ -1,12 +1,8 @@
 #include "analyzer/formats/lsd/writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 
@@ -16,89 +12,16 @@
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/formats/lsd/history.h"
 #include "analyzer/formats/merge.h"
+#include "analyzer/util/atomic_file.h"
 
 namespace lockstep {
 namespace {
 
 constexpr size_t kMaxProblemsKept = 256;
-constexpr size_t kFlushBytes = 1u << 20;
-
-absl::Status Errno(const std::string& what, const std::string& path, int error) {
-  const std::string message = absl::StrCat("cannot ", what, " ", path, ": ", strerror(error));
-  if (error == ENOSPC || error == EDQUOT)
-    return absl::ResourceExhaustedError(absl::StrCat(message, "; free some space or write elsewhere"));
-  if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
-  return absl::InternalError(message);
-}
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-}
-
-// A file under a temporary name that is gone unless Commit() succeeded.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& path)
-      : path_(path), temporary_(absl::StrCat(FolderOf(path), "/.lsd.XXXXXX")) {}
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (fd_ >= 0) close(fd_);
-    if (exists_) unlink(temporary_.c_str());
-  }
-
-  absl::Status Open() {
-    fd_ = mkostemp(temporary_.data(), O_CLOEXEC);
-    if (fd_ < 0) return Errno("create a file beside", path_, errno);
-    exists_ = true;
-    return absl::OkStatus();
-  }
-
-  absl::Status Append(std::string_view bytes) {
-    buffer_.append(bytes);
-    return buffer_.size() < kFlushBytes ? absl::OkStatus() : Flush();
-  }
-
-  absl::Status Commit() {
-    if (absl::Status status = Flush(); !status.ok()) return status;
-    if (fsync(fd_) != 0) return Errno("write", path_, errno);
-    const int fd = fd_;
-    fd_ = -1;
-    if (close(fd) != 0) return Errno("write", path_, errno);
-    if (rename(temporary_.c_str(), path_.c_str()) != 0) return Errno("rename a finished file to", path_, errno);
-    exists_ = false;
-    const std::string folder = FolderOf(path_);
-    const int dir = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0) return Errno("open folder", folder, errno);
-    // Some network file systems cannot sync a folder; the file itself is safe there.
-    const int rc = fsync(dir) != 0 && errno != EINVAL && errno != ENOTSUP ? errno : 0;
-    close(dir);
-    return rc == 0 ? absl::OkStatus() : Errno("sync folder", folder, rc);
-  }
-
- private:
-  absl::Status Flush() {
-    for (size_t done = 0; done < buffer_.size();) {
-      const ssize_t n = write(fd_, buffer_.data() + done, buffer_.size() - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return Errno("write", path_, errno);
-      done += static_cast<size_t>(n);
-    }
-    buffer_.clear();
-    return absl::OkStatus();
-  }
-
-  const std::string path_;
-  std::string temporary_;
-  std::string buffer_;
-  int fd_ = -1;
-  bool exists_ = false;
-};
 
 class LsdWriter {
  public:
-  LsdWriter(const Bundle& bundle, TemporaryFile* file)
+  LsdWriter(const Bundle& bundle, AtomicFile* file)
       : bundle_(bundle), file_(file), zstd_(ZSTD_createCCtx(), &ZSTD_freeCCtx) {
     texts_.strings.assign(bundle.strings.size(), kNoIndex);
     texts_.shapes.assign(bundle.shapes.size(), kNoIndex);
@@ -288,7 +211,7 @@ class LsdWriter {
   }
 
   const Bundle& bundle_;
-  TemporaryFile* file_;
+  AtomicFile* file_;
   std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> zstd_;
   TextIndexes texts_;
 };
@@ -305,7 +228,7 @@ absl::Status WriteLsd(const Bundle& bundle, const std::vector<size_t>& rank_inde
                                                         "left in ", bundle.ranks[index].path, ": copy that file"));
     }
   }
-  TemporaryFile file(path);
+  AtomicFile file(path, ".lsd.");
   if (absl::Status status = file.Open(); !status.ok()) return status;
   if (absl::Status status = LsdWriter(bundle, &file).Write(rank_indexes, header); !status.ok()) return status;
   return file.Commit();

@@ -1,6 +1,5 @@
 #include "analyzer/formats/lsi/reader.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsd/format.h"
 #include "analyzer/util/atomic_file.h"
+#include "analyzer/util/small_file.h"
 #include "analyzer/util/time_units.h"
 
 namespace lockstep {
@@ -80,32 +80,20 @@ absl::Span<const T> IndexReader::Section(IndexSection section) const {
 }
 
 absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    const int error = errno;
-    return error == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": no such file")) : FileError("open", path, error);
-  }
+  const UniqueFd fd = OpenToRead(path);
+  if (!fd.ok())
+    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": no such file")) : FileError("open", path, errno);
   struct stat st = {};
   std::unique_ptr<IndexReader> reader(new IndexReader());
-  absl::Status status;
-  if (fstat(fd, &st) != 0) {
-    status = FileError("read", path, errno);
-  } else if (!S_ISREG(st.st_mode)) {
-    status = absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
-  } else if (static_cast<uint64_t>(st.st_size) < sizeof(IndexHeader)) {
-    status = Damaged(path, static_cast<uint64_t>(st.st_size), "shorter than the header of an index");
-  } else {
-    void* map = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED) {
-      status = FileError("map", path, errno);
-    } else {
-      reader->map_ = map;
-      reader->bytes_ = static_cast<size_t>(st.st_size);
-    }
-  }
-  close(fd);
-  if (!status.ok()) return status;
-  if (status = reader->Check(path); !status.ok()) return status;
+  if (fstat(fd.get(), &st) != 0) return FileError("read", path, errno);
+  if (!S_ISREG(st.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  if (static_cast<uint64_t>(st.st_size) < sizeof(IndexHeader))
+    return Damaged(path, static_cast<uint64_t>(st.st_size), "shorter than the header of an index");
+  void* map = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (map == MAP_FAILED) return FileError("map", path, errno);
+  reader->map_ = map;
+  reader->bytes_ = static_cast<size_t>(st.st_size);
+  if (absl::Status status = reader->Check(path); !status.ok()) return status;
   return reader;
 }
 

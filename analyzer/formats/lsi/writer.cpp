@@ -1,6 +1,5 @@
 #include "analyzer/formats/lsi/writer.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "analyzer/formats/lsi/format.h"
 #include "analyzer/formats/lsi/reader.h"
 #include "analyzer/util/atomic_file.h"
+#include "analyzer/util/folders.h"
 #include "analyzer/util/time_units.h"
 
 namespace lockstep {
@@ -48,19 +48,14 @@ uint64_t OneFile(std::string_view name, const struct stat& st) {
 // may move.
 uint64_t OneFolder(const std::string& path, const std::string& inside, int depth) {
   uint64_t sum = 0;
-  DIR* dir = opendir(path.c_str());
-  if (dir == nullptr) return sum;
-  std::vector<std::string> folders;
-  while (const dirent* entry = readdir(dir)) {
+  for (const std::string& name : NamesIn(path, SIZE_MAX)) {
     struct stat st = {};
-    if (Derived(entry->d_name) || fstatat(dirfd(dir), entry->d_name, &st, 0) != 0) continue;
+    if (Derived(name) || stat(absl::StrCat(path, "/", name).c_str(), &st) != 0) continue;
     if (!S_ISDIR(st.st_mode))
-      sum += OneFile(inside + entry->d_name, st);
+      sum += OneFile(inside + name, st);
     else if (depth < kDeepest)
-      folders.emplace_back(entry->d_name);
+      sum += OneFolder(path + "/" + name, inside + name + "/", depth + 1);
   }
-  closedir(dir);
-  for (const std::string& folder : folders) sum += OneFolder(path + "/" + folder, inside + folder + "/", depth + 1);
   return sum;
 }
 

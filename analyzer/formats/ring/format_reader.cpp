@@ -3,52 +3,35 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/formats/input_file.h"
 #include "analyzer/formats/ring/loader.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/proc_stat.h"
+#include "analyzer/util/small_file.h"
 #include "recorder/ring/reader.h"
 
 namespace lockstep {
 namespace {
 
-std::string ReadSmall(const std::string& path) {
-  const InputFile file(path);
-  if (file.fd() < 0) return "";
-  char bytes[4096];
-  const ssize_t n = read(file.fd(), bytes, sizeof(bytes));
-  return n > 0 ? std::string(bytes, static_cast<size_t>(n)) : "";
-}
-
 // What this host says of the process behind a ring: nothing, unless the ring was recorded on this boot and in this
 // process-number space.
 Process LookFor(const ring::ProcessInfo& info) {
   Process process;
-  std::string boot = ReadSmall("/proc/sys/kernel/random/boot_id");
-  while (!boot.empty() && (boot.back() == '\n' || boot.back() == ' ')) boot.pop_back();
-  if (boot.empty() || boot != info.boot_id || info.pid <= 0) return process;
+  if (BootId().empty() || BootId() != info.boot_id || info.pid <= 0) return process;
   struct stat space;
   if (stat("/proc/self/ns/pid", &space) != 0 ||
       (info.pid_namespace_inode != 0 && info.pid_namespace_inode != space.st_ino))
     return process;
-  const std::string stat_line = ReadSmall(absl::StrCat("/proc/", info.pid, "/stat"));
-  // The name in parentheses may hold anything; the fields after its last parenthesis are state and 19 up to start time.
-  const size_t name_end = stat_line.rfind(')');
-  char state = 0;
-  unsigned long long start_ticks = 0;
-  const bool there = name_end != std::string::npos &&
-                     sscanf(stat_line.c_str() + name_end + 1,
-                            " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
-                            &start_ticks) == 2 &&
-                     start_ticks == info.start_ticks;
-  if (!there || state == 'Z' || state == 'X') {
+  const std::optional<ProcStat> now = ReadProcStat(info.pid);
+  if (!now || now->start_ticks != info.start_ticks || now->ended()) {
     process.life = Life::kGone;
   } else {
     process.life = Life::kRunning;
-    process.state = std::string(1, state);
+    process.state = std::string(1, now->state);
   }
   return process;
 }
@@ -66,12 +49,12 @@ class RingReader final : public FormatReader {
     std::vector<RingInput> rings;
     for (const std::string& path : paths) {
       if (control.Cancelled()) return;
-      const InputFile file(path);
+      const UniqueFd file = OpenToRead(path);
       RingInput input;
       std::string error;
-      if (file.fd() < 0) {
+      if (!file.ok()) {
         records->problems.push_back({path, -1, absl::StrCat("cannot be read: ", strerror(errno)), -1});
-      } else if (!ring::ReadRing(file.fd(), {}, &input.snapshot, &error)) {
+      } else if (!ring::ReadRing(file.get(), {}, &input.snapshot, &error)) {
         records->problems.push_back({path, -1, CleanUtf8(error, 512), -1});
       } else {
         input.path = path;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/printable.h"
 #include "collector/evidence/pci_address.h"
 #include "collector/evidence/stacks/nvml.h"
 
@@ -14,13 +15,8 @@ namespace {
 
 constexpr unsigned int kMostGpus = 64, kMostProcesses = 1024;
 
-std::string Clean(const char* text, size_t limit) {
-  std::string out;
-  for (size_t i = 0; text != nullptr && i < limit && text[i] != '\0'; ++i) {
-    const unsigned char c = static_cast<unsigned char>(text[i]);
-    out.push_back(c >= 0x20 && c < 0x7f ? static_cast<char>(c) : '?');
-  }
-  return out;
+std::string TextOf(const char* text, size_t most) {
+  return Printable({text, strnlen(text, most)});
 }
 
 class Library {
@@ -32,7 +28,7 @@ class Library {
   }
   std::string Error(nvml::Return code) const {
     const auto text = Find<nvml::ErrorString>("nvmlErrorString");
-    return text == nullptr ? absl::StrCat("error ", code) : Clean(text(code), 100);
+    return text == nullptr ? absl::StrCat("error ", code) : Printable(text(code), 100);
   }
 
  private:
@@ -72,10 +68,10 @@ void ReadOne(const Library& library, nvml::Device device, pid_t pid, GpuState* g
   Reader reader(library, device, gpu);
   nvml::PciInfo pci{};
   if (reader.Ask<nvml::GetPci>("PCI address", "nvmlDeviceGetPciInfo_v3", &pci))
-    gpu->set_pci(PciAddress(Clean(pci.bus_id, sizeof pci.bus_id)));
+    gpu->set_pci(PciAddress(TextOf(pci.bus_id, sizeof pci.bus_id)));
   char text[128] = {};
-  if (reader.Ask<nvml::GetText>("UUID", "nvmlDeviceGetUUID", text, 96u)) gpu->set_uuid(Clean(text, sizeof text));
-  if (reader.Ask<nvml::GetText>("name", "nvmlDeviceGetName", text, 96u)) gpu->set_name(Clean(text, sizeof text));
+  if (reader.Ask<nvml::GetText>("UUID", "nvmlDeviceGetUUID", text, 96u)) gpu->set_uuid(TextOf(text, sizeof text));
+  if (reader.Ask<nvml::GetText>("name", "nvmlDeviceGetName", text, 96u)) gpu->set_name(TextOf(text, sizeof text));
   nvml::Utilization use{};
   if (reader.Ask<nvml::GetUtilization>("utilization", "nvmlDeviceGetUtilizationRates", &use))
     gpu->set_utilization_percent(static_cast<int>(use.gpu));

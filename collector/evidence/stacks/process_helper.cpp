@@ -62,19 +62,19 @@ std::unique_ptr<ProcessHelper> ProcessHelper::Open(int ring, int64_t limit_ns, s
   }
   std::unique_ptr<ProcessHelper> helper(new ProcessHelper);
   helper->place_ = place;
-  helper->fd_ = open(absl::StrCat("/proc/self/fd/", ring).c_str(), O_RDWR | O_CLOEXEC);
-  if (helper->fd_ < 0) {
+  helper->fd_.reset(open(absl::StrCat("/proc/self/fd/", ring).c_str(), O_RDWR | O_CLOEXEC));
+  if (!helper->fd_.ok()) {
     *why = absl::StrCat("its recorder's helper cannot be asked: the ring file cannot be written: ", strerror(errno));
     return nullptr;
   }
-  void* map = mmap(nullptr, ring::kPage, PROT_READ, MAP_SHARED, helper->fd_, static_cast<off_t>(place));
+  void* map = mmap(nullptr, ring::kPage, PROT_READ, MAP_SHARED, helper->fd_.get(), static_cast<off_t>(place));
   if (map == MAP_FAILED) {
     *why = absl::StrCat("its recorder's helper cannot be asked: ", strerror(errno));
     return nullptr;
   }
   helper->map_ = map;
   // One at a time.
-  for (const int64_t end = MonotonicNs() + limit_ns; flock(helper->fd_, LOCK_EX | LOCK_NB) != 0;) {
+  for (const int64_t end = MonotonicNs() + limit_ns; flock(helper->fd_.get(), LOCK_EX | LOCK_NB) != 0;) {
     if (MonotonicNs() > end) {
       *why = "somebody else is asking its recorder's helper";
       return nullptr;
@@ -87,13 +87,12 @@ std::unique_ptr<ProcessHelper> ProcessHelper::Open(int ring, int64_t limit_ns, s
 
 ProcessHelper::~ProcessHelper() {
   if (map_ != nullptr) munmap(map_, ring::kPage);
-  if (fd_ >= 0) close(fd_);
 }
 
 int64_t ProcessHelper::Ask(HelperQuestion question, uint64_t address, uint64_t length, pid_t thread, void* out) const {
   if (dead_) return -ETIMEDOUT;
   uint32_t asked = 0, answered = 0;
-  if (!ReadAt(fd_, place_ + offsetof(HelperArea, asked), &asked)) return -EIO;
+  if (!ReadAt(fd_.get(), place_ + offsetof(HelperArea, asked), &asked)) return -EIO;
   HelperArea line{};
   line.question = static_cast<uint32_t>(question);
   line.address = address;
@@ -103,15 +102,15 @@ int64_t ProcessHelper::Ask(HelperQuestion question, uint64_t address, uint64_t l
   constexpr size_t kBytes = offsetof(HelperArea, answered) - kFrom;
   const auto* bytes = reinterpret_cast<const char*>(&line) + kFrom;
   const uint32_t now = asked + 1;
-  if (pwrite(fd_, bytes, kBytes, static_cast<off_t>(place_ + kFrom)) != static_cast<ssize_t>(kBytes) ||
-      pwrite(fd_, &now, sizeof now, static_cast<off_t>(place_)) != static_cast<ssize_t>(sizeof now)) {
+  if (pwrite(fd_.get(), bytes, kBytes, static_cast<off_t>(place_ + kFrom)) != static_cast<ssize_t>(kBytes) ||
+      pwrite(fd_.get(), &now, sizeof now, static_cast<off_t>(place_)) != static_cast<ssize_t>(sizeof now)) {
     return -EIO;
   }
   auto* asked_at = static_cast<char*>(map_) + offsetof(HelperArea, asked);
   auto* answered_at = static_cast<char*>(map_) + offsetof(HelperArea, answered);
   syscall(SYS_futex, asked_at, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   for (const int64_t end = MonotonicNs() + kAnswerLimit;;) {
-    if (!ReadAt(fd_, place_ + offsetof(HelperArea, answered), &answered)) return -EIO;
+    if (!ReadAt(fd_.get(), place_ + offsetof(HelperArea, answered), &answered)) return -EIO;
     if (answered == now) break;
     const int64_t left = end - MonotonicNs();
     if (left <= 0) {
@@ -123,11 +122,11 @@ int64_t ProcessHelper::Ask(HelperQuestion question, uint64_t address, uint64_t l
     syscall(SYS_futex, answered_at, FUTEX_WAIT, answered, &step, nullptr, 0);
   }
   int64_t result = 0;
-  if (!ReadAt(fd_, place_ + offsetof(HelperArea, result), &result)) return -EIO;
+  if (!ReadAt(fd_.get(), place_ + offsetof(HelperArea, result), &result)) return -EIO;
   if (result <= 0) return result;
   result = std::min<int64_t>(result, static_cast<int64_t>(length));
   const ssize_t got =
-      pread(fd_, out, static_cast<size_t>(result), static_cast<off_t>(place_ + offsetof(HelperArea, data)));
+      pread(fd_.get(), out, static_cast<size_t>(result), static_cast<off_t>(place_ + offsetof(HelperArea, data)));
   return got == result ? result : -EIO;
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "analyzer/util/unique_fd.h"
 #include "recorder/ring/layout.h"
 
 namespace lockstep {
@@ -36,7 +37,7 @@ class ProcessHelper {
   ProcessHelper() = default;
   int64_t Ask(ring::HelperQuestion question, uint64_t address, uint64_t length, pid_t thread, void* out) const;
 
-  int fd_ = -1;
+  UniqueFd fd_;
   uint64_t place_ = 0;
   void* map_ = nullptr;  // of its first page, for the futexes alone: never read or written here
   mutable bool dead_ = false;

@@ -7,10 +7,8 @@
 #include <cstring>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "collector/host/proc.h"
 
 namespace lockstep {
@@ -22,26 +20,15 @@ constexpr char kGrantCapability[] =
     "Kubernetes: "
     "securityContext.capabilities.add: [SYS_PTRACE])";
 
-// A field of /proc/PID/status, without the name.
-std::string Field(const std::string& status, absl::string_view name) {
-  for (absl::string_view line : absl::StrSplit(status, '\n')) {
-    if (absl::StartsWith(line, name) && line.size() > name.size() && line[name.size()] == ':')
-      return std::string(absl::StripAsciiWhitespace(line.substr(name.size() + 1)));
-  }
-  return "";
-}
-
-uint64_t HexField(const std::string& status, absl::string_view name) {
+uint64_t HexField(const std::string& status, const char* name) {
   uint64_t value = 0;
-  return absl::SimpleHexAtoi(Field(status, name), &value) ? value : 0;
+  return absl::SimpleHexAtoi(ProcField(status, name), &value) ? value : 0;
 }
 
 // "Uid:\t1000\t1001\t..": real, effective.
 uid_t EffectiveUid(const std::string& status) {
-  const std::string field = Field(status, "Uid");
-  const std::vector<absl::string_view> words = absl::StrSplit(field, absl::ByAnyChar("\t "), absl::SkipEmpty());
-  uid_t uid = 0;
-  return words.size() > 1 && absl::SimpleAtoi(words[1], &uid) ? uid : 0;
+  const std::vector<int64_t> uids = ProcNumbers(status, "Uid");
+  return uids.size() > 1 ? static_cast<uid_t>(uids[1]) : 0;
 }
 
 std::string Label(const std::string& pid) {
@@ -63,7 +50,7 @@ PtraceFacts ReadPtraceFacts(pid_t pid, int error) {
   const uint64_t own_capabilities = HexField(own, "CapEff");
   facts.own_ptrace_capability = (own_capabilities >> kCapSysPtrace & 1) != 0;
   facts.more_capabilities = (HexField(other, "CapPrm") & ~HexField(own, "CapPrm")) != 0;
-  facts.own_seccomp = Field(own, "Seccomp") == "2";
+  facts.own_seccomp = ProcField(own, "Seccomp") == "2";
   struct stat here {
   }, there{}, folder{};
   const std::string space = absl::StrCat("/proc/", pid, "/ns/user");
@@ -78,7 +65,7 @@ PtraceFacts ReadPtraceFacts(pid_t pid, int error) {
   if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/yama/ptrace_scope", 16)), &scope))
     facts.yama_scope = scope;
   pid_t tracer = 0;
-  if (absl::SimpleAtoi(Field(other, "TracerPid"), &tracer) && tracer != 0) {
+  if (absl::SimpleAtoi(ProcField(other, "TracerPid"), &tracer) && tracer != 0) {
     facts.tracer = tracer;
     facts.tracer_name =
         std::string(absl::StripAsciiWhitespace(ReadSmallFile(absl::StrCat("/proc/", tracer, "/comm"), 64)));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep {
 namespace {
@@ -201,9 +202,9 @@ std::string PythonCode::Text(uint64_t address) const {
   for (size_t i = 0; i < count; ++i) {
     uint32_t c = 0;
     memcpy(&c, data.data() + i * kind, kind);
-    AppendUtf8(c < 0x20 ? '?' : c, &text);
+    AppendUtf8(c, &text);
   }
-  return text;
+  return Printable(text, kMostText);
 }
 
 std::string PythonCode::Bytes(uint64_t address) const {

@@ -1,6 +1,5 @@
 #include "collector/evidence/stacks/stack_capture.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <sched.h>
@@ -22,6 +21,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/folders.h"
 #include "collector/evidence/stacks/process_helper.h"
 #include "collector/evidence/stacks/remote_memory.h"
 #include "collector/host/proc.h"
@@ -33,14 +33,7 @@ constexpr size_t kCopyStep = 64 << 10;
 constexpr size_t kMostKernelFrames = 16;
 
 std::vector<pid_t> ThreadsOf(pid_t pid) {
-  std::vector<pid_t> threads;
-  DIR* dir = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
-  if (dir == nullptr) return threads;
-  while (const dirent* entry = readdir(dir)) {
-    pid_t tid = 0;
-    if (absl::SimpleAtoi(entry->d_name, &tid)) threads.push_back(tid);
-  }
-  closedir(dir);
+  std::vector<pid_t> threads = NumbersIn(absl::StrCat("/proc/", pid, "/task"));
   std::sort(threads.begin(), threads.end(),
             [pid](pid_t a, pid_t b) { return (a == pid) != (b == pid) ? a == pid : a < b; });
   return threads;
@@ -51,19 +44,8 @@ std::string TaskFile(pid_t pid, pid_t tid, const char* name, size_t limit = 6553
 }
 
 char StateOf(pid_t pid, pid_t tid) {
-  const std::optional<ProcStat> stat = ParseProcStat(TaskFile(pid, tid, "stat"));
+  const std::optional<ProcStat> stat = ReadProcStat(absl::StrCat("/proc/", pid, "/task/", tid));
   return stat ? stat->state : 'X';
-}
-
-// The last number of "NSpid:\t4711\t12": as the innermost namespace sees it.
-pid_t InnerTid(pid_t pid, pid_t tid) {
-  for (absl::string_view line : absl::StrSplit(TaskFile(pid, tid, "status"), '\n')) {
-    if (!absl::StartsWith(line, "NSpid:")) continue;
-    pid_t inner = 0;
-    const size_t space = line.find_last_of("\t ");
-    if (space != line.npos && absl::SimpleAtoi(line.substr(space + 1), &inner)) return inner;
-  }
-  return tid;
 }
 
 std::vector<std::string> KernelFrames(pid_t pid, pid_t tid) {
@@ -195,7 +177,8 @@ class Capturer {
     if (state == 'X' || state == 'Z') return;
     thread.tid = tid;
     thread.state = std::string(1, state);
-    thread.inner_tid = InnerTid(pid_, tid);
+    const pid_t inner = InnerPid(absl::StrCat("/proc/", pid_, "/task/", tid));
+    thread.inner_tid = inner != 0 ? inner : tid;
     thread.name = std::string(absl::StripAsciiWhitespace(TaskFile(pid_, tid, "comm", 64)));
     thread.wchan = std::string(absl::StripAsciiWhitespace(TaskFile(pid_, tid, "wchan", 256)));
     if (thread.wchan.empty() && options_.helper != nullptr) thread.wchan = options_.helper->Wchan(thread.inner_tid);

@@ -20,8 +20,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "analyzer/util/clean_utf8.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/stacks/proc_maps.h"
 #include "collector/evidence/stacks/process_helper.h"
@@ -52,15 +52,11 @@ std::string DropRights(pid_t pid) {
     setrlimit(static_cast<decltype(RLIMIT_CORE)>(limit.what), &value);
   }
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-  uid_t uid = 0;
-  gid_t gid = 0;
-  bool known = false;
-  for (absl::string_view line : absl::StrSplit(ReadSmallFile(absl::StrCat("/proc/", pid, "/status")), '\n')) {
-    const std::vector<absl::string_view> words = absl::StrSplit(line, absl::ByAnyChar("\t "), absl::SkipEmpty());
-    if (words.size() < 3) continue;
-    if (words[0] == "Uid:") known = absl::SimpleAtoi(words[2], &uid);
-    if (words[0] == "Gid:" && !absl::SimpleAtoi(words[2], &gid)) known = false;
-  }
+  const std::string status = ReadSmallFile(absl::StrCat("/proc/", pid, "/status"));
+  const std::vector<int64_t> uids = ProcNumbers(status, "Uid"), gids = ProcNumbers(status, "Gid");
+  const bool known = uids.size() > 1 && gids.size() > 1;  // real, effective
+  const uid_t uid = known ? static_cast<uid_t>(uids[1]) : 0;
+  const gid_t gid = known ? static_cast<gid_t>(gids[1]) : 0;
   std::string why;
   if (!known && geteuid() == 0) {
     why = "whose the process is could not be read";
@@ -164,10 +160,9 @@ class StackChild {
   int Run() {
     if (options_.drop_rights) {
       // Should memory run out, we go first.
-      const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-      if (fd >= 0) {
-        (void)!write(fd, "1000", 4);
-        close(fd);
+      const UniqueFd fd(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+      if (fd.ok()) {
+        (void)!write(fd.get(), "1000", 4);
       }
     }
     std::vector<Mapping> maps = ReadMaps(pid_);

@@ -3,7 +3,6 @@
 #include <cxxabi.h>
 #include <dwarf.h>
 #include <elfutils/libdwfl.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
 #include <sys/stat.h>
@@ -17,6 +16,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/small_file.h"
 #include "collector/evidence/stacks/remote_memory.h"
 
 namespace lockstep {
@@ -36,7 +37,7 @@ struct SymbolEntry {
 struct CodeFile {
   MappedFile mapped;
   std::string path;  // as it can be opened from here; empty: it cannot
-  int fd = -1;
+  UniqueFd fd;
   std::vector<char> image;  // of the kernel's own, which is in no file
   std::string problem;      // why it is not read
   Dwfl_Module* module = nullptr;
@@ -52,13 +53,10 @@ bool SameFile(const ProcessMemory& memory, uint64_t start, int fd) {
   return memory.Read(start, in_memory, sizeof in_memory) && memcmp(in_file, in_memory, sizeof in_file) == 0;
 }
 
-int OpenRegular(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+UniqueFd OpenRegular(const std::string& path) {
+  UniqueFd fd = OpenToRead(path);
   struct stat info {};
-  if (fd >= 0 && (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))) {
-    close(fd);
-    return -1;
-  }
+  if (fd.ok() && (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))) fd.reset();
   return fd;
 }
 
@@ -141,9 +139,7 @@ std::string ShortFunction(const std::string& symbol, size_t limit) {
     const size_t at = name.find(piece);
     if (at != std::string::npos && at > 0) name.resize(at);
   }
-  for (char& c : name) {
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
-  }
+  name = Printable(name, name.size());
   return name.size() <= limit ? name : absl::StrCat(name.substr(0, limit - 3), "...");
 }
 
@@ -183,8 +179,8 @@ struct Unwinder::State {
       *elf = elf_memory(file->image.data(), file->image.size());
       return -1;
     }
-    if (file->fd < 0) return -1;
-    *elf = elf_begin(file->fd, ELF_C_READ_MMAP, nullptr);
+    if (!file->fd.ok()) return -1;
+    *elf = elf_begin(file->fd.get(), ELF_C_READ_MMAP, nullptr);
     if (*elf == nullptr || elf_kind(*elf) != ELF_K_ELF) {
       if (*elf != nullptr) elf_end(*elf);
       *elf = nullptr;
@@ -254,14 +250,13 @@ struct Unwinder::State {
     const std::string mapped = absl::StrFormat("/proc/%d/map_files/%x-%x", pid, file->mapped.start, file->mapped.end);
     // Where neither may be followed, the name as it is here: what is mapped is compared.
     for (const std::string& path : {named, mapped, file->mapped.path}) {
-      const int fd = OpenRegular(path);
-      if (fd < 0) continue;
-      if (SameFile(memory, file->mapped.start, fd)) {
-        file->fd = fd;
+      UniqueFd fd = OpenRegular(path);
+      if (!fd.ok()) continue;
+      if (SameFile(memory, file->mapped.start, fd.get())) {
+        file->fd = std::move(fd);
         file->path = path;
         return;
       }
-      close(fd);
       file->problem = "the file on disk is another one by now";
     }
     if (file->problem.empty())
@@ -332,9 +327,6 @@ Unwinder::Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHel
 
 Unwinder::~Unwinder() {
   if (state_->dwfl != nullptr) dwfl_end(state_->dwfl);
-  for (const CodeFile& file : state_->files) {
-    if (file.fd >= 0) close(file.fd);
-  }
 }
 
 Unwinder::Addresses Unwinder::Unwind(const ThreadCapture& thread, size_t limit) {
@@ -346,7 +338,7 @@ Unwinder::Addresses Unwinder::Unwind(const ThreadCapture& thread, size_t limit) 
     if (s.dwfl != nullptr) {
       dwfl_report_begin(s.dwfl);
       for (CodeFile& file : s.files) {
-        if (file.fd < 0 && file.image.empty()) continue;
+        if (!file.fd.ok() && file.image.empty()) continue;
         file.module = dwfl_report_module(s.dwfl, file.mapped.path.c_str(), file.mapped.start, file.mapped.end);
         void** userdata = nullptr;
         if (file.module != nullptr &&
@@ -434,8 +426,8 @@ std::vector<StackModule> Unwinder::Modules() const {
 
 uint64_t Unwinder::Symbol(const MappedFile& mapped, const std::string& name) {
   CodeFile* file = state_->FileAt(mapped.start);
-  if (file == nullptr || file->fd < 0) return 0;
-  Elf* elf = elf_begin(file->fd, ELF_C_READ_MMAP, nullptr);
+  if (file == nullptr || !file->fd.ok()) return 0;
+  Elf* elf = elf_begin(file->fd.get(), ELF_C_READ_MMAP, nullptr);
   uint64_t found = 0;
   for (const GElf_Word type : {SHT_DYNSYM, SHT_SYMTAB}) {
     Elf_Scn* section = nullptr;

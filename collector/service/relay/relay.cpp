@@ -1,12 +1,11 @@
 #include "collector/service/relay/relay.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/clock.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/say.h"
 
@@ -29,12 +28,6 @@ constexpr int64_t kRetryFull = 5'000'000;  // the upstream's queue is full
 constexpr size_t kMostName = 256;
 constexpr size_t kMostJobsOfHost = 64;
 constexpr int kMostBlind = 64, kMostBlindOfHost = 4;
-
-int64_t Now(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return int64_t{now.tv_sec} * kSecond + now.tv_nsec;
-}
 
 std::string LateKey(const LateReport& report) {
   return absl::StrCat(report.job().SerializeAsString(), "/", report.communicator(), "/", report.sequence(), "/",
@@ -157,7 +150,7 @@ void Relay::WelcomeChild(uint64_t peer) {
   // Of this relay and of what is above it: when either is a new one, the children tell everything again.
   welcome.set_instance(upstream_instance_ * 0x9e3779b97f4a7c15 + options_.instance);
   welcome.set_protocol(wire::kProtocol);
-  welcome.set_real_ns(Now(CLOCK_REALTIME));
+  welcome.set_real_ns(RealtimeNs());
   for (const std::string& endpoint : options_.fallback.empty() ? options_.upstream.endpoints : options_.fallback)
     welcome.add_fallback(endpoint);
   if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kWelcome, welcome); frame.ok())

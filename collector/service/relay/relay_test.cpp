@@ -14,7 +14,6 @@ namespace {
 using wire::Encode;
 using wire::LoopbackServer;
 using wire::Message;
-using wire::MonoNs;
 using wire::Received;
 using wire::TestClient;
 using wire::TestServer;
@@ -68,7 +67,7 @@ struct Agent {
     client = *wire::Client::Connect(options);
   }
   void Step() {
-    if (client->Tick(MonoNs())) (void)client->Send(HelloOf(host, instance));
+    if (client->Tick(MonotonicNs())) (void)client->Send(HelloOf(host, instance));
     while (std::optional<Message> message = client->Receive()) {
       Welcome welcome;
       if (message->header.type == Type::kWelcome && wire::DecodeBody(*message, &welcome).ok())
@@ -122,7 +121,7 @@ class RelayTest : public ::testing::Test {
   }
   void Step() {
     if (root_ != nullptr) root_->Step();
-    if (relay_ != nullptr) relay_->Step(MonoNs(), 0);
+    if (relay_ != nullptr) relay_->Step(MonotonicNs(), 0);
     for (auto& agent : agents_) agent->Step();
   }
   Agent* Add(const std::string& host, uint64_t instance) {
@@ -297,14 +296,14 @@ TEST_F(RelayTest, AJobThatHasEndedIsForgotten) {
   Heartbeat next;
   *next.mutable_job() = JobOf(1);
   next.set_host("node0");
-  int64_t last_old = MonoNs();
+  int64_t last_old = MonotonicNs();
   ASSERT_TRUE(Wait([&] {
     (void)a->client->Send(*Encode(Type::kHeartbeat, next));
     for (const Heartbeat& beat : beats_) {
-      if (beat.job().restart_count() == 0) last_old = MonoNs();
+      if (beat.job().restart_count() == 0) last_old = MonotonicNs();
     }
     beats_.clear();
-    return MonoNs() - last_old > 1'000'000'000;
+    return MonotonicNs() - last_old > 1'000'000'000;
   }));
 }
 
@@ -555,10 +554,10 @@ TEST_F(RelayTest, WhoSaysByeIsNoHole) {
   ASSERT_TRUE(b->client->Send(bye).ok());
   agents_.pop_back();
   beats_.clear();
-  const int64_t since = MonoNs();
+  const int64_t since = MonotonicNs();
   ASSERT_TRUE(Wait([&] {
     (void)a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41));
-    return MonoNs() - since > 1'500'000'000;
+    return MonotonicNs() - since > 1'500'000'000;
   }));
   ASSERT_FALSE(beats_.empty());
   EXPECT_EQ(beats_.back().silent_hosts(), 0u);
@@ -617,7 +616,7 @@ TEST_F(RelayTest, RelaysStandBehindRelays) {
   Agent agent("node0", 1, {below->endpoints()[0]});
   const auto step = [&] {
     Step();
-    below->Step(MonoNs(), 0);
+    below->Step(MonotonicNs(), 0);
     agent.Step();
   };
   ASSERT_TRUE(Until([&] { return !agent.welcomes.empty(); }, step));

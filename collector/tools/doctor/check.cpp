@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/printable.h"
 
 namespace lockstep::doctor {
 namespace {
@@ -14,24 +14,6 @@ constexpr size_t kColumns = 100, kIndent = 22;
 
 const char* Word(Health health) {
   return health == Health::kGood ? "ok" : health == Health::kNote ? "note" : "bad";
-}
-
-// Breaks at spaces; words that are longer than a line stay whole, since they are paths to be copied.
-void Wrap(const std::string& text, std::string* out) {
-  size_t column = kIndent;
-  bool first = true;
-  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
-    const size_t width = Columns(std::string_view(word.data(), word.size()));
-    if (!first && column + 1 + width > kColumns) {
-      absl::StrAppend(out, "\n", std::string(kIndent, ' '));
-      column = kIndent;
-      first = true;
-    }
-    absl::StrAppend(out, first ? "" : " ", word);
-    column += width + (first ? 0 : 1);
-    first = false;
-  }
-  *out += "\n";
 }
 
 }  // namespace
@@ -45,11 +27,10 @@ std::string ChecksText(const std::vector<Check>& checks) {
     std::string head =
         absl::StrCat(Word(check.health), std::string(6 - std::string(Word(check.health)).size(), ' '), check.name);
     head.resize(std::max(head.size() + 1, kIndent), ' ');
-    out += head;
-    Wrap(Printable(check.text), &out);
+    AppendWrapped(head, Printable(check.text), kIndent, kColumns, LongWords::kKeep, &out);
     if (check.advice.empty()) continue;
-    out += std::string(kIndent, ' ');
-    Wrap("-> " + Printable(check.advice), &out);
+    AppendWrapped(std::string(kIndent, ' '), "-> " + Printable(check.advice), kIndent, kColumns, LongWords::kKeep,
+                  &out);
   }
   if (bad > 0) {
     absl::StrAppend(&out, "\n", bad, bad == 1 ? " thing does" : " things do", " not work\n");

@@ -1,6 +1,5 @@
 #include "collector/tools/doctor/host_checks.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,6 +19,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/folders.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/evidence/stacks/ptrace_permission.h"
 #include "collector/host/proc.h"
 
@@ -33,13 +34,8 @@ std::string FirstLine(const std::string& path) {
 
 bool HasPtraceCapability() {
   constexpr uint64_t kSysPtrace = uint64_t{1} << 19;  // CAP_SYS_PTRACE, capability.h
-  const std::string status = ReadSmallFile("/proc/self/status");
-  const size_t at = status.find("CapEff:");
   uint64_t bits = 0;
-  return at != std::string::npos &&
-         absl::SimpleHexAtoi(
-             absl::StripAsciiWhitespace(absl::string_view(status).substr(at + 7, status.find('\n', at) - at - 7)),
-             &bits) &&
+  return absl::SimpleHexAtoi(ProcField(ReadSmallFile("/proc/self/status"), "CapEff"), &bits) &&
          (bits & kSysPtrace) != 0;
 }
 
@@ -47,12 +43,9 @@ bool HasPtraceCapability() {
 
 Check CudaCheck() {
   int gpus = 0;
-  if (DIR* dir = opendir("/dev")) {
-    while (const dirent* entry = readdir(dir)) {
-      int number = 0;
-      gpus += absl::StartsWith(entry->d_name, "nvidia") && absl::SimpleAtoi(entry->d_name + 6, &number) ? 1 : 0;
-    }
-    closedir(dir);
+  for (const std::string& name : NamesIn("/dev")) {
+    int number = 0;
+    gpus += absl::StartsWith(name, "nvidia") && absl::SimpleAtoi(name.substr(6), &number) ? 1 : 0;
   }
   const std::string driver = FirstLine("/proc/driver/nvidia/version");
   std::string text = gpus == 0 ? "no GPU is visible" : absl::StrCat(gpus, gpus == 1 ? " GPU" : " GPUs");
@@ -139,13 +132,12 @@ Check CgroupCheck() {
 }
 
 Check KernelLogCheck() {
-  const int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const UniqueFd fd(open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const int error = errno;
   char line[8192];
   // The first read meets the permission; a log that has gone on meanwhile answers EPIPE, an empty one EAGAIN.
-  const bool readable = fd >= 0 && (read(fd, line, sizeof line) >= 0 || errno == EPIPE || errno == EAGAIN);
-  const int why = fd >= 0 ? errno : error;
-  if (fd >= 0) close(fd);
+  const bool readable = fd.ok() && (read(fd.get(), line, sizeof line) >= 0 || errno == EPIPE || errno == EAGAIN);
+  const int why = fd.ok() ? errno : error;
   if (readable) return Good("kernel log", "can be read: Xid, memory and link errors are told");
   return Note("kernel log", absl::StrCat("/dev/kmsg: ", strerror(why)),
               "for Xid and machine checks run the agent as root, or with CAP_SYSLOG");

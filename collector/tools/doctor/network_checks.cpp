@@ -1,7 +1,6 @@
 #include "collector/tools/doctor/network_checks.h"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/report/words.h"
+#include "analyzer/util/system.h"
 #include "collector/host/proc.h"
 #include "collector/wire/client.h"
 #include "proto/wire.pb.h"
@@ -21,14 +21,8 @@ namespace lockstep::doctor {
 Check KeysCheck(const ToolOptions& options) {
   std::vector<std::string> files;
   if (!options.key.empty()) files.push_back(options.key);
-  std::vector<std::string> folders;
-  const char* set = getenv("LOCKSTEP_KEYS");
-  const char* home = getenv("HOME");
-  if (set != nullptr && *set != 0) folders.emplace_back(set);
-  if (home != nullptr && *home != 0) folders.push_back(absl::StrCat(home, "/.config/lockstep/keys"));
-  folders.emplace_back("/etc/lockstep/keys");
   std::error_code error;
-  for (const std::string& folder : folders) {
+  for (const std::string& folder : KeyFolders()) {
     int looked = 0;
     for (std::filesystem::directory_iterator it(folder, error), end; it != end && ++looked < 1000;
          it.increment(error)) {
@@ -49,7 +43,7 @@ Check KeysCheck(const ToolOptions& options) {
     good.push_back(absl::StrCat(file, " (", wire::RoleName(keys->role), ")"));
   }
   if (good.empty()) {
-    return Note("keys", absl::StrCat("no key in ", absl::StrJoin(folders, ", ")),
+    return Note("keys", absl::StrCat("no key in ", absl::StrJoin(KeyFolders(), ", ")),
                 "lockstep run on one host needs none; for a collector on another host: lockstep keygen");
   }
   return Good("keys", absl::StrJoin(good, ", "));
@@ -77,9 +71,7 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
       address->security.own_key.empty() ? absl::NotFoundError("") : wire::ReadSecretKey(address->security.own_key);
   hello.set_role(own.ok() && own->role == wire::Role::kOperator ? Hello::OPERATOR : Hello::READER);
   hello.set_version(LOCKSTEP_VERSION);
-  uint64_t instance = 0;
-  (void)!getrandom(&instance, sizeof instance, 0);
-  hello.set_instance(instance);
+  hello.set_instance(RandomInstance());
   hello.set_protocol(wire::kProtocol);
   hello.set_min_protocol(1);
   const int64_t end = MonotonicNs() + timeout_ns;

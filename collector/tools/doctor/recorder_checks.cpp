@@ -3,11 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
@@ -28,6 +24,9 @@
 #include "analyzer/report/words.h"
 #include "analyzer/settings/table.h"
 #include "analyzer/settings/types.h"
+#include "analyzer/util/start_child.h"
+#include "analyzer/util/system.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/host/proc.h"
 #include "recorder/ring/layout.h"
 #include "recorder/ring/reader.h"
@@ -73,69 +72,24 @@ struct Ran {
 // Runs the probe, at most kProbeSeconds, and takes what it prints.
 Ran RunProbe(const std::vector<std::string>& words, const Environment& environment) {
   Ran ran;
-  int pipes[2], complaints = -1;
-  if (pipe2(pipes, O_CLOEXEC) != 0) {
-    ran.error = strerror(errno);
+  ChildRun how;
+  how.output = how.errors = ChildStream::kKeep;
+  how.environment = &environment;
+  how.limit_ns = int64_t{kProbeSeconds} * 1'000'000'000;
+  const absl::StatusOr<ChildResult> result = RunChild(words, how);
+  if (!result.ok()) {
+    ran.error = std::string(result.status().message());
     return ran;
   }
-  complaints = memfd_create("complaints", MFD_CLOEXEC);
-  std::vector<char*> argv, envp;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  for (const std::string& variable : environment) envp.push_back(const_cast<char*>(variable.c_str()));
-  argv.push_back(nullptr);
-  envp.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
-  if (complaints < 0 || posix_spawn_file_actions_adddup2(&actions, complaints, STDERR_FILENO) != 0)
-    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t pid = -1;
-  const int failed = posix_spawn(&pid, words[0].c_str(), &actions, nullptr, argv.data(), envp.data());
-  posix_spawn_file_actions_destroy(&actions);
-  close(pipes[1]);
-  if (failed != 0) {
-    close(pipes[0]);
-    if (complaints >= 0) close(complaints);
-    ran.error = absl::StrCat("cannot run ", words[0], ": ", strerror(failed));
-    return ran;
-  }
-  std::string text;
-  const int64_t end = MonotonicNs() + int64_t{kProbeSeconds} * 1'000'000'000;
-  for (;;) {
-    pollfd wait = {pipes[0], POLLIN, 0};
-    const int64_t left = (end - MonotonicNs()) / 1'000'000;
-    if (left <= 0 || poll(&wait, 1, static_cast<int>(left)) == 0) {
-      ran.error = absl::StrCat("it did not end within ", kProbeSeconds, " s");
-      kill(pid, SIGKILL);
-      break;
-    }
-    char buffer[4096];
-    const ssize_t got = read(pipes[0], buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    if (text.size() < 65536) text.append(buffer, static_cast<size_t>(got));
-  }
-  close(pipes[0]);
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (complaints >= 0) {
-    char said[4096];
-    const ssize_t size = pread(complaints, said, sizeof said, 0);
-    ran.too_new =
-        WIFEXITED(status) && WEXITSTATUS(status) != 0 &&
-        absl::StrContains(absl::string_view(said, size > 0 ? static_cast<size_t>(size) : 0), "version `GLIBC_");
-    close(complaints);
-  }
-  if (ran.error.empty() && WIFSIGNALED(status)) ran.error = absl::StrCat("it was killed by signal ", WTERMSIG(status));
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+  ran.too_new = WEXITSTATUS(result->status) != 0 && absl::StrContains(result->errors, "version `GLIBC_");
+  if (WIFSIGNALED(result->status)) ran.error = std::string(result->Ended().message());
+  for (const absl::string_view line : absl::StrSplit(result->output, '\n')) {
     const size_t space = line.find(' ');
     if (space != absl::string_view::npos)
       ran.said[std::string(line.substr(0, space))] = Printable(std::string(line.substr(space + 1)), 200);
   }
   if (ran.error.empty() && ran.said.count("error") > 0) ran.error = ran.said["error"];
-  if (ran.error.empty() && WEXITSTATUS(status) != 0)
-    ran.error = absl::StrCat("it ended with status ", WEXITSTATUS(status));
+  if (ran.error.empty()) ran.error = std::string(result->Ended().message());
   return ran;
 }
 
@@ -193,17 +147,16 @@ bool SymbolsOnly(const Environment& environment) {
 bool HoldsNccl(const std::string& path) {
   constexpr absl::string_view kBanner = "NCCL version 2.";
   constexpr int64_t kMostBytes = int64_t{8} << 30;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};
-  if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    if (fd >= 0) close(fd);
+  if (!fd.ok() || fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return false;
   }
   std::string bytes(size_t{1} << 20, 0);
   bool found = false;
   size_t kept = 0;  // of the last piece, which may hold the banner's beginning
   for (int64_t at = 0; !found && at < kMostBytes;) {
-    const ssize_t got = pread(fd, bytes.data() + kept, bytes.size() - kept, at);
+    const ssize_t got = pread(fd.get(), bytes.data() + kept, bytes.size() - kept, at);
     if (got <= 0) break;
     at += got;
     const absl::string_view piece(bytes.data(), kept + static_cast<size_t>(got));
@@ -211,7 +164,6 @@ bool HoldsNccl(const std::string& path) {
     kept = std::min(piece.size(), kBanner.size() - 1);
     memmove(bytes.data(), piece.data() + piece.size() - kept, kept);
   }
-  close(fd);
   return found;
 }
 
@@ -227,10 +179,7 @@ std::string NcclVersion(const std::string& number) {
 }  // namespace
 
 ProbePlaces FindProbe() {
-  char self[4096];
-  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  const std::string program(self, length > 0 ? static_cast<size_t>(length) : 0);
-  const std::string folder = program.substr(0, program.rfind('/')) + "/../lib/lockstep/";
+  const std::string folder = OwnFolder() + "../lib/lockstep/";
   return {folder + "probe", folder + "liblockstep-probe-nccl.so"};
 }
 

@@ -1,0 +1,29 @@
+// Labelled rows, before they are laid out as text or as a page.
+#ifndef LOCKSTEP_ANALYZER_REPORT_BLOCK_H_
+#define LOCKSTEP_ANALYZER_REPORT_BLOCK_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+
+struct ReportRow {
+  std::string label;               // "state", "chain"; short
+  std::vector<std::string> lines;  // printable, not wrapped
+};
+
+struct ReportBlock {
+  std::string title;  // one finding's headline
+  int finding = -1;   // into Verdict::findings; -1: of none
+  std::vector<ReportRow> rows;
+
+  // A row that has nothing to say is left out.
+  void AddRow(std::string label, std::vector<std::string> lines) {
+    if (!lines.empty()) rows.push_back({std::move(label), std::move(lines)});
+  }
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_REPORT_BLOCK_H_

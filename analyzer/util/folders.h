@@ -1,0 +1,27 @@
+// Names in folders.
+#ifndef LOCKSTEP_ANALYZER_UTIL_FOLDERS_H_
+#define LOCKSTEP_ANALYZER_UTIL_FOLDERS_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace lockstep {
+
+// All names but "." and "..", sorted, at most `limit` of them; none of a folder that cannot be read, with errno set.
+std::vector<std::string> NamesIn(const std::string& folder, size_t limit = 1 << 20);
+// The same of an open folder, which stays the caller's.
+std::vector<std::string> NamesIn(int folder, size_t limit = 1 << 20);
+
+// The names that are numbers, ascending: processes in "/proc", threads in "/proc/PID/task", descriptors in
+// "/proc/PID/fd".
+std::vector<int> NumbersIn(const std::string& folder);
+
+// Makes new names in the folder last. Some network file systems cannot; that is no error.
+absl::Status SyncFolder(const std::string& folder);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_FOLDERS_H_

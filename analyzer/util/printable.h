@@ -1,0 +1,35 @@
+// Text of unknown origin, made safe to show or to store.
+#ifndef LOCKSTEP_ANALYZER_UTIL_PRINTABLE_H_
+#define LOCKSTEP_ANALYZER_UTIL_PRINTABLE_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace lockstep {
+
+// Safe for a terminal. Control characters (C0, DEL, C1), line and paragraph separators, characters that reorder the
+// line or have no width, and each byte of invalid UTF-8 become '?'. Line feed, carriage return and tab become spaces.
+// Longer text is cut to `limit` columns, followed by "..".
+std::string Printable(std::string_view text, size_t limit = 2000);
+// The same, with every character outside of ASCII as '?': for screens that count bytes.
+std::string PrintableAscii(std::string_view text, size_t limit = 2000);
+// Printable, appended to `out`.
+void AppendPrintable(std::string_view text, size_t limit, std::string* out);
+
+// Valid UTF-8 without NUL of at most `limit` bytes, as Protobuf strings and JSON require; control characters stay.
+std::string CleanUtf8(std::string_view text, size_t limit = 4096);
+
+// Columns a text takes, one a code point.
+size_t Columns(std::string_view text);
+
+enum class LongWords { kCut, kKeep };
+
+// Appends `first_prefix` and the text in lines of at most `width` columns, broken at spaces, the later lines `indent`
+// from the left. A word longer than a line is cut between characters, or kept whole so that it can be copied.
+void AppendWrapped(std::string_view first_prefix, std::string_view text, size_t indent, size_t width, LongWords words,
+                   std::string* out);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_PRINTABLE_H_

@@ -1,0 +1,71 @@
+#include "analyzer/util/proc_stat.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/util/small_file.h"
+
+namespace lockstep {
+
+std::optional<ProcStat> ParseProcStat(const std::string& text) {
+  // The name may hold anything, parentheses too: the fields start after the last one.
+  const size_t close = text.rfind(')');
+  if (close == std::string::npos || close + 2 >= text.size()) return std::nullopt;
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(absl::string_view(text).substr(close + 2), absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  // fields[0] is field 3 of proc(5).
+  if (fields.size() < 20) return std::nullopt;
+  const auto number = [&](size_t field) {
+    int64_t value = 0;
+    return field - 3 < fields.size() && absl::SimpleAtoi(fields[field - 3], &value) ? value : int64_t{0};
+  };
+  ProcStat stat;
+  stat.state = fields[0][0];
+  stat.parent = static_cast<pid_t>(number(4));
+  stat.cpu_ticks = static_cast<uint64_t>(number(14) + number(15) + number(16) + number(17));
+  stat.start_ticks = static_cast<uint64_t>(number(22));
+  if (stat.state == 'Z' && fields.size() >= 50) stat.wait_status = static_cast<int>(number(52));
+  return stat;
+}
+
+std::optional<ProcStat> ReadProcStat(const std::string& folder) {
+  return ParseProcStat(ReadSmallFile(folder + "/stat", 4096));
+}
+
+std::optional<ProcStat> ReadProcStat(pid_t pid) {
+  return ReadProcStat(absl::StrCat("/proc/", pid));
+}
+
+std::string ProcField(std::string_view text, std::string_view name) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    if (line.size() > name.size() && line.substr(0, name.size()) == name && line[name.size()] == ':')
+      return std::string(absl::StripAsciiWhitespace(std::string(line.substr(name.size() + 1))));
+    text.remove_prefix(line.size() == text.size() ? line.size() : line.size() + 1);
+  }
+  return "";
+}
+
+std::vector<int64_t> ProcNumbers(std::string_view text, std::string_view name) {
+  std::vector<int64_t> numbers;
+  const std::string field = ProcField(text, name);
+  for (const absl::string_view word : absl::StrSplit(field, absl::ByAnyChar(" \t"), absl::SkipEmpty())) {
+    int64_t number = 0;
+    if (absl::SimpleAtoi(word, &number)) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+pid_t InnerPid(const std::string& folder) {
+  const std::vector<int64_t> numbers = ProcNumbers(ReadSmallFile(folder + "/status", 16384), "NSpid");
+  return numbers.empty() ? 0 : static_cast<pid_t>(numbers.back());
+}
+
+const std::string& BootId() {
+  static const std::string* id =
+      new std::string(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/random/boot_id", 64)));
+  return *id;
+}
+
+}  // namespace lockstep

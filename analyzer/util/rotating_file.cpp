@@ -1,0 +1,58 @@
+#include "analyzer/util/rotating_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+
+absl::Status RotatingFile::Open(const std::string& path, int64_t most_bytes, unsigned mode, Kind kind) {
+  path_ = path;
+  most_bytes_ = most_bytes;
+  mode_ = mode;
+  kind_ = kind;
+  return Reopen();
+}
+
+absl::Status RotatingFile::Reopen() {
+  const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  UniqueFd fd(open(path_.c_str(), flags | (kind_ == Kind::kRegular ? O_NOFOLLOW : 0), mode_));
+  if (!fd.ok()) return absl::UnavailableError(absl::StrCat("cannot write the log ", path_, ": ", strerror(errno)));
+  struct stat info {};
+  const bool regular = fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode);
+  if (!regular && kind_ == Kind::kRegular)
+    return absl::FailedPreconditionError(absl::StrCat("the log ", path_, " is not a regular file; name another"));
+  fd_ = std::move(fd);
+  regular_ = regular;
+  size_ = regular ? info.st_size : 0;
+  return absl::OkStatus();
+}
+
+absl::Status RotatingFile::Append(std::string_view line) {
+  if (!fd_.ok()) return absl::FailedPreconditionError("the log is not open");
+  std::string whole(line);
+  std::replace(whole.begin(), whole.end(), '\n', ' ');
+  whole += '\n';
+  if (regular_ && size_ > 0 && size_ + static_cast<int64_t>(whole.size()) > most_bytes_) {
+    rename(path_.c_str(), absl::StrCat(path_, ".1").c_str());
+    if (const absl::Status status = Reopen(); !status.ok()) return status;
+  }
+  const ssize_t written = write(fd_.get(), whole.data(), whole.size());
+  if (written == static_cast<ssize_t>(whole.size())) {
+    size_ += written;
+    return absl::OkStatus();
+  }
+  const int error = written < 0 ? errno : ENOSPC;
+  // A part of a line would spoil the next one, too.
+  if (written > 0 && (!regular_ || ftruncate(fd_.get(), size_) != 0)) size_ += written;
+  return absl::ResourceExhaustedError(absl::StrCat("cannot write to the log ", path_, ": ", strerror(error)));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+// A log of bounded size: the file and the one before it.
+#ifndef LOCKSTEP_ANALYZER_UTIL_ROTATING_FILE_H_
+#define LOCKSTEP_ANALYZER_UTIL_ROTATING_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "analyzer/util/unique_fd.h"
+
+namespace lockstep {
+
+// Appends lines to a file. Beyond the size limit the file is moved to PATH.1 (replacing an older one) and begun again.
+// Not thread-safe.
+class RotatingFile {
+ public:
+  // kAny: also a link, a pipe or a device, which is never moved.
+  enum class Kind { kRegular, kAny };
+
+  // Created with `mode` when it is not there.
+  absl::Status Open(const std::string& path, int64_t most_bytes = 16 << 20, unsigned mode = 0600,
+                    Kind kind = Kind::kRegular);
+  // After somebody else has renamed the file; without effect where it cannot be opened.
+  absl::Status Reopen();
+  bool ok() const { return fd_.ok(); }
+  // One write of the line and a line feed. A full disk costs the line and nothing else; line feeds become spaces.
+  absl::Status Append(std::string_view line);
+
+ private:
+  std::string path_;
+  unsigned mode_ = 0600;
+  Kind kind_ = Kind::kRegular;
+  UniqueFd fd_;
+  bool regular_ = false;
+  int64_t size_ = 0, most_bytes_ = 0;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_ROTATING_FILE_H_

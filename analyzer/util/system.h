@@ -1,0 +1,33 @@
+// This host, this program and its environment.
+#ifndef LOCKSTEP_ANALYZER_UTIL_SYSTEM_H_
+#define LOCKSTEP_ANALYZER_UTIL_SYSTEM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// An environment variable; "" where it is not set.
+std::string EnvironmentValue(const char* name);
+
+// As gethostname has it.
+std::string HostName();
+
+// The path of the running program, from the kernel rather than from argv; "" where it is not known.
+std::string OwnPath();
+// Its folder with a slash at the end; "" where it is not known.
+std::string OwnFolder();
+
+// Where keys are looked for, in this order: LOCKSTEP_KEYS, ~/.config/lockstep/keys, /etc/lockstep/keys.
+std::vector<std::string> KeyFolders();
+
+// TMPDIR, else /tmp.
+std::string TemporaryFolder();
+
+// Random and never 0, to tell runs of programs apart.
+uint64_t RandomInstance();
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_SYSTEM_H_

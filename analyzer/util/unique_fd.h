@@ -1,0 +1,47 @@
+// Owners of file descriptors.
+#ifndef LOCKSTEP_ANALYZER_UTIL_UNIQUE_FD_H_
+#define LOCKSTEP_ANALYZER_UTIL_UNIQUE_FD_H_
+
+#include <utility>
+
+namespace lockstep {
+
+// Closes the descriptor when it goes; errno stays as it was. -1: none.
+class UniqueFd {
+ public:
+  explicit UniqueFd(int fd = -1) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    reset(other.release());
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset(int fd = -1);
+
+ private:
+  int fd_;
+};
+
+// An event that a thread signals and a poll of another sees. Any thread may call.
+class EventFd {
+ public:
+  EventFd();
+  bool ok() const { return fd_.ok(); }
+  int get() const { return fd_.get(); }  // readable after Signal() until Drain()
+  bool Signal() const;                   // false: it could not be made readable
+  void Drain() const;
+
+ private:
+  UniqueFd fd_;
+};
+
+// Both ends of a pipe; false with errno set where there is none.
+bool MakePipe(UniqueFd* read_end, UniqueFd* write_end);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_UNIQUE_FD_H_

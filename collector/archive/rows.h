@@ -1,0 +1,34 @@
+// Rows of the archive's tables, and what each row of an incident begins with.
+#ifndef LOCKSTEP_COLLECTOR_ARCHIVE_ROWS_H_
+#define LOCKSTEP_COLLECTOR_ARCHIVE_ROWS_H_
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace lockstep::archive {
+
+using Json = nlohmann::ordered_json;
+// Called for each row; an error ends the making of rows.
+using RowSink = std::function<absl::Status(const std::string& table, const Json& row)>;
+
+// Of an incident, and of each of its rows. Deterministic: the same incident has the same identity wherever its folder
+// lies.
+struct IncidentName {
+  std::string job, incident;  // incident: "JOB/STEP/RESTART/UID@TIME_NS"
+  std::string day;            // "2026-11-22", UTC
+  int64_t real_ns = 0;
+  std::string step, tool_version;
+  uint32_t restart_count = 0;
+  void Begin(Json* row) const;  // day, at, job, incident
+};
+
+// "dp_*" of "dp_17": communicators that differ in numbers alone are of one class.
+std::string CommClass(const std::string& name);
+
+}  // namespace lockstep::archive
+
+#endif  // LOCKSTEP_COLLECTOR_ARCHIVE_ROWS_H_
