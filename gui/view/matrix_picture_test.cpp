@@ -69,9 +69,9 @@ class MatrixPictureTest : public ::testing::Test {
   void Compare(View* view, const QString& name) {
     ASSERT_TRUE(SettlePicture(*view));
     const QImage got = view->grab().toImage().convertToFormat(QImage::Format_RGB32);
-    const QString path = QString(QT_TESTCASE_SOURCEDIR "/view/goldens/%1.png").arg(name);
+    const QString path = QString(QT_TESTCASE_SOURCEDIR "/goldens/%1.png").arg(name);
     if (getenv("LOCKSTEP_WRITE_GOLDENS") != nullptr) {
-      QDir().mkpath(QT_TESTCASE_SOURCEDIR "/view/goldens");
+      QDir().mkpath(QT_TESTCASE_SOURCEDIR "/goldens");
       ASSERT_TRUE(got.save(path));
       return;
     }
