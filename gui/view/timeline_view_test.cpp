@@ -89,25 +89,25 @@ TEST(TimelineViewTest, AClickSelectsTheOperationAndTheLane) {
 
 TEST(TimelineViewTest, ZoomPanAndHistory) {
   ShownTimeline s;
-  const Viewport all = s.pane()->ShownTimeline();
+  const Viewport all = s.pane()->Shown();
   const QPointF at = s.At(2, 60);
   QWheelEvent wheel(at, s.pane()->mapToGlobal(at), {}, {0, 480}, Qt::NoButton, Qt::ControlModifier, Qt::NoScrollPhase,
                     false);
   const double before = s.pane()->TimeAt(at.x());
   QApplication::sendEvent(s.pane(), &wheel);
   EXPECT_NEAR(s.pane()->TimeAt(at.x()), before, 1000) << "what is under the cursor stays there";
-  EXPECT_LT(s.pane()->ShownTimeline().x1 - s.pane()->ShownTimeline().x0, (all.x1 - all.x0) / 2);
+  EXPECT_LT(s.pane()->Shown().x1 - s.pane()->Shown().x0, (all.x1 - all.x0) / 2);
   QTest::keyClick(s.pane(), Qt::Key_D);
   QTest::keyClick(s.pane(), Qt::Key_End);
-  EXPECT_NEAR(s.pane()->ShownTimeline().x1, all.x1, 1);
+  EXPECT_NEAR(s.pane()->Shown().x1, all.x1, 1);
   QTest::keyClick(s.pane(), Qt::Key_Home);
-  EXPECT_EQ(s.pane()->ShownTimeline().x0, 0);
+  EXPECT_EQ(s.pane()->Shown().x0, 0);
   for (int i = 0; i < 200; ++i) QTest::keyClick(s.pane(), Qt::Key_W);
-  EXPECT_GE(s.pane()->ShownTimeline().x1 - s.pane()->ShownTimeline().x0, 100) << "there is a nearest";
+  EXPECT_GE(s.pane()->Shown().x1 - s.pane()->Shown().x0, 100) << "there is a nearest";
   s.view.Fit();
-  EXPECT_EQ(s.pane()->ShownTimeline(), all);
+  EXPECT_EQ(s.pane()->Shown(), all);
   s.navigator.Back();
-  EXPECT_EQ(s.pane()->ShownTimeline(), all) << "many steps are one";
+  EXPECT_EQ(s.pane()->Shown(), all) << "many steps are one";
 }
 
 TEST(TimelineViewTest, DraggingSelectsATimeRangeAndZGoesThere) {
@@ -124,7 +124,7 @@ TEST(TimelineViewTest, DraggingSelectsATimeRangeAndZGoesThere) {
               2.0 * kTimedMs);
   EXPECT_TRUE(s.view.CopyText().contains("ms")) << s.view.CopyText().toStdString();
   QTest::keyClick(s.pane(), Qt::Key_Z);
-  EXPECT_NEAR(s.pane()->ShownTimeline().x1 - s.pane()->ShownTimeline().x0, 60.0 * kTimedMs, 2.0 * kTimedMs);
+  EXPECT_NEAR(s.pane()->Shown().x1 - s.pane()->Shown().x0, 60.0 * kTimedMs, 2.0 * kTimedMs);
 }
 
 TEST(TimelineViewTest, SelectedRanksStandFirstOrAloneUnlessTheClickWasHere) {

@@ -11,8 +11,8 @@
 namespace lockstep::gui {
 namespace {
 
-struct Shown {
-  explicit Shown(DocumentPtr document) : pane(&navigator) {
+struct ShownTree {
+  explicit ShownTree(DocumentPtr document) : pane(&navigator) {
     tree = pane.findChild<QTreeView*>("tree");
     filter = pane.findChild<QLineEdit*>("filter");
     pane.resize(300, 700);
@@ -31,7 +31,7 @@ struct Shown {
 
 TEST(TreePaneTest, SelectsBothWays) {
   const DocumentPtr document = testing::Hang(4, 2, 2);
-  Shown shown(document);
+  ShownTree shown(document);
   const QModelIndex hosts = shown.tree->model()->index(0, 0);
   ASSERT_EQ(shown.tree->model()->rowCount(hosts), 2);
   const QModelIndex host = shown.tree->model()->index(1, 0, hosts);
@@ -65,7 +65,7 @@ TEST(TreePaneTest, SelectsBothWays) {
 }
 
 TEST(TreePaneTest, FilterByKeys) {
-  Shown shown(testing::Hang(4, 2, 2));
+  ShownTree shown(testing::Hang(4, 2, 2));
   shown.filter->setFocus();
   QTest::keyClicks(shown.filter, "12");
   ASSERT_TRUE(shown.Settles());
