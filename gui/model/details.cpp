@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/evidence/process_evidence.h"
+#include "analyzer/report/words.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {

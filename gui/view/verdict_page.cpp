@@ -8,6 +8,7 @@
 #include "analyzer/report/evidence.h"
 #include "analyzer/report/finding.h"
 #include "analyzer/report/report.h"
+#include "analyzer/report/words.h"
 #include "analyzer/viewdata/report.h"
 #include "gui/model/safe_text.h"
 
