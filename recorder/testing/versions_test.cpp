@@ -51,8 +51,9 @@ TEST_P(VersionTest, EveryCallAnswersAsTheLibraryDoes) {
 // A program that was linked against a newer NCCL than it finds: only the recorder has these functions.
 TEST_P(VersionTest, CallsThatItLacksAreInvalidUsageAndNoted) {
   const Version version = GetParam();
-  const Outcome outcome = Run("'" LIVES_LINKED_HOST "'", Recorded() + "LD_LIBRARY_PATH='" LIVES_STANDIN "/nccl-" +
-                                                             std::string(version.name) + ":" LIVES_STANDIN "/lib'");
+  const support::Outcome outcome =
+      Run("'" LIVES_LINKED_HOST "'", Recorded() + "LD_LIBRARY_PATH='" LIVES_STANDIN "/nccl-" +
+                                         std::string(version.name) + ":" LIVES_STANDIN "/lib'");
   ASSERT_EQ(outcome.status, 0) << outcome.out;
   const auto says = [&](const char* what, int since) {
     const std::string refused = std::string(what) + " 5 errno 44\n";
