@@ -83,7 +83,7 @@ TEST(Topology, FileOverrulesHeadersAndShortNamesMatch) {
   EXPECT_EQ(AddTopology(path, &bundle).code(), absl::StatusCode::kFailedPrecondition);
   unlink(path);
   EXPECT_EQ(AddTopology(path, &bundle).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(AddTopology("/tmp", &bundle).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(AddTopology("/tmp", &bundle).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

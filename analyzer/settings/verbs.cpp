@@ -491,8 +491,8 @@ Verb Evidence() {
                   {File("ring",
                         "ring of the process. If ptrace is refused, its recorder answers instead, where it runs "
                         "with LOCKSTEP_HELPER=on"),
-                   Redact(kRedactHelp), Keys(), Number("stacks-of", "").Limits(1, 1e9).Lone().Hidden(),
-                   Number("gpus-of", "").Limits(1, 1e9).Lone().Hidden(),
+                   Redact(kRedactHelp), Keys(), Number("stacks-of", "").Limits(1, 2147483647).Lone().Hidden(),
+                   Number("gpus-of", "").Limits(1, 2147483647).Lone().Hidden(),
                    Number("limit-ms", "").Limits(1, 1e9).Lone().Hidden(),
                    Number("ring-fd", "").Limits(3, 1e9).Lone().Hidden(), File("nvml", "").Lone().Hidden(),
                    Flag("no-stop", "").Lone().Hidden()}}},

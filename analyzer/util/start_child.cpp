@@ -27,6 +27,7 @@ namespace lockstep {
 
 namespace {
 
+// Into `texts`, which must outlive them.
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
@@ -64,7 +65,8 @@ absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int o
     return absl::UnavailableError(absl::StrCat("cannot start ", argv[0], ": ", strerror(error)));
   };
   std::vector<char*> words = Pointers(argv);
-  std::vector<char*> variables = Pointers(environment == nullptr ? std::vector<std::string>() : *environment);
+  std::vector<char*> variables;
+  if (environment != nullptr) variables = Pointers(*environment);
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   UniqueFd report, report_end;
   if (!null.ok() || !MakePipe(&report, &report_end)) return failed(errno);
@@ -153,7 +155,8 @@ absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const
 absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& argv, const posix_spawn_file_actions_t& actions,
                                  const std::vector<std::string>* environment) {
   std::vector<char*> words = Pointers(argv);
-  std::vector<char*> variables = Pointers(environment == nullptr ? std::vector<std::string>() : *environment);
+  std::vector<char*> variables;
+  if (environment != nullptr) variables = Pointers(*environment);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);

@@ -65,12 +65,12 @@ TEST(RunChildTest, InputOutputErrorsAndHowItEnded) {
   run.input = "from us";
   run.output = run.errors = ChildStream::kKeep;
   run.limit_ns = int64_t{60} * 1'000'000'000;
-  const std::vector<std::string> environment = {"NAME=value"};
+  const std::vector<std::string> environment = {"NAME=a value that does not fit into the string itself"};
   run.environment = &environment;
   absl::StatusOr<ChildResult> result =
       RunChild({"/bin/sh", "-c", "read a b; echo $b $a $NAME; echo no >&2; exit 3"}, run);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->output, "us from value\n");
+  EXPECT_EQ(result->output, "us from a value that does not fit into the string itself\n");
   EXPECT_EQ(result->errors, "no\n");
   EXPECT_EQ(result->Ended().message(), "it exited with status 3");
   run.most_output = 4;
@@ -83,11 +83,11 @@ TEST(RunChildTest, InputOutputErrorsAndHowItEnded) {
 TEST(StartCompanionTest, ItsOutputAndWhyItDoesNotStart) {
   UniqueFd read_end, write_end;
   ASSERT_TRUE(MakePipe(&read_end, &write_end));
-  const std::vector<std::string> environment = {"NAME=value"};
+  const std::vector<std::string> environment = {"NAME=a value that does not fit into the string itself"};
   const absl::StatusOr<pid_t> pid = StartCompanion({"/bin/sh", "-c", "echo $NAME"}, write_end.get(), &environment);
   ASSERT_TRUE(pid.ok()) << pid.status();
   write_end.reset();
-  EXPECT_EQ(ReadSmallFile(read_end.get(), 64), "value\n");
+  EXPECT_EQ(ReadSmallFile(read_end.get(), 64), "a value that does not fit into the string itself\n");
   waitpid(*pid, nullptr, 0);
   EXPECT_THAT(StartCompanion({"/no/such/program"}).status().message(),
               HasSubstr("cannot start /no/such/program: No such file"));

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "collector/agent/log.h"
 #include "tests/support/environment.h"
@@ -75,13 +76,14 @@ TEST_F(AgentOptionsTest, KeysAreLookedForWhereTheCollectorIsFarAwayOrSomebodyNam
   const std::string& folder = temp.path();
   std::ofstream(folder + "/agent.key") << "x";
   std::ofstream(folder + "/collector.pub") << "x";
-  const support::EnvironmentVariable keys("LOCKSTEP_KEYS", folder);
+  auto keys = std::make_optional<support::EnvironmentVariable>("LOCKSTEP_KEYS", folder);
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.own_key, folder + "/agent.key");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.server_key, folder + "/collector.pub");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--insecure"})->security.own_key, "");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--key", "/k"})->security.own_key, "/k");
   // On loopback only where somebody named keys: a collector there may go without.
   EXPECT_EQ(Parse({"--collector", "tcp://127.0.0.1:1"})->security.own_key, folder + "/agent.key");
+  keys.reset();
   EXPECT_EQ(Parse({"--collector", "tcp://127.0.0.1:1"})->security.own_key, "");
 }
 

@@ -57,7 +57,7 @@ class Desktop(unittest.TestCase):
                          "share/icons/hicolor/128x128/apps/lockstep-view.png"):
                 self.assertTrue(pathlib.Path(folder, name).exists(), name)
             version = subprocess.run([pathlib.Path(folder, "bin", "lockstep-view"), "--version"], capture_output=True, text=True)
-            self.assertTrue(version.stdout.startswith("lockstep view "), version)
+            self.assertTrue(version.stdout.startswith("lockstep "), version)
 
 
 if __name__ == "__main__":
