@@ -38,7 +38,7 @@ std::string Write(const std::string& path, ExportFunction exporter, const Bundle
                   const ExportOptions& select, InterruptWatch* interrupts, TerminalProgress* progress) {
   AtomicFile file = AtomicFile::Output(path, ".lockstep-export.");
   struct stat info;
-  // Of a pipe's reader nobody knows when it comes: an interrupt does not wait for it.
+  // A pipe may have no reader yet: an interrupt does not wait for one.
   const bool is_file = path != "-" && (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode));
   const auto locked = [&] {
     return is_file ? std::unique_lock(interrupts->writing()) : std::unique_lock<std::mutex>();

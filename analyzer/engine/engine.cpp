@@ -280,8 +280,7 @@ class StillSide {
     if (std::vector<Cause> reported = finder->FromAsyncErrors(); !reported.empty()) causes = std::move(reported);
   }
 
-  // Who is named only because the records of what they are in are gone need no naming beside one that is seen to stand
-  // still.
+  // Drops ranks that are named only because their records are gone, where another rank is seen to be stuck.
   void DropUnseenBesideSeen() {
     if (std::none_of(causes.begin(), causes.end(),
                      [](const Cause& c) { return c.beside && !c.doubtful && c.confidence >= kProven; }))

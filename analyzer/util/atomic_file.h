@@ -17,13 +17,16 @@ absl::Status FileError(const std::string& what, const std::string& path, int err
 // All bytes, at `offset` or (-1) where the descriptor is.
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path, int64_t offset = -1);
 
+// What a process that was killed leaves of a file has a name that begins so: whoever owns the folder may remove it.
+inline constexpr std::string_view kUnfinishedPrefix = ".lockstep.";
+
 // Written under a temporary name in the folder of `path`; Commit() syncs and renames. Without it the destructor removes
 // the temporary file and an older file of that name is untouched. After an error every later call of Append and Commit
 // returns the same error. Not thread-safe.
 class AtomicFile {
  public:
   // The temporary name is `prefix` and six characters.
-  explicit AtomicFile(const std::string& path, std::string_view prefix = ".lockstep.");
+  explicit AtomicFile(const std::string& path, std::string_view prefix = kUnfinishedPrefix);
   // What a user names: a regular file by the rule above, with the mode the umask gives; anything else (a pipe,
   // /dev/full) is written as it is. "-" is standard output, which stays open.
   static AtomicFile Output(const std::string& path, std::string_view prefix);

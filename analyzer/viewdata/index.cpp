@@ -81,7 +81,7 @@ void Prune(const std::string& folder) {
   for (const std::string& name : NamesIn(folder)) {
     const std::string path = absl::StrCat(folder, "/", name);
     const bool index = absl::StartsWith(name, "view-") && absl::EndsWith(name, ".lsi"),
-               part = absl::StartsWith(name, ".lockstep.");
+               part = name.starts_with(kUnfinishedPrefix);
     struct stat info = {};
     if ((!index && !part) || lstat(path.c_str(), &info) != 0) continue;
     if (now - std::max(info.st_atime, info.st_mtime) > (index ? kKeepSeconds : 24 * 3600)) unlink(path.c_str());

@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/atomic_file.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/small_file.h"
@@ -34,11 +35,9 @@ bool IsIncidentFile(const std::string& name) {
   for (const char* known : {"manifest.json", "verdict.json", "verdict.txt", "report.html", "decisions.jsonl",
                             "stacks.json", "index.lsi", ".ledger", ".gathering.json", ".verdict.pb", ".told"}) {
     if (name == known) return true;
-    // The same, being written: NAME.PID.tmp.
-    if (absl::StartsWith(name, absl::StrCat(known, ".")) && absl::EndsWith(name, ".tmp")) return true;
   }
   return absl::EndsWith(name, ".lsd") || (name[0] == '.' && absl::EndsWith(name, ".part")) ||
-         absl::StartsWith(name, ".lockstep.");
+         name.starts_with(kUnfinishedPrefix);
 }
 
 class Folder {

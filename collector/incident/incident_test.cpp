@@ -180,7 +180,8 @@ TEST_F(IncidentTest, ItTellsBeforehandWhereNoneCanBeKept) {
 TEST_F(IncidentTest, NoTemporaryFileIsLeft) {
   const Bundle bundle = KilledRankBundle();
   ASSERT_TRUE(WriteIncident(folder_, bundle, Analyze(bundle), {}).ok());
-  EXPECT_EQ(system(("ls " + folder_ + " | grep -q tmp").c_str()) >> 8, 1);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    EXPECT_FALSE(entry.path().filename().string().starts_with(kUnfinishedPrefix)) << entry.path();
 }
 
 }  // namespace

@@ -250,7 +250,7 @@ TEST_F(CollectorCoreTest, AFolderThatWasOnlyBegunIsRemoved) {
   const std::string begun = out_ + "/lockstep-incident-train-1", other = out_ + "/lockstep-incident-train-2";
   for (const std::string& folder : {begun, other}) {
     ASSERT_TRUE(MakeIncidentFolder(folder).ok());
-    std::ofstream(folder + "/.gathering.json.24572.tmp") << "{\"format\": 1";
+    std::ofstream(folder + "/.lockstep.a1B2c3") << "{\"format\": 1";
   }
   std::ofstream(other + "/notes.txt") << "somebody's";
   std::vector<std::string> problems;

@@ -179,8 +179,7 @@ namespace {
 // Killed before the state, which is written first, had its name: nothing of the incident was told to anybody.
 void RemoveIfBegun(const std::string& folder) {
   for (const std::string& name : NamesIn(folder)) {
-    if (absl::StartsWith(name, std::string(kStateFile).substr(1) + ".") && absl::EndsWith(name, ".tmp"))
-      unlink(absl::StrCat(folder, "/", name).c_str());
+    if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
   }
   rmdir(folder.c_str());  // where anything else is in it, it stays
 }

@@ -100,7 +100,7 @@ struct Cause {
   bool may_be_network = false;  // one of the alternatives is the network
   std::string tells_apart;
   std::optional<CommonFactor> factor;  // what the named ranks share
-  // Of slowness; as in Finding.
+  // Only for findings of slowness; the same as in Finding.
   int64_t cost_ns_per_step = 0, cost_uncertainty_ns = 0;
   std::string pattern;
   double slowdown = 0;
