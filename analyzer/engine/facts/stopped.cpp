@@ -135,18 +135,20 @@ class Comparer {
     return groups;
   }
 
-  // The first call of `witness` that `rank` did not make, made while the witness held all unfinished work that the rank
-  // holds; null when there is none.
+  // The first call of `witness` that `rank` did not make, made after all unfinished work that the rank holds; null when
+  // there is none. What the witness made before that work says nothing: the rank may have come to it by another way.
   const Op* WentPast(size_t witness, size_t rank) const {
-    const RankView& view = model_.ranks[rank];
-    for (const Unit& unit : view.in_flight) {
+    const auto& units = model_.ranks[witness].in_flight;
+    size_t after = 1;  // the first is what the witness waits in, not where it went on
+    for (const Unit& unit : model_.ranks[rank].in_flight) {
       for (uint32_t i : unit.ops) {
-        if (!Holds(witness, rank, model_.bundle.ranks[rank].ops[i])) return nullptr;
+        const size_t place = Holds(witness, rank, model_.bundle.ranks[rank].ops[i]);
+        if (place == units.size()) return nullptr;
+        after = std::max(after, place + 1);
       }
     }
     const Rank& theirs = model_.bundle.ranks[witness];
-    const auto& units = model_.ranks[witness].in_flight;
-    for (size_t u = 1; u < units.size(); ++u) {  // the first is what the witness waits in, not where it went on
+    for (size_t u = after; u < units.size(); ++u) {
       for (uint32_t i : units[u].ops) {
         const Op& op = theirs.ops[i];
         const CommView& comm = model_.comms[theirs.memberships[op.membership].comm];
@@ -164,21 +166,24 @@ class Comparer {
  private:
   const Membership& At(size_t r, uint32_t i) const { return model_.bundle.ranks[r].memberships[i]; }
 
-  bool Holds(size_t witness, size_t rank, const Op& op) const {
+  // Which of the witness's units in flight is the rank's operation, at the same place of the program; their number when
+  // none is.
+  size_t Holds(size_t witness, size_t rank, const Op& op) const {
     const Rank &mine = model_.bundle.ranks[rank], &theirs = model_.bundle.ranks[witness];
     const Membership& own = mine.memberships[op.membership];
     const uint32_t there = places_[witness].At(class_of_comm_[own.comm]);
-    for (const Unit& unit : model_.ranks[witness].in_flight) {
-      for (uint32_t i : unit.ops) {
+    const auto& units = model_.ranks[witness].in_flight;
+    for (size_t u = 0; u < units.size(); ++u) {
+      for (uint32_t i : units[u].ops) {
         const Op& other = theirs.ops[i];
         if (other.membership != there || other.kind != op.kind || other.seq != op.seq) continue;
-        if (!IsPointToPoint(op.kind)) return true;
+        if (!IsPointToPoint(op.kind)) return u;
         // The same neighbour, seen from each.
         const Membership& at = theirs.memberships[there];
-        if (op.root_or_peer - own.member_rank == other.root_or_peer - at.member_rank) return true;
+        if (op.root_or_peer - own.member_rank == other.root_or_peer - at.member_rank) return u;
       }
     }
-    return false;
+    return units.size();
   }
 
   const Model& model_;

@@ -111,6 +111,15 @@ TEST(Siblings, AHostThatStandsWhereTheyStandIsNone) {
   job.Expect(RANK_NOT_ARRIVED, {0});
 }
 
+// Ranks 2 and 3 run more rounds than their siblings, and hold #21 and #22 of their own pair ahead of what all share.
+TEST(Siblings, CallsAheadOfWhatTheyShareAreNoSignThatSiblingsWentOn) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, r < 2 ? 18 : 20);
+  for (int r = 2; r < 4; ++r) job.Add(r, 1, 21).Add(r, 1, 22);
+  for (int r = 0; r < 4; ++r) job.Add(r, 0, 10);
+  job.Expect(COLLECTIVE_STUCK, {2, 3});
+}
+
 TEST(Siblings, ACompletionNoticedLateIsNoCause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);
