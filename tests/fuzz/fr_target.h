@@ -11,6 +11,7 @@
 
 #include "analyzer/formats/fr/file.h"
 #include "analyzer/formats/fr/groups.h"
+#include "analyzer/formats/fr/identity.h"
 #include "analyzer/model/bundle.h"
 #include "tests/fuzz/accepted.h"
 
@@ -23,17 +24,23 @@ inline void ReadAsFlightRecorder(std::string_view bytes) {
   std::vector<FileData> files;
   int32_t rank = 0;
   for (std::string_view part : {bytes, bytes.substr(0, half), bytes.substr(half)}) {
-    FileData file = fr::ReadFile(part, "rank_" + std::to_string(rank), rank, &space);
-    if (!file.usable && file.problems.empty()) std::abort();
-    for (const Op& op : file.rank.ops) {
-      if (op.membership >= file.used.size()) std::abort();
-      if (op.name != kNoIndex && op.name >= file.strings.size()) std::abort();
-      if (op.input_shape != kNoIndex && op.input_shape >= file.shapes.size()) std::abort();
+    std::vector<FileData> dumps = fr::ReadFile(part, "rank_" + std::to_string(rank), &space);
+    if (dumps.empty()) std::abort();
+    if (rank == 0 && dumps[0].usable) fuzz_accepted++;
+    for (FileData& file : dumps) {
+      if (!file.usable && file.problems.empty()) std::abort();
+      for (const Op& op : file.rank.ops) {
+        if (op.membership >= file.used.size()) std::abort();
+        if (op.name != kNoIndex && op.name >= file.strings.size()) std::abort();
+        if (op.input_shape != kNoIndex && op.input_shape >= file.shapes.size()) std::abort();
+      }
+      if (file.usable) files.push_back(std::move(file));
     }
-    if (rank == 0 && file.usable) fuzz_accepted++;
-    if (file.usable) files.push_back(std::move(file));
     rank++;
   }
+  std::vector<Problem> problems;
+  fr::NameRanks(&files);
+  fr::CorrectRanks(&files, &problems);
   Bundle bundle;
   std::vector<std::vector<uint32_t>> memberships;
   fr::MergeGroups(&files, &bundle, &memberships);

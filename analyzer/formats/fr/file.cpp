@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/json.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/ops.h"
@@ -21,56 +23,44 @@ std::string WhatItIsNot(std::string_view beginning) {
   const size_t first = beginning.find_first_not_of(kBlanks);
   if (first == std::string_view::npos)
     return "is empty: the writer died before it wrote, or wrote nothing. Use another dump of this rank";
-  if (beginning[first] == '{' || beginning[0] == '\x80') return "";
-  return "is neither a pickle of protocol 2 to 5 nor a JSON object, so no Flight Recorder dump";
+  if (beginning[first] == '{' || beginning[first] == '[' || beginning[0] == '\x80') return "";
+  return "is neither a pickle of protocol 2 to 5 nor JSON, so no Flight Recorder dump";
 }
 
-class FileReader {
+bool LooksLikeDump(const Document& document, const Value& dump) {
+  for (Key key : {Key::kEntries, Key::kPgConfig, Key::kPgStatus}) {
+    if (document.Get(dump, key).type != Type::kMissing) return true;
+  }
+  // Some builds write only the version when nothing has happened yet.
+  return document.Get(dump, Key::kVersion).type == Type::kString && document.Size(dump) <= 4;
+}
+
+// One dump of a file.
+class DumpReader {
  public:
-  FileReader(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space)
-      : bytes_(bytes), space_(*space), document_(space->document) {
-    file_.rank.rank = rank;
+  DumpReader(const std::string& path, ReadSpace* space) : space_(*space), document_(space->document) {
     file_.rank.path = path;
     file_.rank.source = Source::kFlightRecorder;
-  }
-
-  FileData Run() {
-    if (std::string what = WhatItIsNot(bytes_); !what.empty()) {
-      Report(0, std::move(what));
-      return std::move(file_);
-    }
-    json_ = bytes_[bytes_.find_first_not_of(kBlanks)] == '{';
-    ParseError error;
     // Their number is not known before, but files of one job hold much the same.
     file_.rank.ops.reserve(space_.expected_ops);
-    std::optional<EntryReader> reader(std::in_place, document_, &file_);
-    const bool streamed = !json_ && StreamPickle(bytes_, &document_, &*reader) == Streaming::kDone;
-    if (!streamed) {
-      ForgetEntries();
-      error = json_ ? ParseJson(bytes_, &document_) : ParsePickle(bytes_, &document_);
-      reader.emplace(document_, &file_);
-    }
-    if (error.refused) {
-      Report(error.offset, error.text);
-      return std::move(file_);
-    }
-    if (!LooksLikeDump()) {
-      if (!error.text.empty()) {
-        Report(error.offset, absl::StrCat("damaged: ", error.text, "; nothing before that could be used"));
-      } else {
-        Report(0, "holds data, but none of the fields of a Flight Recorder dump");
-      }
-      return std::move(file_);
-    }
+    entries_.emplace(document_, &file_);
+  }
+
+  EntryReader* entries() { return &*entries_; }
+
+  // `dump`: a dictionary, or a list of entries. `streamed`: the entries are read.
+  FileData Read(const Value& dump, int32_t rank, const ParseError& error, bool streamed, bool json) {
+    dump_ = dump;
+    file_.rank.rank = rank;
     file_.usable = true;
     ReadConfig();
     ReadStatus();
     ReadVersions();
-    Value entries = document_.Get(document_.root, Key::kEntries);
+    const Value entries = Document::IsSequence(dump) ? dump : document_.Get(dump, Key::kEntries);
     if (!error.text.empty()) file_.rank.damaged = true;
-    if (!streamed) reader->ReadEntries(entries);
+    if (!streamed) entries_->ReadEntries(entries);
     // JSON leaves an empty list out; a pickle without the list was asked for without collectives.
-    bool included = streamed || Document::IsSequence(entries) || (json_ && entries.type == Type::kMissing);
+    const bool included = streamed || Document::IsSequence(entries) || (json && entries.type == Type::kMissing);
     if (!included) {
       file_.rank.damaged = true;
       if (error.text.empty())
@@ -78,7 +68,7 @@ class FileReader {
             -1,
             "holds no list of entries, as a dump that was asked for without collectives: its operations are not known");
     }
-    DecideStates(reader->raw(), included, &file_);
+    DecideStates(entries_->raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset, absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(),
                                         " entries complete before that are used"));
@@ -94,27 +84,8 @@ class FileReader {
     file_.problems.push_back({file_.rank.path, offset, std::move(text), file_.rank.rank});
   }
 
-  // What a streaming that failed halfway left.
-  void ForgetEntries() {
-    file_.rank.ops.clear();
-    file_.rank.damaged = false;
-    file_.used.clear();
-    file_.strings.clear();
-    file_.shapes.clear();
-    file_.problems.clear();
-    file_.newest_ns = 0;
-  }
-
-  bool LooksLikeDump() const {
-    for (Key key : {Key::kEntries, Key::kPgConfig, Key::kPgStatus}) {
-      if (document_.Get(document_.root, key).type != Type::kMissing) return true;
-    }
-    // Some builds write only the version when nothing has happened yet.
-    return document_.Get(document_.root, Key::kVersion).type == Type::kString && document_.Size(document_.root) <= 4;
-  }
-
   void ReadConfig() {
-    Value config = document_.Get(document_.root, Key::kPgConfig);
+    Value config = document_.Get(dump_, Key::kPgConfig);
     size_t bad = 0;
     std::string first_bad;
     absl::flat_hash_set<uint32_t> used;
@@ -163,7 +134,7 @@ class FileReader {
   }
 
   void ReadStatus() {
-    Value all = document_.Get(document_.root, Key::kPgStatus);
+    Value all = document_.Get(dump_, Key::kPgStatus);
     size_t bad = 0;
     document_.ForEachPair(all, [&](const Value& key, const Value& value) {
       if (document_.IsPartial(value)) return true;
@@ -195,25 +166,82 @@ class FileReader {
   }
 
   void ReadVersions() {
-    Value version = document_.Get(document_.root, Key::kNcclVersion);
-    if (version.type == Type::kMissing) version = document_.Get(document_.root, Key::kCommLibVersion);
+    Value version = document_.Get(dump_, Key::kNcclVersion);
+    if (version.type == Type::kMissing) version = document_.Get(dump_, Key::kCommLibVersion);
     file_.rank.nccl_version = ParseLibraryVersion(document_.Text(version));
   }
 
-  std::string_view bytes_;
   ReadSpace& space_;
   Document& document_;
   FileData file_;
+  std::optional<EntryReader> entries_;
+  Value dump_;
   absl::flat_hash_set<uint32_t> lists_;
-  bool json_ = false;
 };
+
+FileData NoDump(const std::string& path, int64_t offset, std::string why) {
+  FileData none;
+  none.rank.path = path;
+  none.problems.push_back({path, offset, std::move(why), -1});
+  return none;
+}
+
+// The dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; nothing where any of them has no rank.
+std::vector<std::pair<int32_t, Value>> DumpsByRank(const Document& document) {
+  std::vector<std::pair<int32_t, Value>> out;
+  document.ForEachPair(document.root, [&](const Value& key, const Value& value) {
+    int64_t rank = -1;
+    if (!ToInteger(document, key, &rank)) rank = RankInName(document.Text(key));
+    if (rank < 0 || rank > kMaxRank || value.type != Type::kDict || !LooksLikeDump(document, value)) {
+      out.clear();
+      return false;
+    }
+    out.emplace_back(static_cast<int32_t>(rank), value);
+    return true;
+  });
+  return out;
+}
+
+bool IsListOfEntries(const Document& document, const Value& list) {
+  bool entries = false;
+  document.ForEach(list, [&](const Value& item) {
+    entries = document.Get(item, Key::kProfilingName).type != Type::kMissing;
+    return false;
+  });
+  return entries;
+}
 
 }  // namespace
 
-FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space) {
-  FileData data = FileReader(bytes, path, rank, space).Run();
-  if (!data.usable) data.rank.ops = {};
-  return data;
+std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, ReadSpace* space) {
+  std::vector<FileData> out;
+  if (std::string what = WhatItIsNot(bytes); !what.empty()) {
+    out.push_back(NoDump(path, 0, std::move(what)));
+    return out;
+  }
+  Document& document = space->document;
+  const bool json = bytes[0] != '\x80';
+  std::optional<DumpReader> reader(std::in_place, path, space);
+  if (!json && StreamPickle(bytes, &document, reader->entries()) == Streaming::kDone) {
+    out.push_back(reader->Read(document.root, -1, {}, true, false));
+    return out;
+  }
+  reader.reset();
+  const ParseError error = json ? ParseJson(bytes, &document) : ParsePickle(bytes, &document);
+  const Value root = document.root;
+  if (error.refused) {
+    out.push_back(NoDump(path, error.offset, error.text));
+  } else if (LooksLikeDump(document, root) || IsListOfEntries(document, root)) {
+    out.push_back(DumpReader(path, space).Read(root, -1, error, false, json));
+  } else if (const auto dumps = DumpsByRank(document); !dumps.empty()) {
+    for (const auto& [rank, dump] : dumps) out.push_back(DumpReader(path, space).Read(dump, rank, error, false, json));
+  } else if (!error.text.empty()) {
+    out.push_back(
+        NoDump(path, error.offset, absl::StrCat("damaged: ", error.text, "; nothing before that could be used")));
+  } else {
+    out.push_back(NoDump(path, 0, "holds data, but none of the fields of a Flight Recorder dump"));
+  }
+  return out;
 }
 
 }  // namespace lockstep::fr

@@ -64,9 +64,8 @@ struct FileData {
   std::vector<GroupStatus> statuses;  // ascending by pg_id
   std::vector<UsedGroup> used;
   std::vector<std::string> strings, shapes;  // what Op's indices mean until the files are merged
-  int64_t newest_ns = 0;      // latest time_created_ns; with `progress_sum` and `content_hash` the choice between files
-  int64_t progress_sum = 0;   // of last_enqueued_collective
-  uint64_t content_hash = 0;  // only where several files have one rank; not by ReadFile
+  int64_t newest_ns = 0;     // latest time_created_ns; with `progress_sum` the choice between files of one rank
+  int64_t progress_sum = 0;  // of last_enqueued_collective
 };
 
 // Working memory for file after file.
@@ -75,9 +74,10 @@ struct ReadSpace {
   size_t expected_ops = 0;
 };
 
-// Takes `bytes` (a whole file) apart. The result does not refer to `space`. Problems carry `path` and `rank`. Safe on
-// any input.
-FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space);
+// Takes `bytes` (a whole file) apart: one dump, or those of several ranks in one JSON object by rank, or a bare list of
+// entries. At least one is returned, not usable where the file holds none. Ranks are -1 but for those that the file
+// itself names. The result does not refer to `space`. Problems carry `path`. Safe on any input.
+std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, ReadSpace* space);
 
 }  // namespace lockstep::fr
 

@@ -1,7 +1,7 @@
 #include "analyzer/formats/fr/format_reader.h"
 
+#include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/loader.h"
-#include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/text.h"
 
 namespace lockstep {
@@ -9,7 +9,7 @@ namespace {
 
 class FlightRecorderReader : public FormatReader {
  public:
-  int32_t RankOf(const std::string& path) const override { return fr::ParseFileName(path).rank; }
+  int32_t RankOf(const std::string& path) const override { return fr::RankInName(path); }
   Source source() const override { return Source::kFlightRecorder; }
   void Read(const std::vector<std::string>& paths, const ReadControl& control, Records* records) const override {
     LoadFlightRecorder(paths, &records->framework, control.cancel, [&control] { control.Done(1); });
@@ -29,8 +29,13 @@ class PickleReader final : public FlightRecorderReader {
 class JsonReader final : public FlightRecorderReader {
  public:
   const char* name() const override { return "Flight Recorder JSON"; }
-  const char* beginning() const override { return "\"{\""; }
+  const char* beginning() const override { return "\"{\" or \"[{\""; }
   Claim Claims(std::string_view head) const override {
+    while (!head.empty() && fr::IsSpace(head[0])) head.remove_prefix(1);
+    if (!head.empty() && head[0] == '{') return Claim::kMaybe;
+    // A bare list of entries; logs begin with a bracket too.
+    if (head.empty() || head[0] != '[') return Claim::kNo;
+    head.remove_prefix(1);
     while (!head.empty() && fr::IsSpace(head[0])) head.remove_prefix(1);
     return !head.empty() && head[0] == '{' ? Claim::kMaybe : Claim::kNo;
   }

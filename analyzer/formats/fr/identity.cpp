@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/text.h"
 #include "analyzer/util/printable.h"
 
@@ -41,13 +44,13 @@ struct Finding {
   std::string group;  // of a wrong name: the first that lacks the rank
 };
 
-Finding Judge(const FileData& file, const absl::flat_hash_set<std::string>& of_the_job) {
+Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std::string>& of_the_job) {
   Finding out;
   std::vector<const GroupClaim*> claims;
   for (const GroupClaim& claim : file.claims) {
     if (MayCountInside(claim.members) && !of_the_job.contains(claim.desc)) continue;
     claims.push_back(&claim);
-    if (!Holds(claim.members, file.rank.rank) && out.group.empty()) out.group = claim.name;
+    if (!Holds(claim.members, rank) && out.group.empty()) out.group = claim.name;
   }
   if (claims.empty()) return out;
   out.name = out.group.empty() ? Name::kRight : Name::kWrong;
@@ -62,7 +65,57 @@ Finding Judge(const FileData& file, const absl::flat_hash_set<std::string>& of_t
   return out;
 }
 
+// How badly the numbers of one index serve as ranks of these files: best is least.
+struct Price {
+  bool mostly_misfits = false, no_word = false;
+  size_t misfits_and_doubles = 0;
+  bool in_folder = false;
+  auto operator<=>(const Price&) const = default;
+};
+
 }  // namespace
+
+void NameRanks(std::vector<FileData>* files) {
+  std::vector<std::string> paths;
+  for (const FileData& file : *files) paths.push_back(file.rank.path);
+  const size_t shared = SharedFolders(paths);
+  std::map<std::string, std::vector<std::pair<FileData*, FileName>>> rules;
+  int32_t listed = -1;  // the largest rank of all lists
+  for (FileData& file : *files) {
+    for (const GroupClaim& claim : file.claims) {
+      if (!claim.members.empty()) listed = std::max(listed, claim.members.back());
+    }
+    if (file.rank.rank >= 0) continue;
+    FileName name = ParseFileName(file.rank.path, shared);
+    std::string shape = name.shape;
+    rules[std::move(shape)].emplace_back(&file, std::move(name));
+  }
+  const absl::flat_hash_set<std::string> of_the_job = OfTheJob(*files);
+  for (auto& [unused, named] : rules) {
+    size_t best = SIZE_MAX;
+    Price least;
+    const size_t numbers = named[0].second.numbers.size();
+    for (size_t i = 0; i < numbers; ++i) {
+      absl::flat_hash_set<int32_t> distinct;
+      size_t misfits = 0;
+      for (const auto& [file, name] : named) {
+        const int32_t value = name.numbers[i].value;
+        distinct.insert(value);
+        misfits += value < 0 || (listed >= 0 && value > listed) ||
+                   (numbers > 1 && Judge(*file, value, of_the_job).name == Name::kWrong);
+      }
+      const NamedNumber& first = named[0].second.numbers[i];
+      const Price price = {numbers > 1 && misfits * 2 > named.size(), !first.after_rank,
+                           misfits + named.size() - distinct.size(), first.in_folder};
+      if (best == SIZE_MAX || price <= least) best = i, least = price;
+    }
+    if (best == SIZE_MAX) continue;
+    for (auto& [file, name] : named) {
+      file->rank.rank = name.numbers[best].value;
+      if (file->rank.rank >= 0) file->rank.host = HostInName(file->rank.path, name.numbers[best]);
+    }
+  }
+}
 
 void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) {
   const absl::flat_hash_set<std::string> of_the_job = OfTheJob(*files);
@@ -71,25 +124,34 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
   bool each_its_own = true;
   absl::flat_hash_set<int32_t> ranks;
   for (const FileData& file : *files) {
-    findings.push_back(Judge(file, of_the_job));
+    findings.push_back(Judge(file, file.rank.rank, of_the_job));
     const Finding& found = findings.back();
     right += found.name == Name::kRight;
     wrong += found.name == Name::kWrong;
     if (found.name == Name::kWrong) each_its_own &= found.rank >= 0 && ranks.insert(found.rank).second;
   }
   // Where most lists lack the rank of the file's name, these are counted in a way of their own (a job inside a job).
-  if (wrong == 0 || (wrong >= right && !each_its_own)) return;
+  const bool count_otherwise = wrong >= right && !each_its_own;
   std::vector<FileData> kept;
   for (size_t i = 0; i < files->size(); i++) {
     FileData& file = (*files)[i];
     const Finding& found = findings[i];
-    if (found.name != Name::kWrong) {
+    if (file.rank.rank < 0 && found.rank < 0) {
+      problems->push_back({file.rank.path, -1,
+                           "not used: its name holds no rank (as nccl_trace_rank_5 does), and its pg_config fits more "
+                           "than one: rename the file",
+                           -1});
+      continue;
+    }
+    if (found.name != Name::kWrong || (count_otherwise && file.rank.rank >= 0)) {
       kept.push_back(std::move(file));
       continue;
     }
     const std::string why =
-        absl::StrCat("its name says rank ", file.rank.rank, ", but its pg_config is of a rank that is in group '",
-                     Printable(found.group, kMostNameColumns), "', which rank ", file.rank.rank, " is not in");
+        file.rank.rank < 0
+            ? std::string("its name holds no rank")
+            : absl::StrCat("its name says rank ", file.rank.rank, ", but its pg_config is of a rank that is in group '",
+                           Printable(found.group, kMostNameColumns), "', which rank ", file.rank.rank, " is not in");
     if (found.rank < 0) {
       problems->push_back({file.rank.path, -1, absl::StrCat("not used: ", why, ": rename the file"), file.rank.rank});
       continue;
@@ -98,8 +160,10 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
                          absl::StrCat(why, "; rank ", found.rank, " alone is in all its groups: taken for that rank's"),
                          found.rank});
     file.rank.rank = found.rank;
-    for (Problem& problem : file.problems) problem.rank = found.rank;
     kept.push_back(std::move(file));
+  }
+  for (FileData& file : kept) {
+    for (Problem& problem : file.problems) problem.rank = file.rank.rank;
   }
   *files = std::move(kept);
 }

@@ -15,9 +15,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/file.h"
+#include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/groups.h"
 #include "analyzer/formats/fr/identity.h"
-#include "analyzer/formats/fr/names.h"
 #include "analyzer/util/parallel.h"
 #include "analyzer/util/small_file.h"
 
@@ -104,59 +104,29 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
   return good;
 }
 
-// Tells files apart, no more; four lanes, as the multiplications of one wait for each other.
-uint64_t HashBytes(std::string_view bytes) {
-  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15ull;
-  uint64_t lanes[4] = {0xcbf29ce484222325ull, 1, 2, 3};
-  size_t at = 0;
-  for (; at + sizeof(lanes) <= bytes.size(); at += sizeof(lanes)) {
-    uint64_t words[4];
-    std::memcpy(words, bytes.data() + at, sizeof(words));
-    for (int i = 0; i < 4; i++) {
-      lanes[i] = (lanes[i] ^ words[i]) * kFactor;
-      lanes[i] ^= lanes[i] >> 32;
-    }
-  }
-  uint64_t hash = bytes.size();
-  for (uint64_t lane : lanes) hash = (hash ^ lane) * kFactor;
-  for (; at < bytes.size(); at++) hash = (hash ^ static_cast<uint8_t>(bytes[at])) * 0x100000001b3ull;
-  return hash;
-}
-
 struct Workspace {
   Buffer buffer;
   fr::ReadSpace read;
 };
 
-// `rivals`: other files have the same rank.
-FileData LoadFile(const std::string& path, bool rivals, Workspace* space) {
-  fr::FileName name = fr::ParseFileName(path);
-  FileData data;
-  auto fail = [&](int64_t offset, std::string text) {
-    data.problems.push_back({path, offset, std::move(text), name.rank});
-    return std::move(data);
-  };
-  if (name.rank < 0) {
-    return fail(-1,
-                "its name does not end in a rank (as in nccl_trace_rank_5), and the dump itself does not hold it: "
-                "rename the file");
-  }
+std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
   std::string error;
   size_t size = 0;
   int64_t written_ns = 0;
-  if (!ReadWhole(path, &space->buffer, &size, &written_ns, &error)) return fail(-1, error);
-  data = fr::ReadFile({space->buffer.data(), size}, path, name.rank, &space->read);
-  data.rank.host = name.host;
-  SetTaken(written_ns, &data.rank);
-  if (rivals) data.content_hash = HashBytes({space->buffer.data(), size});
-  return data;
+  if (!ReadWhole(path, &space->buffer, &size, &written_ns, &error)) {
+    std::vector<FileData> none(1);
+    none[0].problems.push_back({path, -1, error, fr::RankInName(path)});
+    return none;
+  }
+  std::vector<FileData> dumps = fr::ReadFile({space->buffer.data(), size}, path, &space->read);
+  for (FileData& dump : dumps) SetTaken(written_ns, &dump.rank);
+  return dumps;
 }
 
 // Of two dumps of one rank the later one: by its newest entry, then its counts, then its number of entries.
 bool Better(const FileData& a, const FileData& b) {
   auto key = [](const FileData& file) {
-    return std::make_tuple(file.newest_ns, file.progress_sum, file.rank.ops.size(), !file.rank.damaged,
-                           file.content_hash);
+    return std::make_tuple(file.newest_ns, file.progress_sum, file.rank.ops.size(), !file.rank.damaged);
   };
   return key(a) != key(b) ? key(a) > key(b) : a.rank.path < b.rank.path;
 }
@@ -186,10 +156,8 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   std::vector<std::string> names = paths;
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  std::vector<FileData> loaded(names.size());
+  std::vector<std::vector<FileData>> loaded(names.size());
   {
-    absl::flat_hash_map<int32_t, int> files_of_rank;
-    for (const std::string& name : names) files_of_rank[fr::ParseFileName(name).rank]++;
     // Large files first: the last one to be read keeps the other processors waiting.
     std::vector<std::pair<int64_t, size_t>> order;
     for (size_t i = 0; i < names.size(); i++) {
@@ -201,8 +169,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
     Parallel(names.size(), [&](size_t place, size_t thread) {
       if (cancelled()) return;
       const size_t i = order[place].second;
-      const bool rivals = files_of_rank.find(fr::ParseFileName(names[i]).rank)->second > 1;
-      loaded[i] = LoadFile(names[i], rivals, &spaces[thread]);
+      loaded[i] = LoadFile(names[i], &spaces[thread]);
       if (read) read();
     });
   }
@@ -213,12 +180,19 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
     problems.insert(problems.end(), file->problems.begin(), file->problems.end());
     file->problems.clear();
   };
-  for (FileData& file : loaded) take_problems(&file);
   std::vector<FileData> files;
-  for (FileData& file : loaded) {
-    if (file.usable) files.push_back(std::move(file));
+  for (std::vector<FileData>& dumps : loaded) {
+    for (FileData& file : dumps) {
+      if (file.usable) {
+        files.push_back(std::move(file));
+      } else {
+        for (Problem& problem : file.problems) problem.rank = fr::RankInName(problem.path);
+        take_problems(&file);
+      }
+    }
   }
   loaded.clear();
+  fr::NameRanks(&files);
   fr::CorrectRanks(&files, &problems);
   std::sort(files.begin(), files.end(), [](const FileData& a, const FileData& b) {
     return a.rank.rank != b.rank.rank ? a.rank.rank < b.rank.rank : Better(a, b);

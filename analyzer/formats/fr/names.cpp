@@ -90,35 +90,6 @@ bool IsGarbled(std::string_view text) {
   return Printable(text, text.size()) != text;
 }
 
-FileName ParseFileName(std::string_view path) {
-  FileName out;
-  size_t slash = path.rfind('/');
-  std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  for (std::string_view extension : {".json", ".pkl", ".pickle", ".pt"}) {
-    if (Lower(name).ends_with(extension)) {
-      name.remove_suffix(extension.size());
-      break;
-    }
-  }
-  size_t digits = 0;
-  while (digits < name.size() && IsDigit(name[name.size() - 1 - digits])) digits++;
-  int32_t rank = -1;
-  if (digits == 0 || digits > 9 || !ParseNumber(name.substr(name.size() - digits), &rank) || rank > kMaxRank) {
-    return out;
-  }
-  out.rank = rank;
-  std::string_view prefix = name.substr(0, name.size() - digits);
-  std::string_view host;
-  if (size_t at = prefix.rfind("rank_"); at != std::string_view::npos) {
-    host = prefix.substr(at + 5);
-  } else if (size_t dump = prefix.rfind("_dump_"); dump != std::string_view::npos && dump + 6 == prefix.size()) {
-    host = prefix.substr(0, dump);
-  }
-  while (!host.empty() && (host.back() == '_' || host.back() == '-' || host.back() == '.')) host.remove_suffix(1);
-  if (std::any_of(host.begin(), host.end(), [](char c) { return IsWord(c); })) out.host = std::string(host);
-  return out;
-}
-
 OpName ParseOpName(std::string_view profiling_name) {
   OpName out;
   std::string_view op = profiling_name;

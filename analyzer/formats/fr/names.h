@@ -1,4 +1,4 @@
-// What names say: files about ranks and hosts, profiling names about operations.
+// What profiling names say of operations, and other texts of dumps.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_NAMES_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_NAMES_H_
 
@@ -13,15 +13,6 @@ namespace lockstep::fr {
 
 // Larger ranks are taken for something else: a time, a process id.
 constexpr int32_t kMaxRank = (1 << 20) - 1;
-
-struct FileName {
-  int32_t rank = -1;  // -1: the name does not end in a plausible rank
-  std::string host;   // empty: not told
-};
-
-// The digits that end the name, before an extension .json, .pkl, .pickle or .pt. The host is the text between "rank_"
-// and the rank (nccl_trace_rank_node02_5) or before "_dump_" (node02_dump_5).
-FileName ParseFileName(std::string_view path);
 
 struct OpName {
   // kNone: the name was rejected.

@@ -13,37 +13,6 @@ using ring::CallKind;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(FrNames, RankAndHostOfFiles) {
-  struct Case {
-    const char* path;
-    int rank;
-    const char* host;
-  };
-  for (const Case& one : std::vector<Case>{
-           {"/x/nccl_trace_rank_0", 0, ""},
-           {"comm_lib_trace_rank_123", 123, ""},
-           {"_dump_15", 15, ""},
-           {"/a9/b/rank_7.json", 7, ""},
-           {"trace12.pickle", 12, ""},
-           {"trace12.PKL", 12, ""},
-           {"rank_3.pt", 3, ""},
-           {"nccl_trace_rank_container-node02_5", 5, "container-node02"},
-           {"nccl_trace_rank_gpu-a.example.org-0012", 12, "gpu-a.example.org"},
-           {"node7_dump_3", 3, "node7"},
-           {"5", 5, ""},
-           {"nccl_trace_rank_", -1, ""},
-           {"fault_injection.log", -1, ""},
-           {"dump_1758610505592849034", -1, ""},
-           {"dump_99999999", -1, ""},
-           {"", -1, ""},
-           {"dir_5/", -1, ""},
-       }) {
-    FileName name = ParseFileName(one.path);
-    EXPECT_EQ(name.rank, one.rank) << one.path;
-    EXPECT_EQ(name.host, one.host) << one.path;
-  }
-}
-
 TEST(FrNames, EveryCollectiveOfPyTorch) {
   struct Case {
     const char* name;

@@ -332,7 +332,7 @@ TEST(FrPickle, ChangedBytesNeverHarm) {
       bytes[0] = '\x80';
       bytes[1] = '\x02';
     }
-    FileData data = ReadFile(bytes, "file_0", 0, &space);
+    const FileData data = ReadFile(bytes, "file_0", &space)[0];
     if (data.usable) usable++;
     EXPECT_TRUE(data.usable || !data.problems.empty());
     for (const Op& op : data.rank.ops) ASSERT_LT(op.membership, data.used.size());

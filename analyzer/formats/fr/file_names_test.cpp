@@ -1,0 +1,169 @@
+// Ranks and hosts in the names that Flight Recorder files have on their way to people.
+#include "analyzer/formats/fr/file_names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/formats/fr/loader.h"
+#include "analyzer/testing/fr_dumps.h"
+
+namespace lockstep {
+namespace {
+
+using fr_test::DumpFolder;
+using fr_test::FrDump;
+using fr_test::LoadFiles;
+using fr_test::ToJson;
+using fr_test::ToPickle;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int kNamed = 8;
+
+// Pairs of a job of eight; each rank has made as many calls as its number tells.
+FrDump DumpNamed(int rank, bool pairs = true) {
+  FrDump dump;
+  dump.groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
+  const int pair = rank / 2 * 2;
+  if (pairs) {
+    dump.groups.push_back(
+        {.name = std::to_string(1 + rank / 2), .desc = "PAIR", .ranks = {pair, pair + 1}, .pg_id = 1});
+  }
+  for (int seq = 1; seq <= 10 + rank; seq++) dump.entries.push_back({.seq = seq});
+  return dump;
+}
+
+// The dumps under the names that `name` gives the ranks.
+template <typename Name>
+Bundle LoadAs(Name name, bool pairs = true) {
+  DumpFolder folder;
+  std::vector<std::string> paths;
+  for (int rank = 0; rank < kNamed; rank++) {
+    const std::string path = name(rank);
+    std::filesystem::create_directories(std::filesystem::path(folder.path() + "/" + path).parent_path());
+    paths.push_back(folder.Write(path, ToPickle(DumpNamed(rank, pairs))));
+  }
+  return LoadFiles(paths);
+}
+
+void ExpectEverybody(const Bundle& bundle) {
+  ASSERT_THAT(bundle.ranks, SizeIs(kNamed));
+  for (int rank = 0; rank < kNamed; rank++) {
+    EXPECT_EQ(bundle.ranks[rank].rank, rank);
+    EXPECT_THAT(bundle.ranks[rank].ops, SizeIs(10 + rank));
+  }
+}
+
+TEST(FrFileNames, OfOneFile) {
+  struct Case {
+    const char* path;
+    int rank;
+    const char* host;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"/x/nccl_trace_rank_0", 0, ""},
+           {"comm_lib_trace_rank_123", 123, ""},
+           {"_dump_15", 15, ""},
+           {"/a9/b/rank_7.json", 7, ""},
+           {"trace12.pickle", 12, ""},
+           {"trace12.PKL", 12, ""},
+           {"rank_3.pt", 3, ""},
+           {"nccl_trace_rank_container-node02_5", 5, "container-node02"},
+           {"nccl_trace_rank_gpu-a.example.org-0012", 12, "gpu-a.example.org"},
+           {"node7_dump_3", 3, "node7"},
+           {"5", 5, ""},
+           {"nccl_trace_rank_", -1, ""},
+           {"fault_injection.log", -1, ""},
+           {"dump_1758610505592849034", -1, ""},
+           {"dump_99999999", -1, ""},
+           {"", -1, ""},
+           {"rank_0_node-0.pkl", 0, "node-0"},
+           {"fr_rank3.pid4003.pickle", 3, ""},
+           {"rank3_20260101T101500", 3, ""},
+           {"nccl_trace_rank_3_1764000123", 3, ""},
+           {"local_rank_2_rank_10.json.gz", 10, ""},
+           {"/x/rank_3/nccl_trace.pkl", 3, ""},
+           {"/run7/nccl_trace.pkl", -1, ""},
+       }) {
+    EXPECT_EQ(fr::RankInName(one.path), one.rank) << one.path;
+    std::string host;
+    for (const fr::NamedNumber& number : fr::ParseFileName(one.path, 0).numbers) {
+      if (number.value != one.rank) continue;
+      host = fr::HostInName(one.path, number);
+      break;
+    }
+    EXPECT_EQ(host, one.host) << one.path;
+  }
+}
+
+// Beside the rank a name holds a node, a process, a time, an attempt: what is unique and fits the groups is the rank.
+TEST(FrFileNames, OfASet) {
+  using std::to_string;
+  const std::vector<std::pair<const char*, std::string (*)(int)>> rules = {
+      {"time", [](int r) { return "nccl_trace_rank_" + to_string(r) + "_" + to_string(1764000123 + r / 3); }},
+      {"short time", [](int r) { return "trace_" + to_string(r) + "_101" + to_string(500 + r / 4); }},
+      {"node", [](int r) { return "rank_" + to_string(r) + "_node-" + to_string(r / 4) + ".pkl"; }},
+      {"node first", [](int r) { return "node" + to_string(r / 4) + "." + to_string(r) + ".pkl"; }},
+      {"process", [](int r) { return "fr_rank" + to_string(r) + ".pid" + to_string(4000 + 7 * r) + ".pickle"; }},
+      {"no word", [](int r) { return to_string(r) + "." + to_string(40000 + 7 * r); }},
+      {"folder", [](int r) { return "rank_" + to_string(r) + "/nccl_trace.pkl"; }},
+      {"folder without a word", [](int r) { return to_string(r) + "/trace0"; }},
+      {"local rank",
+       [](int r) { return "node" + to_string(r / 4) + "/local_rank_" + to_string(r % 4) + "_" + to_string(r); }},
+  };
+  for (const auto& [what, name] : rules) {
+    SCOPED_TRACE(what);
+    const Bundle bundle = LoadAs(name);
+    ExpectEverybody(bundle);
+    EXPECT_THAT(bundle.problems, IsEmpty());
+  }
+}
+
+TEST(FrFileNames, GroupsAloneMayTellTheRank) {
+  const auto letters = [](int rank) { return std::string(1, static_cast<char>('a' + rank)) + ".pkl"; };
+  const Bundle world = LoadAs(letters, false);
+  EXPECT_THAT(world.ranks, IsEmpty());
+  ASSERT_THAT(world.problems, SizeIs(kNamed));
+  EXPECT_THAT(world.problems[0].text, HasSubstr("its name holds no rank"));
+
+  DumpFolder folder;
+  std::vector<std::string> paths;
+  for (int rank = 0; rank < kNamed; rank++) {
+    FrDump dump = DumpNamed(rank);
+    std::vector<int32_t> parity;
+    for (int r = rank % 2; r < kNamed; r += 2) parity.push_back(r);
+    dump.groups.push_back({.name = std::to_string(5 + rank % 2), .desc = "PARITY", .ranks = parity, .pg_id = 2});
+    paths.push_back(folder.Write(letters(rank), ToPickle(dump)));
+  }
+  ExpectEverybody(LoadFiles(paths));
+}
+
+TEST(FrFileNames, OneFileOfAllRanks) {
+  std::string all = "{";
+  for (int rank = 0; rank < kNamed; rank++)
+    all += (rank > 0 ? ", \"" : "\"") + std::to_string(rank) + "\": " + ToJson(DumpNamed(rank));
+  DumpFolder folder;
+  const Bundle bundle = LoadFiles({folder.Write("all.json", all + "}")});
+  ExpectEverybody(bundle);
+  EXPECT_THAT(bundle.problems, IsEmpty());
+}
+
+TEST(FrFileNames, ABareListOfEntries) {
+  std::string text = ToJson(DumpNamed(3));
+  text = text.substr(text.find("\"entries\":") + 10);
+  text.pop_back();
+  DumpFolder folder;
+  const Bundle bundle = LoadFiles({folder.WriteRank(3, text)});
+  ASSERT_THAT(bundle.ranks, SizeIs(1));
+  EXPECT_EQ(bundle.ranks[0].rank, 3);
+  EXPECT_THAT(bundle.ranks[0].ops, SizeIs(13));
+}
+
+}  // namespace
+}  // namespace lockstep
