@@ -13,6 +13,7 @@ absl::Span<const FormatReader* const> Formats() {
       &RingFormat(),
       &FlightRecorderPickleFormat(),
       &FlightRecorderJsonFormat(),
+      &FlightRecorderPackedFormat(),
   };
   return formats;
 }

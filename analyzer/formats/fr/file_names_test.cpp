@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +21,8 @@ using fr_test::FrDump;
 using fr_test::LoadFiles;
 using fr_test::ToJson;
 using fr_test::ToPickle;
-using ::testing::ElementsAre;
+using ::testing::Contains;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -163,6 +166,100 @@ TEST(FrFileNames, ABareListOfEntries) {
   ASSERT_THAT(bundle.ranks, SizeIs(1));
   EXPECT_EQ(bundle.ranks[0].rank, 3);
   EXPECT_THAT(bundle.ranks[0].ops, SizeIs(13));
+}
+
+std::string Gzip(const std::string& bytes) {
+  std::string out(compressBound(bytes.size()) + 64, '\0');
+  z_stream stream = {};
+  deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string Little(uint64_t value, int size) {
+  std::string out;
+  for (int i = 0; i < size; i++) out += static_cast<char>(value >> (8 * i));
+  return out;
+}
+
+// A zip archive as zip(1) writes it; every second file is stored, the others are deflated.
+std::string Zip(const std::vector<std::pair<std::string, std::string>>& files) {
+  std::string out, table;
+  for (size_t i = 0; i < files.size(); i++) {
+    const auto& [name, bytes] = files[i];
+    std::string data = bytes;
+    if (i % 2 == 0) {
+      data = Gzip(bytes);
+      data = data.substr(10, data.size() - 18);  // without gzip's own header and sums
+    }
+    const uLong sum = crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size()));
+    const std::string common = Little(20, 2) + Little(0, 2) + Little(i % 2 == 0 ? 8 : 0, 2) + Little(0, 4) +
+                               Little(sum, 4) + Little(data.size(), 4) + Little(bytes.size(), 4) +
+                               Little(name.size(), 2) + Little(0, 2);
+    table += "PK\x01\x02" + Little(20, 2) + common + Little(0, 10) + Little(out.size(), 4) + name;
+    out += "PK\x03\x04" + common + name + data;
+  }
+  const std::string end = std::string("PK\x05\x06") + Little(0, 4) + Little(files.size(), 2) + Little(files.size(), 2) +
+                          Little(table.size(), 4) + Little(out.size(), 4) + Little(0, 2);
+  return out + table + end;
+}
+
+TEST(FrPacked, GzipFilesAreDumps) {
+  DumpFolder folder;
+  std::vector<std::string> paths;
+  for (int rank = 0; rank < kNamed; rank++) {
+    const std::string bytes = rank % 2 == 0 ? ToPickle(DumpNamed(rank)) : ToJson(DumpNamed(rank));
+    paths.push_back(folder.Write("rank_" + std::to_string(rank) + ".gz", Gzip(bytes)));
+  }
+  const Bundle bundle = LoadFiles(paths);
+  ExpectEverybody(bundle);
+  EXPECT_THAT(bundle.problems, IsEmpty());
+}
+
+TEST(FrPacked, WhatIsWholeOfACutOneIsUsed) {
+  DumpFolder folder;
+  std::string packed = Gzip(ToPickle(DumpNamed(3)));
+  packed.resize(packed.size() * 3 / 4);
+  const Bundle bundle = LoadFiles({folder.Write("rank_3.gz", packed)});
+  ASSERT_THAT(bundle.ranks, SizeIs(1));
+  EXPECT_THAT(bundle.ranks[0].ops, SizeIs(::testing::AllOf(::testing::Ge(1), ::testing::Lt(13))));
+  EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("ends early"))));
+}
+
+TEST(FrPacked, AZipArchiveHoldsDumpsOfAllRanks) {
+  std::vector<std::pair<std::string, std::string>> files = {{"traces/", ""}};
+  for (int rank = 0; rank < kNamed; rank++)
+    files.push_back({"traces/nccl_trace_rank_" + std::to_string(rank), ToPickle(DumpNamed(rank))});
+  const std::string whole = Zip(files);
+  DumpFolder folder;
+  const Bundle bundle = LoadFiles({folder.Write("traces.zip", whole)});
+  ExpectEverybody(bundle);
+  EXPECT_THAT(bundle.problems, IsEmpty());
+  // Damage anywhere, and any cut, is a problem and never more than that.
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; round++) {
+    std::string bytes = whole;
+    if (round % 3 == 0) bytes.resize(4 + random() % (bytes.size() - 4));
+    for (int i = 0; i < 4; i++) bytes[4 + random() % (bytes.size() - 4)] = static_cast<char>(random());
+    EXPECT_LE(LoadFiles({folder.Write("damaged.zip", bytes)}).ranks.size(), size_t{kNamed});
+  }
+}
+
+// As `cat` leaves several gzip files in one.
+TEST(FrPacked, ABombIsRefused) {
+  const std::string part = Gzip(std::string(32u << 20, '\0'));
+  std::string whole;
+  for (int i = 0; i < 9; i++) whole += part;
+  DumpFolder folder;
+  const Bundle bundle = LoadFiles({folder.Write("rank_0.gz", whole)});
+  EXPECT_THAT(bundle.ranks, IsEmpty());
+  EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("more than 256 MiB"))));
 }
 
 }  // namespace

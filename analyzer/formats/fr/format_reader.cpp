@@ -2,6 +2,7 @@
 
 #include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/loader.h"
+#include "analyzer/formats/fr/packed.h"
 #include "analyzer/formats/fr/text.h"
 
 namespace lockstep {
@@ -41,7 +42,21 @@ class JsonReader final : public FlightRecorderReader {
   }
 };
 
+class PackedReader final : public FlightRecorderReader {
+ public:
+  const char* name() const override { return "Flight Recorder dumps in gzip or zip"; }
+  const char* beginning() const override { return "bytes 0x1f 0x8b, or \"PK\""; }
+  Claim Claims(std::string_view head) const override {
+    return fr::IsGzip(head) || fr::IsZip(head) ? Claim::kMaybe : Claim::kNo;
+  }
+};
+
 }  // namespace
+
+const FormatReader& FlightRecorderPackedFormat() {
+  static const PackedReader reader;
+  return reader;
+}
 
 const FormatReader& FlightRecorderPickleFormat() {
   static const PickleReader reader;

@@ -7,6 +7,7 @@ namespace lockstep {
 
 const FormatReader& FlightRecorderPickleFormat();
 const FormatReader& FlightRecorderJsonFormat();
+const FormatReader& FlightRecorderPackedFormat();
 
 }  // namespace lockstep
 

@@ -18,7 +18,9 @@
 #include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/groups.h"
 #include "analyzer/formats/fr/identity.h"
+#include "analyzer/formats/fr/packed.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/printable.h"
 #include "analyzer/util/small_file.h"
 
 namespace lockstep {
@@ -28,6 +30,7 @@ using fr::FileData;
 
 // A dump of 20,000 entries with stacks takes 5 MB, with C++ stacks perhaps ten times that.
 constexpr size_t kMaxFileBytes = 256u << 20;
+constexpr size_t kMostNameBytes = 512;  // of a file in an archive
 
 // Grows only; what it holds is raw bytes.
 class Buffer {
@@ -106,6 +109,7 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
 
 struct Workspace {
   Buffer buffer;
+  std::string unpacked;
   fr::ReadSpace read;
 };
 
@@ -118,8 +122,36 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
     none[0].problems.push_back({path, -1, error, fr::RankInName(path)});
     return none;
   }
-  std::vector<FileData> dumps = fr::ReadFile({space->buffer.data(), size}, path, &space->read);
-  for (FileData& dump : dumps) SetTaken(written_ns, &dump.rank);
+  std::vector<FileData> dumps;
+  const auto read = [&](std::string_view bytes, const std::string& name, const absl::Status& damage) {
+    for (FileData& dump : fr::ReadFile(bytes, name, &space->read)) {
+      SetTaken(written_ns, &dump.rank);
+      if (!damage.ok()) {
+        dump.problems.push_back({name, -1, std::string(damage.message()), -1});
+        dump.rank.damaged = true;
+      }
+      dumps.push_back(std::move(dump));
+    }
+  };
+  const std::string_view bytes(space->buffer.data(), size);
+  if (fr::IsGzip(bytes)) {
+    const absl::Status damage = fr::Gunzip(bytes, kMaxFileBytes, &space->unpacked, &written_ns);
+    read(space->unpacked, path, damage);
+  } else if (fr::IsZip(bytes)) {
+    written_ns = 0;  // the archive's time says little of its files, whose own are local times of an unknown zone
+    const absl::StatusOr<std::vector<fr::Packed>> files = fr::FilesInZip(bytes);
+    if (!files.ok()) {
+      dumps.emplace_back();
+      dumps.back().problems.push_back({path, -1, std::string(files.status().message()), -1});
+      return dumps;
+    }
+    for (const fr::Packed& file : *files) {
+      const absl::Status damage = fr::Unzip(file, kMaxFileBytes, &space->unpacked);
+      read(space->unpacked, absl::StrCat(path, "/", Printable(file.name, kMostNameBytes)), damage);
+    }
+  } else {
+    read(bytes, path, absl::OkStatus());
+  }
   return dumps;
 }
 

@@ -1,4 +1,4 @@
-// Loads PyTorch Flight Recorder dumps, pickle or JSON, one file a rank, into a Bundle.
+// Loads PyTorch Flight Recorder dumps, pickle or JSON, into a Bundle.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_LOADER_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_LOADER_H_
 
@@ -11,10 +11,10 @@
 
 namespace lockstep {
 
-// Reads `paths` and merges them into an empty bundle. A file that cannot be read, is not a Flight Recorder dump, is
-// refused or is damaged becomes an entry of bundle->problems (path, offset, what, what to do); the other files are
-// still loaded. The result does not depend on the order of `paths`. The rank is the number that ends the file's name
-// (before an extension .json, .pkl or .pickle); files without one are problems.
+// Reads `paths`, gzip files and zip archives of dumps too, and merges them into an empty bundle. A file that cannot be
+// read, is not a Flight Recorder dump, is refused or is damaged becomes an entry of bundle->problems (path, offset,
+// what, what to do); the other files are still loaded. The result does not depend on the order of `paths`. Each file's
+// rank comes from its name and its pg_config (identity.h).
 // `read` is called after each file, on any thread; no further file is read, and the bundle is of no use, when *cancel
 // turns true.
 void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle,

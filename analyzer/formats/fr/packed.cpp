@@ -1,0 +1,104 @@
+#include "analyzer/formats/fr/packed.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::fr {
+namespace {
+
+constexpr size_t kMostFiles = 1u << 20;
+
+// Little-endian number at `at`; 0 past the end.
+uint32_t Number(std::string_view bytes, size_t at, int size) {
+  uint32_t value = 0;
+  for (int i = 0; i < size && at + static_cast<size_t>(i) < bytes.size(); i++)
+    value |= uint32_t{static_cast<uint8_t>(bytes[at + static_cast<size_t>(i)])} << (8 * i);
+  return value;
+}
+
+// `window` as inflateInit2 takes it. Several streams may follow each other, as `cat a.gz b.gz` leaves them.
+absl::Status Inflate(std::string_view bytes, int window, size_t most, std::string* out) {
+  out->clear();
+  z_stream stream = {};
+  if (inflateInit2(&stream, window) != Z_OK) return absl::ResourceExhaustedError("no memory to unpack it");
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  int result = Z_OK;
+  while (result == Z_OK && out->size() <= most) {
+    const size_t filled = out->size(), room = std::max<size_t>(1u << 16, std::min(filled, most));
+    out->resize(filled + room);
+    stream.next_out = reinterpret_cast<Bytef*>(out->data() + filled);
+    stream.avail_out = static_cast<uInt>(room);
+    result = inflate(&stream, Z_NO_FLUSH);
+    out->resize(filled + room - stream.avail_out);
+    if (result == Z_STREAM_END && stream.avail_in > 0 &&
+        IsGzip({reinterpret_cast<char*>(stream.next_in), stream.avail_in}))
+      result = inflateReset(&stream);
+  }
+  inflateEnd(&stream);
+  if (out->size() > most)
+    return absl::ResourceExhaustedError(
+        absl::StrCat("unpacks to more than ", most >> 20, " MiB, which no Flight Recorder dump is"));
+  if (result == Z_BUF_ERROR) return absl::DataLossError("the packed data ends early");
+  if (result != Z_STREAM_END) return absl::DataLossError("the packed data is damaged");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsGzip(std::string_view head) {
+  return head.starts_with("\x1f\x8b\x08");
+}
+
+bool IsZip(std::string_view head) {
+  return head.starts_with("PK\x03\x04");
+}
+
+absl::Status Gunzip(std::string_view bytes, size_t most, std::string* out, int64_t* written_ns) {
+  if (const uint32_t seconds = Number(bytes, 4, 4); seconds != 0) *written_ns = int64_t{seconds} * 1'000'000'000;
+  return Inflate(bytes, 16 + MAX_WBITS, most, out);
+}
+
+// PKWARE's APPNOTE 6.3.10, sections 4.3.7 (local header), 4.3.12 (table), 4.3.16 (end of the table).
+absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
+  constexpr size_t kEndSize = 22, kEntrySize = 46, kLocalSize = 30;
+  constexpr std::string_view kEnd("PK\x05\x06"), kEntry("PK\x01\x02"), kLocal("PK\x03\x04");
+  const size_t end = bytes.rfind(kEnd);
+  if (end == std::string_view::npos || bytes.size() - end < kEndSize)
+    return absl::DataLossError("a zip archive without its table: cut, or still being written");
+  const size_t count = Number(bytes, end + 10, 2);
+  size_t at = Number(bytes, end + 16, 4);
+  if (count == 0xffff || at == 0xffffffff)
+    return absl::UnimplementedError("a zip archive of the 64-bit form, which is not read: unpack it");
+  std::vector<Packed> files;
+  for (size_t i = 0; i < count && files.size() < kMostFiles; i++) {
+    if (at > end || end - at < kEntrySize || bytes.substr(at, 4) != kEntry)
+      return absl::DataLossError(absl::StrCat("the zip archive's table is damaged at byte ", at));
+    const size_t method = Number(bytes, at + 10, 2), size = Number(bytes, at + 20, 4), name = Number(bytes, at + 28, 2),
+                 rest = size_t{Number(bytes, at + 30, 2)} + Number(bytes, at + 32, 2),
+                 local = Number(bytes, at + 42, 4);
+    Packed file{.name = std::string(bytes.substr(at + kEntrySize, name)), .data = {}, .deflated = method == Z_DEFLATED};
+    at += kEntrySize + name + rest;
+    if (file.name.empty() || file.name.back() == '/') continue;
+    const size_t data = local + kLocalSize + Number(bytes, local + 26, 2) + Number(bytes, local + 28, 2);
+    if ((method != 0 && !file.deflated) || local > end || bytes.substr(local, 4) != kLocal || data > end ||
+        end - data < size)
+      return absl::DataLossError(
+          absl::StrCat("file ", i + 1, " of the zip archive is damaged or packed in another way: unpack the archive"));
+    file.data = bytes.substr(data, size);
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+absl::Status Unzip(const Packed& file, size_t most, std::string* out) {
+  if (file.deflated) return Inflate(file.data, -MAX_WBITS, most, out);
+  out->assign(file.data.substr(0, most));
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::fr
