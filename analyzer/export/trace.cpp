@@ -153,6 +153,7 @@ absl::StatusOr<ExportCounts> Walk::Run() {
   }
   // Hosts in the order of their lowest rank.
   std::vector<const std::pair<const std::string, std::vector<size_t>>*> order;
+  order.reserve(hosts.size());
   for (const auto& host : hosts) order.push_back(&host);
   std::sort(order.begin(), order.end(),
             [](const auto* a, const auto* b) { return a->second.front() < b->second.front(); });

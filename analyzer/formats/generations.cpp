@@ -91,6 +91,7 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
   }
   if (runs.size() < 2) return;
   std::vector<Run> order;
+  order.reserve(runs.size());
   for (auto& [root, run] : runs) order.push_back(std::move(run));
   std::stable_sort(order.begin(), order.end(), [](const Run& a, const Run& b) { return Older(b, a); });
   // What newer runs claim: ranks of the job, and a communicator of the whole job, of which a run has one.
@@ -157,6 +158,7 @@ Usual UsualTime(const Members& members, int64_t apart) {
     for (const Seen& s : list) by_rank[s.rank] = s.newest_ns;
   }
   std::vector<int64_t> times;
+  times.reserve(by_rank.size());
   for (const auto& [rank, time] : by_rank) times.push_back(time);
   if (times.empty()) return {};
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());

@@ -134,7 +134,7 @@ void BundleBuilder::AddComm(CommFacts facts, std::vector<MemberSpan> members) {
   table_.push_back({std::move(facts), std::move(members)});
 }
 
-void BundleBuilder::AddPlace(HostPlace place) {
+void BundleBuilder::AddPlace(const HostPlace& place) {
   if (place.host.empty() || (place.rack.empty() && place.leaf_switch.empty())) return;
   HostPlace& known = places_[place.host];
   known.host = place.host;

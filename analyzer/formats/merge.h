@@ -27,7 +27,7 @@ class BundleBuilder {
   void AddComm(CommFacts facts, std::vector<MemberSpan> members);
   void AddProblem(Problem problem) { bundle_.problems.push_back(std::move(problem)); }
   // Where a host stands, as its own file says. Hosts without a name, and places that say nothing, are passed over.
-  void AddPlace(HostPlace place);
+  void AddPlace(const HostPlace& place);
   // The largest number said wins; 0 says nothing.
   void ExpectRanks(int64_t ranks);
   uint32_t InternString(std::string_view text);

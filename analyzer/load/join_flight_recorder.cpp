@@ -499,6 +499,7 @@ class Joiner {
       return;
     }
     std::sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    ops.reserve(kept.size());
     for (auto& [at, op] : kept) ops.push_back(op);
     rank.memberships = std::move(memberships);
     rank.ops = std::move(ops);

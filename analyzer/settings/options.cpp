@@ -112,7 +112,7 @@ absl::StatusOr<CommandLine> ReadCommandLine(const Verb& verb, const std::vector<
   return line;
 }
 
-absl::StatusOr<ParsedOptions> Parse(std::string_view name, std::vector<std::string> words) {
+absl::StatusOr<ParsedOptions> Parse(std::string_view name, const std::vector<std::string>& words) {
   const Verb* verb = FindVerb(name);
   if (verb == nullptr) abort();
   absl::StatusOr<CommandLine> line = ReadCommandLine(*verb, words);

@@ -55,7 +55,7 @@ class ParsedOptions {
 
 // InvalidArgument with one line: what is wrong, where it was set if not on the command line, and how to get help. An
 // option that is given twice counts the last time, or each time if it is a list.
-absl::StatusOr<ParsedOptions> Parse(std::string_view verb, std::vector<std::string> words);
+absl::StatusOr<ParsedOptions> Parse(std::string_view verb, const std::vector<std::string>& words);
 absl::StatusOr<ParsedOptions> Parse(std::string_view verb, int argc, char** argv);
 
 // The exit status where nothing is left to do: an error (2) is printed then, or --help or --version (0; 3 if standard

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "absl/strings/str_cat.h"
+
 namespace lockstep::settings {
 namespace {
 
@@ -692,7 +694,7 @@ std::vector<Verb> MakeVerbs() {
   std::vector<Verb> verbs = {Agent(), Analyze(),  ArchiveVerb(), Clean(),  Collector(), Config(), Doctor(),
                              Dump(),  Evidence(), Export(),      Keygen(), Run(),       Top(),    View()};
   for (Verb& verb : verbs) {
-    for (std::string& usage : verb.usage) usage = "lockstep " + verb.name + " " + usage;
+    for (std::string& usage : verb.usage) usage = absl::StrCat("lockstep ", verb.name, " ", usage);
     for (Group& group : verb.groups) {
       for (Row& row : group.rows) {
         row.section = verb.name;

@@ -42,7 +42,7 @@ absl::Status RotatingFile::Append(std::string_view line) {
   whole += '\n';
   if (regular_ && size_ > 0 && size_ + static_cast<int64_t>(whole.size()) > most_bytes_) {
     rename(path_.c_str(), absl::StrCat(path_, ".1").c_str());
-    if (const absl::Status status = Reopen(); !status.ok()) return status;
+    if (absl::Status status = Reopen(); !status.ok()) return status;
   }
   const ssize_t written = write(fd_.get(), whole.data(), whole.size());
   if (written == static_cast<ssize_t>(whole.size())) {

@@ -27,14 +27,6 @@ namespace lockstep {
 
 namespace {
 
-// Into `texts`, which must outlive them.
-std::vector<char*> Pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 UniqueFd MemoryFile(std::string_view content) {
   UniqueFd fd(memfd_create("lockstep", MFD_CLOEXEC));
   if (!fd.ok() || !WriteAll(fd.get(), content, "memory").ok() || lseek(fd.get(), 0, SEEK_SET) < 0) fd.reset();
@@ -59,14 +51,22 @@ class Actions {
 
 }  // namespace
 
+std::vector<char*> ExecPointers(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int output,
                                      const std::vector<std::string>* environment) {
   const auto failed = [&](int error) {
     return absl::UnavailableError(absl::StrCat("cannot start ", argv[0], ": ", strerror(error)));
   };
-  std::vector<char*> words = Pointers(argv);
+  std::vector<char*> words = ExecPointers(argv);
   std::vector<char*> variables;
-  if (environment != nullptr) variables = Pointers(*environment);
+  if (environment != nullptr) variables = ExecPointers(*environment);
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   UniqueFd report, report_end;
   if (!null.ok() || !MakePipe(&report, &report_end)) return failed(errno);
@@ -154,9 +154,9 @@ absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const
 
 absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& argv, const posix_spawn_file_actions_t& actions,
                                  const std::vector<std::string>* environment) {
-  std::vector<char*> words = Pointers(argv);
+  std::vector<char*> words = ExecPointers(argv);
   std::vector<char*> variables;
-  if (environment != nullptr) variables = Pointers(*environment);
+  if (environment != nullptr) variables = ExecPointers(*environment);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);

@@ -13,6 +13,9 @@
 
 namespace lockstep {
 
+// For exec: a pointer into each of `texts`, which must outlive them, and a null.
+std::vector<char*> ExecPointers(const std::vector<std::string>& texts);
+
 // Starts argv[0], a path that is not searched for, with `environment` (nullptr: this process's), in a process group of
 // its own (a terminal's Ctrl-C is not for it; kill(-pid) ends what it starts, too), with no signal blocked or ignored.
 // `actions` are done in it before; they stay the caller's, and so does the child: it is to be waited for. Any thread.

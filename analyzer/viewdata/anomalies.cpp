@@ -168,9 +168,7 @@ void SetAnomalies(const ViewInput& in, ViewFacts* facts) {
   }
   if (!in.missing.empty()) {
     SetRuns(in.missing,
-            AddAnomaly(absl::StrCat(RanksText(in.missing), in.missing.size() == 1 ? " left no data" : " left no data"),
-                       -1, -1, facts)
-                ->mutable_ranks());
+            AddAnomaly(absl::StrCat(RanksText(in.missing), " left no data"), -1, -1, facts)->mutable_ranks());
   }
   for (int i = 0; i < facts->mismatches_size() && i < kMostOfAKind; ++i) {
     const CallMismatch& m = facts->mismatches(i);

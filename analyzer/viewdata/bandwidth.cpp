@@ -47,6 +47,7 @@ void SetBandwidths(const ViewInput& in, ViewFacts* facts) {
     }
   }
   std::vector<std::pair<const Key*, const std::vector<const LinkUse*>*>> order;
+  order.reserve(series.size());
   for (const auto& [key, list] : series) order.emplace_back(&key, &list);
   auto ranks_of = [](const auto* list) {
     size_t n = 0;

@@ -66,7 +66,7 @@ std::string CacheFolder() {
     return "";
   std::error_code error;
   std::filesystem::create_directories(base, error);
-  const std::string folder = base + "/lockstep";
+  std::string folder = base + "/lockstep";
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return "";
   struct stat info = {};
   const bool ours = lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();

@@ -73,7 +73,7 @@ std::string StateText(const ViewInput& in, size_t row) {
     const std::string place = PlaceText(rank.process);
     if (!place.empty()) return absl::StrCat("elsewhere: ", place);
   }
-  const std::string front = FrontText(in.analysis, m, FrontOf(in.analysis, m));
+  std::string front = FrontText(in.analysis, m, FrontOf(in.analysis, m));
   if (host == HostState::kElsewhere && !front.empty()) return absl::StrCat(HostStateText(rank, host), "; ", front);
   if (!front.empty()) return front;
   const std::string words = RankStateText(rank, /*with_time=*/false);

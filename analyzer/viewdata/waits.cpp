@@ -304,6 +304,7 @@ class Folding {
       g.height = std::max(g.height, height[v]);
     }
     std::vector<const Group*> order;
+    order.reserve(groups.size());
     for (const auto& [color, g] : groups) order.push_back(&g);
     auto place = [](const Group& g) {
       static const int kPlace[] = {4, 3, 0, 1, 2};  // by WaitClass::Kind
@@ -425,7 +426,7 @@ class Folding {
     const HostState host = model_.ranks[r].host;
     const std::string place = host == HostState::kElsewhere ? PlaceText(rank.process) : "";
     if (!place.empty()) return absl::StrCat("elsewhere: ", place);
-    const std::string words = HostStateText(rank, host);
+    std::string words = HostStateText(rank, host);
     if (!words.empty()) return words;
     return waits_[r].front.front == Front::kIdle ? "nothing of it stands still" : "in an operation";
   }

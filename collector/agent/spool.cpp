@@ -428,7 +428,7 @@ class DiskSpool final : public Spool {
         }
       }
       RemoveWhatIsDue();
-      const absl::Status status = write();
+      absl::Status status = write();
       if (status.code() != absl::StatusCode::kResourceExhausted) return status;
       {
         std::lock_guard lock(mutex_);
@@ -478,7 +478,7 @@ class DiskSpool final : public Spool {
   // One chunk's file; adds its bytes to the spool's.
   absl::Status WriteChunk(const Chunk& chunk, const std::string& path, Need need) {
     const std::string bytes = ChunkFileBytes(chunk);
-    const absl::Status status = WithRoom(bytes.size(), need, [&] { return WriteFileSynced(path, bytes); });
+    absl::Status status = WithRoom(bytes.size(), need, [&] { return WriteFileSynced(path, bytes); });
     if (!status.ok()) return status;
     std::lock_guard lock(mutex_);
     counters_.bytes += bytes.size();

@@ -183,7 +183,7 @@ class Sender {
 
   absl::Status Prepare() {
     if (prepared_) return absl::OkStatus();
-    const absl::Status status = Try([&] { return store_.Prepare(); });
+    absl::Status status = Try([&] { return store_.Prepare(); });
     prepared_ = status.ok();
     if (Passes(status)) away_ = std::string(status.message());
     return status;
@@ -214,7 +214,7 @@ class Sender {
       const absl::StatusOr<SpooledBatch> batch = reader->Next(kBatchBytes);
       if (!batch.ok()) return batch.status();
       if (batch->table.empty()) break;
-      const absl::Status status = Try([&] { return store_.Insert(batch->table, batch->rows); });
+      absl::Status status = Try([&] { return store_.Insert(batch->table, batch->rows); });
       if (!status.ok()) return status;
     }
     Spool::Remove(path);
@@ -227,7 +227,7 @@ class Sender {
   absl::Status Try(const Work& work) {
     std::chrono::duration<double> pause(0.1);
     for (;;) {
-      const absl::Status status = work();
+      absl::Status status = work();
       if (!Passes(status)) {
         if (status.ok()) until_ = {};
         return status;

@@ -43,6 +43,7 @@ std::vector<std::string> Names(const Json& json, const char* name) {
 
 std::string List(const std::vector<std::string>& names) {
   std::vector<std::string> quoted;
+  quoted.reserve(names.size());
   for (const std::string& name : names) quoted.push_back(Quoted(name));
   return quoted.empty() ? "''" : absl::StrJoin(quoted, ", ");
 }

@@ -17,6 +17,7 @@ constexpr size_t kMostText = 64;
 // "0.2.0", or where they differ "0.2.0 (1,016 ranks), 0.1.0 (8 ranks)", the most first.
 std::string Folded(const std::map<std::string, size_t>& counts) {
   std::vector<std::pair<size_t, std::string>> order;
+  order.reserve(counts.size());
   for (const auto& [name, count] : counts) order.emplace_back(count, name);
   std::sort(order.rbegin(), order.rend());
   if (order.size() == 1) return order[0].second;

@@ -1,5 +1,7 @@
 #include "collector/detect/decision_log.h"
 
+#include <cmath>
+
 #include "absl/strings/str_format.h"
 #include "analyzer/util/time_text.h"
 #include "nlohmann/json.hpp"
@@ -12,7 +14,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostRuns = 64;
 
 double Seconds(int64_t ns) {
-  return static_cast<double>(ns / 1'000'000) / 1e3;
+  return std::round(static_cast<double>(ns) / 1e6) / 1e3;
 }
 
 std::string Hex(uint64_t id) {

@@ -45,7 +45,7 @@ std::string FirstAddress(absl::string_view text) {
     while (!word.empty() && (word.back() == ':' || word.back() == '.')) word.remove_suffix(1);
     while (!word.empty() && word.front() == ':') word.remove_prefix(1);
     if (std::count(word.begin(), word.end(), ':') == 2 && word.find(':') >= 4) {
-      if (const std::string address = PciAddress(word); !address.empty()) return address;
+      if (std::string address = PciAddress(word); !address.empty()) return address;
     }
     i = end;
   }

@@ -82,7 +82,7 @@ absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folde
       for (const nlohmann::json& node : manifest["nodes"]) names.push_back(TextOf(node, "file"));
     }
     for (const std::string& name : names) {
-      if (!name.empty() && name.find('/') == std::string::npos) unlink((folder + "/" + name).c_str());
+      if (!name.empty() && name.find('/') == std::string::npos) unlink(absl::StrCat(folder, "/", name).c_str());
     }
     return EarlierIncident{"", true};
   }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/system.h"
@@ -47,14 +48,14 @@ class Cleaner {
 
   void Folder(int fd, const std::string& path, int depth) {
     for (const std::string& name : NamesIn(fd)) {
-      const std::string shown = Printable(path + "/" + name);
+      const std::string shown = Printable(absl::StrCat(path, "/", name));
       struct stat info {};
       if (fstatat(fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
       const bool is_ring = name.size() > 5 && name.compare(name.size() - 5, 5, ".ring") == 0;
       if (S_ISDIR(info.st_mode) && depth == 0) {
         const UniqueFd inner(openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!inner.ok()) continue;
-        Folder(inner.get(), path + "/" + name, 1);
+        Folder(inner.get(), absl::StrCat(path, "/", name), 1);
         // Only what is empty goes; a recorder that has just made it makes it again or says why not.
         if (!options_.dry_run && MayGo(fd, info.st_uid) && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
         removed_here_ = 0;

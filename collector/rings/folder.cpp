@@ -45,7 +45,7 @@ int SweepRingFolders(const std::string& parent, int min_age_seconds) {
   int removed = 0;
   for (const std::string& name : NamesIn(parent)) {
     if (name.rfind(kPrefix, 0) != 0) continue;
-    const std::string path = parent + "/" + name;
+    const std::string path = absl::StrCat(parent, "/", name);
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!fd.ok()) continue;
     struct stat info {};

@@ -15,19 +15,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/start_child.h"
 #include "analyzer/util/time_units.h"
 #include "collector/host/proc.h"
 #include "collector/rings/folder.h"
 
 namespace lockstep {
 namespace {
-
-std::vector<char*> Pointers(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 class KeeperProcess {
  public:
@@ -117,8 +111,8 @@ class KeeperProcess {
     signal(SIGCHLD, plan_.sigchld_ignored ? SIG_IGN : SIG_DFL);
     signal(SIGPIPE, plan_.sigpipe_ignored ? SIG_IGN : SIG_DFL);
     sigprocmask(SIG_SETMASK, &plan_.signal_mask, nullptr);
-    std::vector<char*> arguments = Pointers(plan_.command);
-    std::vector<char*> environment = Pointers(plan_.environments[index]);
+    std::vector<char*> arguments = ExecPointers(plan_.command);
+    std::vector<char*> environment = ExecPointers(plan_.environments[index]);
     execvpe(arguments[0], arguments.data(), environment.data());
     const int error = errno;
     if (write(report, &error, sizeof error) != sizeof error) _exit(126);

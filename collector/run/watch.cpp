@@ -127,6 +127,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
     }
   }
   std::vector<Process*> processes;
+  processes.reserve(inputs.size());
   for (RingInput& input : inputs) processes.push_back(&input.process);
   MarkConsequences({options_.launcher, ending_since_}, processes);
 
@@ -294,6 +295,7 @@ void Watch::Detect(int64_t now, const std::vector<DigestView>& views) {
   }
   const auto ranks_of = [&](const std::vector<int32_t>& slots) {
     std::vector<int32_t> ranks;
+    ranks.reserve(slots.size());
     for (int32_t slot : slots) ranks.push_back(RankOf(slot));
     return RunsOf(std::move(ranks));
   };

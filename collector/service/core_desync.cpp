@@ -100,8 +100,8 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
                     if (!status->ok()) return;
                     *status = WriteVerdictFiles(copy, copy.desync.text + "\n", json, false, {});
                     absl::StatusOr<std::unique_ptr<IncidentStore>> opened = IncidentStore::Open(copy.folder, limits);
-                    if (opened.ok()) *store = *std::move(opened);
                     status->Update(opened.status());
+                    if (opened.ok()) *store = *std::move(opened);
                   },
                   [this, alive = alive_, name, status](int64_t now) {
                     if (!*alive) return;

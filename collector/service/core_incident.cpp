@@ -145,7 +145,7 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
          written->merged = round->StackRanks(merged, written->evidence);
          if (!first) written->hosts = FindingsOfHosts(round->bundle(), now, kMostHostLines);
        },
-       [this, alive = alive_, name, written, first, then](int64_t now) {
+       [this, alive = alive_, name, written, first, then = std::move(then)](int64_t now) {
          if (!*alive) return;
          --tasks_out_;
          now_ = std::max(now_, now);

@@ -101,7 +101,8 @@ void CollectorCore::OnFullDigest(Job* job, const std::string& host, const Ranks&
     }
   }
   job->got.Unite(ranks);
-  actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, digest, now = now_] { round->Add(*digest, now); },
+  actions_->Work({CoreTask::Lane::kAnalysis,
+                  [round = job->round, digest = std::move(digest), now = now_] { round->Add(*digest, now); },
                   [](int64_t) {}});
 }
 

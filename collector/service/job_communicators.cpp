@@ -121,6 +121,7 @@ void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
   });
   status->set_communicators_total(total);
   std::vector<const CommunicatorStatus*> sorted;
+  sorted.reserve(lines.size());
   for (const auto& [key, line] : lines) sorted.push_back(&line);
   std::sort(sorted.begin(), sorted.end(), [](const CommunicatorStatus* a, const CommunicatorStatus* b) {
     return std::make_tuple(a->standing() != "root", -a->age_ns(), a->id()) <

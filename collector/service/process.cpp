@@ -131,9 +131,9 @@ class CollectorProcess : public CoreActions {
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
     // In a process of its own: the files came from the network, and memory is given back.
-    const absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
+    absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
     if (!status.ok()) return status;
-    const absl::Status read = ReadFinal(folder, incident);
+    absl::Status read = ReadFinal(folder, incident);
     // Nobody waits for it, and nothing of the incident depends on it.
     if (read.ok()) {
       index_->Push(

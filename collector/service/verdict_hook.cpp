@@ -57,7 +57,7 @@ void VerdictHook::Run(const std::string& job, const std::string& json, const std
   std::thread([this, job] { Work(job); }).detach();
 }
 
-void VerdictHook::Work(std::string job) {
+void VerdictHook::Work(const std::string& job) {
   std::unique_lock lock(mutex_);
   for (;;) {
     const Told told = std::exchange(next_[job], {});

@@ -27,6 +27,7 @@ std::string OwnFolder() {
 
 std::vector<std::string> InstalledVerbs(const std::string& folder, const std::vector<InnerVerb>& inner) {
   std::vector<std::string> verbs;
+  verbs.reserve(inner.size());
   for (const InnerVerb& verb : inner) verbs.push_back(verb.name);
   if (DIR* dir = opendir(folder.c_str())) {
     while (const dirent* entry = readdir(dir)) {

@@ -97,7 +97,7 @@ absl::Status DealerClient::Start() {
   if (options_.endpoints.empty()) return absl::InvalidArgumentError("no endpoint to connect to");
   bool open = false;
   for (const std::string& endpoint : options_.endpoints) {
-    if (const absl::Status status = CheckSecurity(options_.security, endpoint, false); !status.ok()) return status;
+    if (absl::Status status = CheckSecurity(options_.security, endpoint, false); !status.ok()) return status;
     open |= !IsLocal(endpoint);
   }
   if (!options_.security.own_key.empty()) {

@@ -133,7 +133,7 @@ absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* mes
     return absl::InvalidArgumentError(
         absl::StrCat("a body has ", raw.size(), " bytes where its header says ", header.raw_bytes));
   }
-  if (const absl::Status shape = CheckShape(raw, *message); !shape.ok()) return shape;
+  if (absl::Status shape = CheckShape(raw, *message); !shape.ok()) return shape;
   if (!message->ParseFromArray(raw.data(), static_cast<int>(raw.size()))) {
     return absl::InvalidArgumentError(absl::StrCat("a body is no ", message->GetTypeName()));
   }

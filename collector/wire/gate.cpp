@@ -47,7 +47,7 @@ std::vector<std::string> ReceiveParts(void* socket) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Gate>> Gate::Start(void* context, const std::string& folder) {
-  std::unique_ptr<Gate> gate(new Gate(context, folder));
+  std::unique_ptr<Gate> gate(new Gate(folder));
   if (!folder.empty()) {
     gate->folder_changed_ns_ = ChangedNs(folder);
     absl::StatusOr<std::map<std::string, Role>> known = ReadKnownKeys(folder);

@@ -38,13 +38,12 @@ class Gate {
   uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
 
  private:
-  Gate(void* context, std::string folder) : context_(context), folder_(std::move(folder)) {}
+  explicit Gate(std::string folder) : folder_(std::move(folder)) {}
   void Run();
   void Answer();
   void DrainMonitor();
   void Reload();
 
-  void* const context_;
   const std::string folder_;
   void* zap_ = nullptr;
   void* monitor_ = nullptr;

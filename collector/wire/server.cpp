@@ -177,7 +177,7 @@ absl::Status RouterServer::Start() {
   const Security& security = options_.security;
   bool open = false;
   for (const std::string& endpoint : options_.endpoints) {
-    if (const absl::Status status = CheckSecurity(security, endpoint, true); !status.ok()) return status;
+    if (absl::Status status = CheckSecurity(security, endpoint, true); !status.ok()) return status;
     open |= !IsLocal(endpoint);
   }
   curve_ = !security.own_key.empty();
@@ -213,7 +213,7 @@ absl::Status RouterServer::Start() {
           SetString(socket_, ZMQ_CURVE_PUBLICKEY, keys.public_key);
   }
   if (!set) return absl::InternalError(absl::StrCat("cannot set up the socket: ", zmq_strerror(zmq_errno())));
-  if (const absl::Status status = gate_->Monitor(socket_); !status.ok()) return status;
+  if (absl::Status status = gate_->Monitor(socket_); !status.ok()) return status;
   for (std::string endpoint : options_.endpoints) {
     if (absl::EndsWith(endpoint, ":0") && absl::StartsWith(endpoint, "tcp://")) endpoint.back() = '*';
     if (absl::StartsWith(endpoint, "ipc://") && !AcceptOwnUsersOnly(socket_)) {

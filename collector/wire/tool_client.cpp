@@ -23,7 +23,7 @@ bool Readable(const std::string& path) {
 std::string FindKey(const std::vector<std::string>& names) {
   for (const std::string& folder : KeyFolders()) {
     for (const std::string& name : names) {
-      if (const std::string path = absl::StrCat(folder, "/", name); Readable(path)) return path;
+      if (std::string path = absl::StrCat(folder, "/", name); Readable(path)) return path;
     }
   }
   return "";

@@ -137,6 +137,7 @@ void IncidentTree::Work() {
                     made->rows[next[static_cast<size_t>(made->host_of[row])]++] = static_cast<int32_t>(row);
                   if (Stopped(cancel)) return {};
                   std::vector<std::pair<QString, int32_t>> comms;
+                  comms.reserve(static_cast<size_t>(document->comm_count()));
                   for (int32_t c = 0; c < document->comm_count(); ++c)
                     comms.emplace_back(Plain(document->CommName(c), 120), c);
                   std::stable_sort(comms.begin(), comms.end(),

@@ -111,7 +111,7 @@ StateCounts CountStates(const MatrixData& data, int line_first, int line_last, i
   return counts;
 }
 
-void MatrixSource::Want(DocumentPtr document, const Place& place) {
+void MatrixSource::Want(const DocumentPtr& document, const Place& place) {
   auto rows_differ = [&] {
     return place.matrix_mode != wanted_.matrix_mode || place.grouping != wanted_.grouping ||
            place.filters.isEmpty() != wanted_.filters.isEmpty() ||

@@ -48,7 +48,7 @@ class MatrixSource : public QObject {
 
   // Of the place: mode, communicator, grouping, filters, pinned ranks. Ready follows when the data differs from what is
   // there, at once for null. The data shown before stays until then.
-  void Want(DocumentPtr document, const Place& place);
+  void Want(const DocumentPtr& document, const Place& place);
   const MatrixDataPtr& data() const { return data_; }
   // What is there is what was wanted last.
   bool idle() const { return !job_.busy(); }

@@ -125,7 +125,7 @@ absl::StatusOr<Notes> ReadNotes(const std::string& path) {
         absl::StrCat(path, ": written by a newer Lockstep; marks are not written over it"));
   }
   Notes notes;
-  for (const QJsonValue& value : object.value("marks").toArray()) {
+  for (const auto& value : object.value("marks").toArray()) {
     if (notes.marks.size() == kMostMarks) break;
     if (!value.isObject()) continue;
     const QJsonObject entry = value.toObject();

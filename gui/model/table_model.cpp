@@ -139,7 +139,7 @@ void TableModel::sort(int column, Qt::SortOrder order) {
 
 void TableModel::Work() {
   Order how;
-  for (QString word : words_.toLower().split(' ', Qt::SkipEmptyParts)) {
+  for (const QString& word : words_.toLower().split(' ', Qt::SkipEmptyParts)) {
     const bool excludes = word.size() > 1 && word.startsWith('-');
     how.words.emplace_back(excludes, (excludes ? word.mid(1) : word).toStdString());
   }

@@ -398,7 +398,7 @@ namespace {
 // With as many decimals as neighbours need to differ.
 QString TickText(double at, double step, double end) {
   if (step < 60e9 && step >= 1e9 && at >= 7200e9) {
-    const auto seconds = static_cast<int64_t>(at / 1e9 + 0.5);
+    const int64_t seconds = std::llround(at / 1e9);
     return QString("%1 h %2 min %3 s").arg(seconds / 3600).arg(seconds % 3600 / 60).arg(seconds % 60);
   }
   if (step >= 1e9 || at == 0) return AxisDuration(at);

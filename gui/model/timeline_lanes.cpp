@@ -1,6 +1,7 @@
 #include "gui/model/timeline_lanes.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -35,8 +36,8 @@ TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice
     return !chosen ? 2 : selection.ranks.Contains(rank) ? 0 : peers.Contains(rank) ? 1 : 2;
   };
   absl::flat_hash_map<uint32_t, int> host_order;
-  std::vector<int> by_rank;
-  for (int row = 0; row < document.rank_count(); ++row) by_rank.push_back(row);
+  std::vector<int> by_rank(static_cast<size_t>(document.rank_count()));
+  std::iota(by_rank.begin(), by_rank.end(), 0);
   std::stable_sort(by_rank.begin(), by_rank.end(),
                    [&](int a, int b) { return document.RankAt(a) < document.RankAt(b); });
   struct Key {

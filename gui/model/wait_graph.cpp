@@ -1,6 +1,7 @@
 // Which nodes the wait-for graph has.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -113,8 +114,8 @@ WaitNode NodeOf(const ViewFacts& facts, std::vector<int> classes, const std::fun
 WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int32_t)>& comm_name, int most) {
   WaitGraph graph;
   const int n = facts.classes_size();
-  std::vector<int> group_of;
-  for (int i = 0; i < n; ++i) group_of.push_back(i);
+  std::vector<int> group_of(static_cast<size_t>(n));
+  std::iota(group_of.begin(), group_of.end(), 0);
   int groups = n;
   if (groups > most) {
     graph.level = WaitGraph::Level::kCommunicators;
@@ -165,8 +166,8 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
 
 QString WaitGraphText(const WaitGraph& graph) {
   static constexpr const char* kKinds[] = {"goes on", "waits", "CAUSE", "IN A CIRCLE", "no data"};
-  std::vector<int> order;
-  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) order.push_back(i);
+  std::vector<int> order(graph.nodes.size());
+  std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return Weight(graph.nodes[static_cast<size_t>(a)].kind) < Weight(graph.nodes[static_cast<size_t>(b)].kind);
   });

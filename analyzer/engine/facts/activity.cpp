@@ -280,15 +280,13 @@ ActivityView ClassifyActivity(const Process& process) {
   // Native code that is certain goes first: a collection or a wait for the lock can come at any Python line.
   // So does a wait for another process, whatever the Python line is for.
   if (native.stall == Stall::kGarbageCollection || native.stall == Stall::kRendezvous ||
-      (native.stall == Stall::kInterpreterLock && !brief_lock)) {
+      (native.stall == Stall::kInterpreterLock && !brief_lock) ||
+      (native.stall == Stall::kCompilation && python.stall == Stall::kUnknown)) {
     view.stall = native.stall;
     parts.push_back(absl::StrCat("in ", native.frame));
   } else if (python.stall != Stall::kUnknown) {
     view.stall = python.stall;
     parts.push_back(absl::StrCat("in ", python.frame));
-  } else if (native.stall == Stall::kCompilation) {
-    view.stall = native.stall;
-    parts.push_back(absl::StrCat("in ", native.frame));
   } else if (file != nullptr && (storage || Writes(process) || view.moving == Moving::kYes)) {
     view.stall = Stall::kCheckpoint;
   } else if (storage) {

@@ -230,6 +230,7 @@ class Split {
       ++strides[step];
     }
     std::vector<std::pair<size_t, Pattern>> order;
+    order.reserve(votes.size());
     for (const auto& [pattern, count] : votes) order.push_back({count, pattern});
     std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<Pattern> found;

@@ -77,6 +77,7 @@ class Comparer {
       families[key].push_back(static_cast<uint32_t>(r));
     }
     std::vector<std::vector<uint32_t>> out;
+    out.reserve(families.size());
     for (auto& [unused, family] : families) out.push_back(std::move(family));
     return out;
   }

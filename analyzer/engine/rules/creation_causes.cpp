@@ -106,6 +106,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
                                         : !knows_no_wait && !model_.ranks[r].in_flight.empty();
     if (!waiting_somewhere.contains(r) && !held) free.push_back(r);
   }
+  const bool all_named = p.absent.empty() && p.unnamed == 0;
   if (!p.astray.empty()) {
     c.ranks = p.astray;
     c.confidence = 0.93;
@@ -152,24 +153,20 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     c.advice = {
         "Look at the named ranks' host processes: still starting, in an exception, at another place of the program.",
         "Check that they got the same world size and rank from the launcher."};
-  } else if (!p.absent.empty()) {
-    c.kind = FINDING_UNSPECIFIED;  // held by something else, which is the cause
-  } else if (!p.unseen.empty()) {
+  } else if (p.absent.empty() && !p.unseen.empty()) {
     c.missing = p.unseen;
     c.confidence = p.unseen.size() == 1 ? 0.75 : 0.5;
     c.what = absl::StrCat("not seen in ", call, ", and left no data: not started, or its data is missing");
     c.advice = {"Check that this rank was started and is alive: scheduler, launcher log, its own error output.",
                 "A process that never called NCCL leaves no ring."};
     c.refuted_by = "its data showing that it had entered";
-  } else if (p.unnamed > 0) {
-    c.kind = FINDING_UNSPECIFIED;  // nobody to name
-  } else if (!p.returned.empty()) {
+  } else if (all_named && !p.returned.empty()) {
     c.ranks = p.waiting;
     c.confidence = 0.6;
     c.what = absl::StrCat("did not come back from ", call, ", which ", p.returned.size(), " other members left");
     c.advice = {"Look at these ranks' stacks and at the network between them and their neighbours."};
     c.waiting.clear();
-  } else if (bundle_.known_stalled || p.oldest_ns >= kLongSetUp) {
+  } else if (all_named && (bundle_.known_stalled || p.oldest_ns >= kLongSetUp)) {
     c.ranks = p.waiting;
     c.confidence = 0.5;
     c.what = absl::StrCat("all members are in ", call, " and none comes back");
@@ -180,7 +177,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     c.cause = "network";
     c.waiting.clear();
   } else {
-    c.kind = FINDING_UNSPECIFIED;
+    c.kind = FINDING_UNSPECIFIED;  // nobody to name, or something else holds it, which is the cause
   }
   return c;
 }

@@ -76,6 +76,7 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
     it->second.ranks.push_back(r);
   }
   std::vector<Order> orders;
+  orders.reserve(by_order.size());
   for (auto& [key, order] : by_order) orders.push_back(std::move(order));
   std::stable_sort(orders.begin(), orders.end(),
                    [](const Order& a, const Order& b) { return a.ranks.size() > b.ranks.size(); });
@@ -346,6 +347,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     c.advice = {"Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd)."};
   } else if (comms.size() > 1) {
     std::vector<std::string> names;
+    names.reserve(comms.size());
     for (uint32_t comm : comms) names.push_back(CommText(bundle_.comms[comm]));
     if (names.size() > kMaxOrders) names.resize(kMaxOrders);
     c.what = absl::StrCat("wait for each other in a circle over ", comms.size(),

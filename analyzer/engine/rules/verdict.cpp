@@ -475,6 +475,7 @@ std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
       it->second = static_cast<int32_t>(r);
   }
   std::vector<int32_t> ranks;
+  ranks.reserve(first.size());
   for (const auto& [host, r] : first) ranks.push_back(r);
   if (ranks.empty()) return {};
   std::sort(ranks.begin(), ranks.end());

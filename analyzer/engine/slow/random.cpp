@@ -101,6 +101,7 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   c.factor->set_culprits(static_cast<int32_t>(by_rank.size()));
   c.factor->set_members(static_cast<int32_t>(best->ranks.size()));
   std::vector<int32_t> late;
+  late.reserve(by_rank.size());
   for (const auto& [rank, times] : by_rank) late.push_back(static_cast<int32_t>(rank));
   c.evidence.push_back(
       {absl::StrCat(

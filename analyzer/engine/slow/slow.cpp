@@ -128,6 +128,7 @@ std::vector<Cause> Slowness::Find() {
   if (!stragglers.empty()) {
     const Things things(timing_.model.bundle);
     std::vector<int32_t> ranks;
+    ranks.reserve(stragglers.size());
     for (const Straggler& s : stragglers) ranks.push_back(static_cast<int32_t>(s.rank));
     std::sort(ranks.begin(), ranks.end());
     std::vector<bool> told(timing_.ranks.size());

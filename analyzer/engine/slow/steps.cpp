@@ -37,6 +37,7 @@ constexpr double kClear = 6;
 double ChanceOf(const std::vector<int64_t>& values) {
   const int64_t middle = Median(values);
   std::vector<int64_t> deviations;
+  deviations.reserve(values.size());
   for (const int64_t value : values) deviations.push_back(std::abs(value - middle));
   return 1.4826 * static_cast<double>(Median(std::move(deviations))) / std::sqrt(static_cast<double>(values.size()));
 }
@@ -202,6 +203,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
   if (normal <= 0 && paces_.ranks[role.front()].durations_only) return;
   // How much siblings that are not slow differ.
   std::vector<int64_t> spread;
+  spread.reserve(usual.size());
   for (int64_t u : usual) spread.push_back(u <= normal ? normal - u : u - normal);
   const int64_t stray = Quantile(&spread, 0.25);
   // How much a rank's own steps differ. Of few steps the middle one may be any of them.

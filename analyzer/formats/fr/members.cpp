@@ -12,6 +12,7 @@ namespace {
 // Members relative to the first.
 std::vector<int32_t> Offsets(const std::vector<int32_t>& members) {
   std::vector<int32_t> out;
+  out.reserve(members.size());
   for (int32_t member : members) out.push_back(member - members.front());
   return out;
 }

@@ -379,7 +379,6 @@ class PickleReader {
       case Opcode::kShortBinBytes:
         return String(1, Type::kBytes);
       case Opcode::kBinBytes8:
-        return String(8, Type::kBytes);
       case Opcode::kByteArray8:
         return String(8, Type::kBytes);
       case Opcode::kEmptyList:

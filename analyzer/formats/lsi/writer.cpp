@@ -52,9 +52,9 @@ uint64_t OneFolder(const std::string& path, const std::string& inside, int depth
     struct stat st = {};
     if (Derived(name) || stat(absl::StrCat(path, "/", name).c_str(), &st) != 0) continue;
     if (!S_ISDIR(st.st_mode))
-      sum += OneFile(inside + name, st);
+      sum += OneFile(absl::StrCat(inside, name), st);
     else if (depth < kDeepest)
-      sum += OneFolder(path + "/" + name, inside + name + "/", depth + 1);
+      sum += OneFolder(absl::StrCat(path, "/", name), absl::StrCat(inside, name, "/"), depth + 1);
   }
   return sum;
 }

@@ -95,6 +95,7 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
   };
   const std::vector<int64_t> ahead = WallClocksAhead(verdict, bundle);
   std::vector<Clock> clocks;
+  clocks.reserve(ahead.size());
   for (int i = 0; i < verdict.clocks_size(); ++i) clocks.push_back({&verdict.clocks(i), ahead[static_cast<size_t>(i)]});
   // The doubtful first: not aligned, set meanwhile, far off.
   const auto key = [](const Clock& c) {

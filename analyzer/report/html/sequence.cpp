@@ -288,6 +288,7 @@ void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const
     used.insert(row.cells.begin(), row.cells.end());
   }
   std::vector<std::pair<bool, const std::vector<const Row*>*>> order;
+  order.reserve(bands.size());
   for (const auto& [key, rows] : bands) order.emplace_back(!key.first, &rows);
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return a.first != b.first                     ? a.first
@@ -318,7 +319,7 @@ void AppendPanel(const Bundle& bundle, const std::vector<RankRole>& roles, const
                     "\"><bdi dir=\"ltr\">#", number, "</bdi></span>");
   };
   if (!marked || static_cast<double>(right ? at + 1 - room : at) >= room) label(1, 2, panel.first, "");
-  if (marked) label(right ? 1 : at + 1, right ? at + 2 : at + 2, panel.marked, right ? "at right" : "at");
+  if (marked) label(right ? 1 : at + 1, at + 2, panel.marked, right ? "at right" : "at");
   if (columns > 1 && (!marked || static_cast<double>(columns - 1 - at) >= 2 * room))
     label(1, columns + 1, panel.last, "right");
   absl::StrAppend(out, "</div></div>\n");

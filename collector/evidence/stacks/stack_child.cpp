@@ -193,7 +193,7 @@ class StackChild {
   }
 
   std::string Refusal() const {
-    const std::string reason = ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error));
+    std::string reason = ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error));
     if (capture_.error == ESRCH) return reason;
     if (helper_ != nullptr)
       return absl::StrCat(reason, ". What is told comes from the recorder's helper in the process");
