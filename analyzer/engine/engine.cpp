@@ -226,7 +226,8 @@ Bundle WithoutBlindRanks(const Bundle& bundle) {
   seen.ranks_expected = std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size()));
   for (const Rank& rank : bundle.ranks) {
     if (IsBlind(rank))
-      seen.problems.push_back({.path = rank.path, .text = StoppedText(rank), .rank = rank.rank, .stopped = true});
+      seen.problems.push_back(
+          {.path = rank.path, .text = StoppedText(rank), .rank = rank.rank, .stopped = true, .like = "stopped"});
   }
   std::erase_if(seen.ranks, IsBlind);
   return seen;
@@ -319,6 +320,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
     out->set_offset(p.offset);
     out->set_text(p.text);
     out->set_rank(p.rank);
+    out->set_like(p.like);
   }
 
   const Model model(bundle, options);

@@ -124,10 +124,12 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
     }
     std::sort(numbers.begin(), numbers.end());
     problems->push_back(
-        {ranks[run.ranks[0]]->rank.path, -1,
-         absl::StrCat(numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
-                      ") of another run of the job left out: their communicators are not those of the newest run"),
-         -1, /*note=*/true});
+        {.path = ranks[run.ranks[0]]->rank.path,
+         .text =
+             absl::StrCat(numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
+                          ") of another run of the job left out: their communicators are not those of the newest run"),
+         .note = true,
+         .like = "another run"});
   }
   size_t i = 0;
   std::erase_if(ranks, [&](const auto&) { return stale[i++]; });

@@ -109,10 +109,10 @@ void SortOps(std::vector<Op>* ops) {
 
 void BundleBuilder::AddRank(LooseRank loose) {
   if (loose.rank.rank < 0 || loose.rank.rank >= kMaxRanks) {
-    AddProblem({loose.rank.path, -1,
-                absl::StrCat("claims to be rank ", loose.rank.rank, ", which is not between 0 and ", kMaxRanks - 1,
-                             ": left out"),
-                -1});
+    AddProblem({.path = loose.rank.path,
+                .text = absl::StrCat("claims to be rank ", loose.rank.rank, ", which is not between 0 and ",
+                                     kMaxRanks - 1, ": left out"),
+                .like = "impossible rank"});
     return;
   }
   SortOps(&loose.rank.ops);
@@ -196,10 +196,10 @@ void BundleBuilder::KeepNewestGeneration() {
     if (held->rank.restart_count < newest) stale[held->rank.restart_count].push_back(held->rank.rank);
   }
   for (const auto& [generation, ranks] : stale) {
-    AddProblem({"", -1,
-                absl::StrCat("ranks ", Folded(ranks), " of restart ", generation,
-                             " are left out: the job's newest restart is ", newest),
-                -1, /*note=*/true});
+    AddProblem({.text = absl::StrCat("ranks ", Folded(ranks), " of restart ", generation,
+                                     " are left out: the job's newest restart is ", newest),
+                .note = true,
+                .like = "older restart"});
   }
   if (!stale.empty()) std::erase_if(held_.ranks, [&](const auto& held) { return held->rank.restart_count < newest; });
 }
@@ -244,10 +244,12 @@ void BundleBuilder::KeepOnePerRank() {
     if (same_process && winner.process.evidence == nullptr && loser.process.evidence != nullptr)
       TakeLook(&loser.process, &winner.process);
     if (same_process || (loser.memberships.empty() && loser.ops.empty())) continue;
-    AddProblem({loser.path, -1,
-                absl::StrCat("a second process of rank ", loser.rank, " (pid ", loser.pid, " beside pid ", winner.pid,
-                             ") is left out: it recorded less"),
-                loser.rank, /*note=*/true});
+    AddProblem({.path = loser.path,
+                .text = absl::StrCat("a second process of rank ", loser.rank, " (pid ", loser.pid, " beside pid ",
+                                     winner.pid, ") is left out: it recorded less"),
+                .rank = loser.rank,
+                .note = true,
+                .like = "second process"});
   }
   held_.ranks = std::move(kept);
 }
@@ -272,8 +274,8 @@ void BundleBuilder::MergeCommunicators() {
   }
 
   int contradictions = 0;
-  auto contradiction = [&](const std::string& path, int32_t rank, std::string text) {
-    if (++contradictions <= kMaxContradictions) AddProblem({path, -1, std::move(text), rank});
+  auto contradiction = [&](const char* like, const std::string& path, int32_t rank, std::string text) {
+    if (++contradictions <= kMaxContradictions) AddProblem({path, -1, std::move(text), rank, false, false, like});
   };
 
   // Communicators that many ranks vouch for get their member lists first, should a lie have eaten the room.
@@ -308,7 +310,7 @@ void BundleBuilder::MergeCommunicators() {
   for (const auto& [id, vote, number] : order) {
     Communicator& comm = bundle_.comms[index[number]];
     if (comm.size > kMaxMembers || comm.size > room) {
-      contradiction("", -1,
+      contradiction("impossible size", "", -1,
                     absl::StrCat("communicator ", *id, " claims ", comm.size,
                                  " members, which is not plausible: its size is ignored"));
       comm.size = 0;
@@ -325,14 +327,14 @@ void BundleBuilder::MergeCommunicators() {
       m.comm = index[says.comm];
       Communicator& comm = bundle_.comms[m.comm];
       if (says.facts.size > 0 && says.facts.size != comm.size) {
-        contradiction(rank.path, rank.rank,
+        contradiction("another size", rank.path, rank.rank,
                       absl::StrCat("says communicator ", comm.id, " has ", says.facts.size, " members; ", comm.size,
                                    " by the others"));
       }
       if (m.member_rank < 0) continue;
       if (m.member_rank >= comm.size) {
         if (comm.size > 0)
-          contradiction(rank.path, rank.rank,
+          contradiction("member outside", rank.path, rank.rank,
                         absl::StrCat("member rank ", m.member_rank, " does not fit communicator ", comm.id, " of ",
                                      comm.size, ": ignored"));
         m.member_rank = -1;
@@ -340,7 +342,7 @@ void BundleBuilder::MergeCommunicators() {
       }
       int32_t& member = comm.members[static_cast<size_t>(m.member_rank)];
       if (member >= 0 && member != rank.rank) {
-        contradiction(rank.path, rank.rank,
+        contradiction("member twice", rank.path, rank.rank,
                       absl::StrCat("ranks ", member, " and ", rank.rank, " both say they are member ", m.member_rank,
                                    " of communicator ", comm.id));
         continue;

@@ -105,17 +105,20 @@ class Joiner {
       auto at = own_ranks.find(rank.rank);
       if (at == own_ranks.end()) continue;
       if (!SameHost(rank.host, own_.ranks[at->second].host)) {
-        Refuse(r, absl::StrCat("left out: its name says that it is of host ", rank.host, ", but rank ", rank.rank,
-                               " recorded itself on ", own_.ranks[at->second].host));
+        Refuse(r,
+               absl::StrCat("left out: its name says that it is of host ", rank.host, ", but rank ", rank.rank,
+                            " recorded itself on ", own_.ranks[at->second].host),
+               "another host");
         continue;
       }
       own_rank_[r] = at->second;
     }
   }
 
-  void Refuse(uint32_t r, std::string text) {
+  void Refuse(uint32_t r, std::string text, const char* like = "") {
     refused_[r] = true;
-    own_.problems.push_back({dumps_.ranks[r].path, -1, std::move(text), dumps_.ranks[r].rank});
+    own_.problems.push_back(
+        {.path = dumps_.ranks[r].path, .text = std::move(text), .rank = dumps_.ranks[r].rank, .like = like});
   }
 
   bool IsUsed(uint32_t group) const {
@@ -516,12 +519,11 @@ class Joiner {
       }
       ++told;
       own_.problems.push_back(
-          {"", -1,
-           absl::StrCat("process group ", GroupName(dumps_.comms[g]), " (", dumps_.comms[g].name,
-                        ") of the Flight Recorder dumps cannot be joined with a communicator of the own "
-                        "records: ",
-                        links_[g].why_not, "; its entries are left out"),
-           -1});
+          {.text = absl::StrCat("process group ", GroupName(dumps_.comms[g]), " (", dumps_.comms[g].name,
+                                ") of the Flight Recorder dumps cannot be joined with a communicator of the own "
+                                "records: ",
+                                links_[g].why_not, "; its entries are left out"),
+           .like = "not joined"});
     }
     if (more > 0) own_.problems.push_back({"", -1, absl::StrCat(more, " more process groups cannot be joined"), -1});
   }

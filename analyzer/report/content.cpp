@@ -1,9 +1,9 @@
 #include "analyzer/report/content.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -62,12 +62,7 @@ std::vector<std::string> ProblemLines(const Verdict& verdict) {
   std::vector<Kind> kinds;
   std::map<std::string, size_t> index;
   for (const DataProblem& problem : verdict.problems()) {
-    std::string shape;
-    for (char c : problem.text()) {
-      const bool digit = isdigit(static_cast<unsigned char>(c)) != 0;
-      if (!digit || shape.empty() || shape.back() != '#') shape.push_back(digit ? '#' : c);
-    }
-    auto [it, fresh] = index.try_emplace(shape, kinds.size());
+    auto [it, fresh] = index.try_emplace(problem.like().empty() ? problem.text() : problem.like(), kinds.size());
     if (fresh) kinds.push_back({&problem, 0, {}});
     Kind& kind = kinds[it->second];
     ++kind.count;
@@ -224,23 +219,12 @@ std::vector<std::string> BlindLines(const Verdict& verdict) {
   return lines;
 }
 
-// What a finding says, less names, numbers and identities.
-std::string ShapeOf(const Finding& finding) {
-  std::string shape =
-      absl::StrCat(finding.kind(), finding.hypothesis() ? "?" : "!", ConfidenceWord(finding.confidence()),
-                   finding.activity(), "\n", finding.advice(), "\n");
-  std::string word;
-  for (char c : absl::StrCat(finding.summary(), " ")) {
-    if (isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
-      word.push_back(c);
-      continue;
-    }
-    const bool number =
-        std::any_of(word.begin(), word.end(), [](char w) { return isdigit(static_cast<unsigned char>(w)) != 0; });
-    absl::StrAppend(&shape, number ? "#" : word, std::string(1, c));
-    word.clear();
-  }
-  return shape;
+// Equal for findings that differ in names and numbers only.
+auto LikenessOf(const Finding& finding) {
+  const std::string state = finding.culprits().empty() ? "" : finding.culprits(0).state();
+  return std::make_tuple(finding.kind(), finding.hypothesis(), ConfidenceWord(finding.confidence()), finding.cause(),
+                         finding.activity(), finding.pattern(), finding.operation(), state,
+                         finding.culprit_ranks_size() > 1, finding.advice());
 }
 
 void AddLikewise(const std::vector<const Finding*>& findings, ReportBlock* block) {
@@ -303,12 +287,12 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   late.AddRow("blind", BlindLines(verdict));
   rows.insert(before("do"), late.rows.begin(), late.rows.end());
   // Eight pipelines that stand still alike are told once.
-  std::map<std::string, size_t> shapes;  // to 0: the first finding, n: others[n - 1]
+  std::map<decltype(LikenessOf(Finding())), size_t> known;  // to 0: the first finding, n: others[n - 1]
   std::vector<std::vector<const Finding*>> alike(1);
-  if (!verdict.findings().empty()) shapes.emplace(ShapeOf(verdict.findings(0)), 0);
+  if (!verdict.findings().empty()) known.emplace(LikenessOf(verdict.findings(0)), 0);
   for (int i = 1; i < verdict.findings_size(); ++i) {
     const Finding& finding = verdict.findings(i);
-    const auto [it, fresh] = shapes.try_emplace(ShapeOf(finding), content.others.size() + 1);
+    const auto [it, fresh] = known.try_emplace(LikenessOf(finding), content.others.size() + 1);
     if (!fresh) {
       alike[it->second].push_back(&finding);
       continue;

@@ -126,15 +126,6 @@ void Sort(Ranks* ranks) {
   std::sort(ranks->begin(), ranks->end());
 }
 
-// A file's name says nothing lasting: the same dumps under other names must give the same report.
-std::string SourceOf(const Evidence& evidence) {
-  if (evidence.source().find('/') == std::string::npos) return evidence.source();
-  const std::vector<int32_t> ranks(evidence.ranks().begin(), evidence.ranks().end());
-  if (ranks.empty()) return "dump";
-  return ranks.size() == 1 ? absl::StrCat("rank ", ranks[0], "'s dump")
-                           : absl::StrCat("dumps of ranks ", FoldRanks(ranks, 200));
-}
-
 // As it is written: every list in an order that does not depend on the order of files, and every sentence made.
 Verdict Finished(const Verdict& verdict, const Before& before) {
   Verdict out = verdict;
@@ -150,9 +141,9 @@ Verdict Finished(const Verdict& verdict, const Before& before) {
     for (Evidence& item : *finding.mutable_evidence()) {
       item.set_text(EvidenceText(item));
       Sort(item.mutable_ranks());
-      item.set_source(SourceOf(item));
     }
   }
+  for (DataProblem& problem : *out.mutable_problems()) problem.clear_like();
   std::stable_sort(out.mutable_problems()->begin(), out.mutable_problems()->end(),
                    [](const DataProblem& a, const DataProblem& b) {
                      return std::forward_as_tuple(a.rank(), a.path(), a.offset(), a.text()) <

@@ -62,7 +62,7 @@ inline Verdict MakeHung() {
   finding->set_confidence(0.93);
   Evidence* evidence = finding->add_evidence();
   evidence->set_text("3 of 4 members of dp_1 wait in AllReduce #41");
-  evidence->set_source("/somewhere/9.lsd");
+  evidence->set_source("rank 9's record");
   evidence->add_ranks(3);
   evidence->add_ranks(1);
   finding->set_advice("1. Look at the stacks.\n2. Restart.");

@@ -420,7 +420,7 @@ void AgentSession::TellLate(const Job& job, absl::Span<const RankSight> ranks, c
   waiting.To(report.mutable_waiting());
   missing.To(report.mutable_missing());
   Log(absl::StrCat(event.over ? "over: " : "late: ", JobText(job.identity), ": ranks ", waiting.Text(),
-                   event.doing.empty() ? "" : " ", event.doing, " of communicator ", absl::Hex(event.comm),
+                   event.doing.empty() ? "" : " in ", event.doing, " of communicator ", absl::Hex(event.comm),
                    ", in flight ", DurationText(event.in_flight_ns), ", limit ", DurationText(event.limit_ns),
                    " = max(", DurationText(options_.late_after_ns), ", 8 x ", DurationText(event.p99_gap_ns), " of ",
                    event.gaps, " gaps)",

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/util/time_text.h"
 #include "nlohmann/json.hpp"
@@ -41,7 +42,7 @@ std::string DecisionJson(const Decision& decision, const std::string& job, int64
   json["gaps"] = decision.gaps;
   if (decision.comm != 0) json["communicator"] = {{"id", Hex(decision.comm)}, {"name", decision.comm_name}};
   if (decision.sequence != 0) json["sequence"] = decision.sequence;
-  if (!decision.doing.empty()) json["doing"] = decision.doing;
+  if (!decision.doing.empty()) json["doing"] = absl::StrCat("in ", decision.doing);
   if (decision.root_kind != FINDING_UNSPECIFIED) json["root"] = FindingKind_Name(decision.root_kind);
   if (!decision.roots.empty()) json["root_ranks"] = RunsText(RunsOf(decision.roots), kMostRuns);
   if (decision.samples > 0 || decision.idle_ns >= 0) {
@@ -69,7 +70,7 @@ std::string DecisionJson(const LateEvent& event, const std::string& job, const s
   json["gaps"] = event.gaps;
   if (event.comm != 0) json["communicator"] = {{"id", Hex(event.comm)}};
   if (event.sequence != 0) json["sequence"] = event.sequence;
-  if (!event.doing.empty()) json["doing"] = event.doing;
+  if (!event.doing.empty()) json["doing"] = absl::StrCat("in ", event.doing);
   return Line(json);
 }
 

@@ -103,13 +103,13 @@ DigestView ViewOf(const ring::Snapshot& digest) {
       const auto comm = ids.find(thread.comm);
       view.waits.push_back(
           {thread.call, comm == ids.end() ? 0 : comm->second, thread.seq, UINT32_MAX, thread.since_ns});
-      earliest(thread.since_ns, thread.seq == 0 ? absl::StrCat("in ", ring::CallName(thread.call))
-                                                : absl::StrCat("in ", ring::CallName(thread.call), " #", thread.seq));
+      const char* call = ring::CallName(thread.call);
+      earliest(thread.since_ns, thread.seq == 0 ? call : absl::StrCat(call, " #", thread.seq));
       if (ring::IsCommInit(thread.call)) view.in_init = true;
     }
     if (thread.wait != ring::CallKind::kNone) {
       view.waits.push_back({thread.wait, 0, 0, thread.wait_stream, thread.wait_since_ns});
-      earliest(thread.wait_since_ns, absl::StrCat("in ", ring::CallName(thread.wait)));
+      earliest(thread.wait_since_ns, ring::CallName(thread.wait));
     }
   }
   return view;

@@ -55,7 +55,7 @@ struct DigestView {
   int64_t blocked_since_ns = 0;
   bool in_init = false;        // one of these is the making of a communicator
   bool gpu_in_flight = false;  // a marked stream has tickets that are not completed
-  std::string doing;           // "in AllReduce #41", "in cudaStreamSynchronize"; empty: outside recorded calls
+  std::string doing;           // "AllReduce #41", "cudaStreamSynchronize"; empty: outside recorded calls
 };
 
 DigestView ViewOf(const ring::Snapshot& digest);

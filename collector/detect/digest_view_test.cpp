@@ -45,10 +45,10 @@ TEST(DigestViewTest, TheEarliestCallOrWaitCounts) {
   digest.threads.push_back(other);
   DigestView view = ViewOf(digest);
   EXPECT_EQ(view.blocked_since_ns, 300);
-  EXPECT_EQ(view.doing, "in cudaStreamSynchronize");
+  EXPECT_EQ(view.doing, "cudaStreamSynchronize");
   digest.threads.pop_back();
   view = ViewOf(digest);
-  EXPECT_EQ(view.doing, "in AllReduce #11");
+  EXPECT_EQ(view.doing, "AllReduce #11");
   EXPECT_FALSE(view.in_init);
   digest.threads[0].call = ring::CallKind::kCommInitRank;
   EXPECT_TRUE(ViewOf(digest).in_init);

@@ -26,7 +26,7 @@ struct LateEvent {
   uint32_t gaps = 0;
   std::vector<int32_t> waiting;  // slots of this host, ascending
   std::vector<int32_t> missing;  // members on this host that stand behind, ascending; usually none
-  std::string doing;             // of the one that waits longest: "in AllReduce #41"
+  std::string doing;             // of the one that waits longest: "AllReduce #41"
 };
 
 // Pure: no clock, no I/O. One for every generation of a job on a host. Not thread-safe. Memory: the communicators and

@@ -203,8 +203,8 @@ void Watch::TellLate(int64_t now) {
   if (late_told_ || hung_ || slot < 0) return;
   late_told_ = true;
   late_since_ = now - longest;
-  Say(absl::StrCat("late: rank ", agent_->digest(slot).process.rank, doing.empty() ? " waits" : " is ", doing, " for ",
-                   DurationText(longest), "; looking for the cause"));
+  Say(absl::StrCat("late: rank ", agent_->digest(slot).process.rank, doing.empty() ? " waits" : " is in ", doing,
+                   " for ", DurationText(longest), "; looking for the cause"));
 }
 
 void Watch::Judge(int64_t now) {

@@ -120,8 +120,8 @@ void DigestRound::Add(const DigestEnvelope& digest, int64_t received_ns) {
   }
   if (!digest.refused().empty()) {
     builder_.AddProblem(
-        {"", -1, absl::StrCat(CleanUtf8(digest.host(), 256), " gave no digest: ", CleanUtf8(digest.refused(), 512)),
-         -1});
+        {.text = absl::StrCat(CleanUtf8(digest.host(), 256), " gave no digest: ", CleanUtf8(digest.refused(), 512)),
+         .like = "no digest"});
   }
   for (const std::string& packed : digest.ranks()) AddRank(digest, packed, received_ns);
   // A host's list of its own ranks is worth no memory once these have told of themselves; there are thousands.
@@ -143,7 +143,8 @@ void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed,
   const auto refuse = [&](const std::string& why) {
     if (++malformed_ <= kMostProblems) {
       builder_.AddProblem(
-          {"", -1, absl::StrCat("a digest from ", CleanUtf8(host.host(), 256), " cannot be used: ", why), -1});
+          {.text = absl::StrCat("a digest from ", CleanUtf8(host.host(), 256), " cannot be used: ", why),
+           .like = "unusable digest"});
     }
   };
   if (!wire::CheckShape(packed, digest).ok() || !digest.ParseFromString(packed)) return refuse("it is no digest");

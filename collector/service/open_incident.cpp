@@ -456,6 +456,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
       Problem problem;
       problem.text =
           absl::StrCat("the agent of ", host, " gave nothing: nothing is known of its ranks ", unknown.Text());
+      problem.like = "agent gave nothing";
       bundle->problems.push_back(std::move(problem));
       continue;
     }
@@ -464,6 +465,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
     Problem problem;
     problem.text =
         absl::StrCat("whole rings of ", host, " did not come: of ranks ", ranks.Text(), " only digests are there");
+    problem.like = "digests only";
     bundle->problems.push_back(std::move(problem));
   }
   // Of a desync the rings of few ranks were asked for: that of the others nothing is known says nothing.

@@ -35,7 +35,7 @@ class VerdictHook {
   struct Told {
     std::string json, mark;
   };
-  void Work(std::string job);
+  void Work(const std::string& job);
 
   const std::string command_;
   const int64_t limit_ns_;

@@ -192,11 +192,6 @@ void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
                    " ", limit_text("LIMIT"), "MISSING"));
   for (const CommunicatorStatus& comm : job.communicators()) {
     std::string operation = PrintableAscii(comm.doing());
-    if (operation.rfind("in ", 0) == 0) operation.erase(0, 3);
-    const std::string of = " of " + PrintableAscii(comm.name());  // said in the first column
-    if (operation.size() > of.size() && operation.compare(operation.size() - of.size(), of.size(), of) == 0) {
-      operation.resize(operation.size() - of.size());
-    }
     if (operation.empty()) operation = absl::StrCat("#", CountText(comm.issued_max()));
     std::string missing;
     if (const Ranks ranks = SetOf(comm.missing()); !ranks.empty()) missing = ranks.Text(2);

@@ -35,7 +35,7 @@ JobStatus HungJob() {
   root->set_in(7);
   root->set_started(6);
   root->set_issued_max(9001423);
-  root->set_doing("in Broadcast #9,001,423 of tp_217");
+  root->set_doing("Broadcast #9,001,423");
   root->set_age_ns(14'000'000'000);
   root->set_limit_ns(5'000'000'000);
   AddRun(1736, 1736, root->mutable_missing());

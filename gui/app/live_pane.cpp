@@ -101,11 +101,8 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   connect(&dumping_, &QProcess::finished, this, [this](int status) {
     dump_->setEnabled(table_->rowCount() > 0 && again_->isHidden());
     const QString said = QString::fromUtf8(dumping_.readAllStandardError());
-    const qsizetype at = said.lastIndexOf("incident in ");
-    if (status > 1 || at < 0) return Say("No incident: " + said.simplified().right(300));
-    const QString path = said.mid(at + 12).section(" on the collector's host", 0, 0);
-    known_.insert(path);
-    Open(path, "The incident is in %1 on the collector's host, which cannot be read from here");
+    Say((status > 1 ? "No incident: " : "") + said.simplified().right(300));
+    if (status <= 1) Ask();  // the answer names the incident
   });
   connect(&dumping_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
     if (error != QProcess::FailedToStart) return;

@@ -14,9 +14,7 @@ class LiveTest : public WindowTest {
  protected:
   void SetUp() override {
     Program("lockstep-top", "cat jobs; exit $(cat status)");
-    Program(
-        "lockstep-dump",
-        "echo \"$@\" > asked; echo \"lockstep dump: incident in $PWD/incident on the collector's host\" >&2; exit 1");
+    Program("lockstep-dump", "echo \"$@\" > asked; cp jobs-then jobs; exit 1");
     Write("status", "0");
     QDir(folder_.path()).mkdir("incident");
     Jobs("moving", "");
@@ -61,6 +59,10 @@ TEST_F(LiveTest, ShowsJobsAndTellsOfNewIncidentsOnce) {
 TEST_F(LiveTest, TakesAnIncidentOnDemand) {
   LivePane live(folder_.path(), {}, nullptr);
   ASSERT_TRUE(Until([&] { return live.table()->rowCount() == 1; }));
+  QFile::rename(folder_.filePath("jobs"), folder_.filePath("jobs-before"));
+  Jobs("moving", QDir(folder_.filePath("incident")).canonicalPath());
+  QFile::rename(folder_.filePath("jobs"), folder_.filePath("jobs-then"));
+  QFile::rename(folder_.filePath("jobs-before"), folder_.filePath("jobs"));
   QSignalSpy incidents(&live, &LivePane::Incident);
   live.Dump();
   ASSERT_TRUE(Until([&] { return !incidents.isEmpty(); }));

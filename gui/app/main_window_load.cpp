@@ -61,7 +61,7 @@ void MainWindow::JoinLoader() {
                                       : QString("load %1 %").arg(static_cast<int>(fraction * 100)));
   });
   connect(&loader_, &Loader::Partial, this, [this](const DocumentPtr& document) { Take(document, true); });
-  connect(&loader_, &Loader::Problem, this, [this](const QString& line) { log_->AddLine(line); });
+  connect(&loader_, &Loader::Problem, this, [this](const QString& line, int rank) { log_->AddLine(line, rank); });
   connect(&loader_, &Loader::Opened, this, [this](const DocumentPtr& document) {
     Take(document, false);
     EndLoad(true);

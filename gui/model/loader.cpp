@@ -168,8 +168,8 @@ void Loader::Open(const QStringList& names) {
   const auto run = [this, load, paths] {
     ViewIndexOptions options;
     options.problem = [&](const lockstep::Problem& problem) {
-      Post(load, [this, load, line = ProblemText(problem.path, problem.text)] {
-        if (impl_->load == load) Q_EMIT Problem(line);
+      Post(load, [this, load, line = ProblemText(problem.path, problem.text), rank = problem.rank] {
+        if (impl_->load == load) Q_EMIT Problem(line, rank);
       });
     };
     options.partial = [&](const std::string& path) {
@@ -196,7 +196,7 @@ void Loader::Open(const QStringList& names) {
       }
       if (!result.made) {
         for (const DataProblem& problem : (*result.document)->verdict().problems())
-          Q_EMIT Problem(ProblemText(problem.path(), problem.text()));
+          Q_EMIT Problem(ProblemText(problem.path(), problem.text()), problem.rank());
       }
       Q_EMIT Opened(*result.document);
     });

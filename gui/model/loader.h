@@ -35,8 +35,8 @@ class Loader : public QObject {
   // What is wrong and what to do. The document shown before stays.
   void Failed(const QString& message);
   void Cancelled();
-  // A line for the load log: a damaged file, a rank that could not be read.
-  void Problem(const QString& line);
+  // A line for the load log: a damaged file, a rank that could not be read. `rank`: -1 of none.
+  void Problem(const QString& line, int rank);
 
  private:
   struct Impl;

@@ -2,7 +2,6 @@
 
 #include <QAbstractListModel>
 #include <QListView>
-#include <QRegularExpression>
 #include <QVBoxLayout>
 
 #include <algorithm>
@@ -71,12 +70,6 @@ class LogModel : public QAbstractListModel {
   int64_t left_out_ = 0;
 };
 
-int32_t RankIn(const QString& text) {
-  static const QRegularExpression& rank = *new QRegularExpression("\\brank[ _-]?(\\d{1,9})\\b");
-  const QRegularExpressionMatch match = rank.match(text);
-  return match.hasMatch() ? match.captured(1).toInt() : -1;
-}
-
 }  // namespace
 
 struct LoadLog::Impl {
@@ -138,10 +131,10 @@ void LoadLog::SetDocument(DocumentPtr document) {
   Retitle();
 }
 
-void LoadLog::AddLine(const QString& line) {
+void LoadLog::AddLine(const QString& line, int32_t rank) {
   const QString text = Plain(line, 1000);
   if (text.trimmed().isEmpty()) return;
-  impl_->model->Add({text, RankIn(text)});
+  impl_->model->Add({text, rank});
   Retitle();
 }
 

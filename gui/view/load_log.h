@@ -20,7 +20,7 @@ class LoadLog : public View {
 
   void SetDocument(DocumentPtr document) override;
   // One line of the load under way. Lines beyond the first 10,000 are counted only.
-  void AddLine(const QString& line);
+  void AddLine(const QString& line, int32_t rank = -1);
   // A new load begins: its lines replace those of the one before.
   void Clear();
   int line_count() const;

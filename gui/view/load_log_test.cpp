@@ -27,7 +27,7 @@ TEST(LoadLogTest, LinesOfTheLoadAndProblemsOfTheVerdict) {
   QStringList titles;
   QObject::connect(&log, &LoadLog::TitleChanged, [&](const QString& title) { titles.append(title); });
   EXPECT_EQ(log.title(), "Load log");
-  log.AddLine("rank-7.lsd: cut short at byte 12");
+  log.AddLine("rank-7.lsd: cut short at byte 12", 7);
   log.AddLine("");
   log.AddLine("\x1b[2Jsecond\nline");
   EXPECT_EQ(log.title(), "Load log (2)");

@@ -21,7 +21,7 @@ def hung_job(communicators):
     """A job of 4,096 ranks with as many communicators as asked for, the first of which waits for rank 1736."""
     now = time.time_ns()
     listed = [{"id": 1, "name": "tp_217", "size": 8, "in": 7, "started": 6, "issuedMax": 9001423, "ageNs": 14 * 10**9, "limitNs": 5 * 10**9,
-               "doing": "in Broadcast #9,001,423", "missing": ranks((1736, 1736)), "standing": "root"}]
+               "doing": "Broadcast #9,001,423", "missing": ranks((1736, 1736)), "standing": "root"}]
     listed += [{"id": n + 2, "name": f"dp_{n}", "size": 512, "in": 511, "ageNs": 13 * 10**9, "alike": communicators // 255,
                 "doing": "AllReduce #9,001,420", "standing": "victim of tp_217"} for n in range(255)]
     return {"job": {"job": "llama-70b"}, "state": "hung", "sinceRealNs": now - 14 * 10**9, "ranks": 4088, "ranksExpected": 4096,

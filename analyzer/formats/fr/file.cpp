@@ -35,6 +35,11 @@ bool LooksLikeDump(const Document& document, const Value& dump) {
   return document.Get(dump, Key::kVersion).type == Type::kString && document.Size(dump) <= 4;
 }
 
+// What damages that differ in places only share.
+std::string Like(const char* what, const ParseError& error) {
+  return absl::StrCat(what, *error.like == 0 ? error.text : error.like);
+}
+
 // One dump of a file.
 class DumpReader {
  public:
@@ -70,8 +75,10 @@ class DumpReader {
     }
     DecideStates(entries_->raw(), included, &file_);
     if (!error.text.empty()) {
-      Report(error.offset, absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(),
-                                        " entries complete before that are used"));
+      Report(error.offset,
+             absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(),
+                          " entries complete before that are used"),
+             Like("damaged: ", error));
     }
     space_.expected_ops = file_.rank.ops.size();
     // They are kept for long.
@@ -80,8 +87,12 @@ class DumpReader {
   }
 
  private:
-  void Report(int64_t offset, std::string text) {
-    file_.problems.push_back({file_.rank.path, offset, std::move(text), file_.rank.rank});
+  void Report(int64_t offset, std::string text, std::string like = "") {
+    file_.problems.push_back({.path = file_.rank.path,
+                              .offset = offset,
+                              .text = std::move(text),
+                              .rank = file_.rank.rank,
+                              .like = std::move(like)});
   }
 
   void ReadConfig() {
@@ -110,8 +121,10 @@ class DumpReader {
       return false;
     });
     if (bad > 0) {
-      Report(-1, absl::StrCat(bad, " groups of pg_config have no usable list of ranks (the first: '", first_bad,
-                              "'); their members are taken from the ranks that used them"));
+      Report(-1,
+             absl::StrCat(bad, " groups of pg_config have no usable list of ranks (the first: '", first_bad,
+                          "'); their members are taken from the ranks that used them"),
+             "groups without ranks");
     }
     std::stable_sort(file_.claims.begin(), file_.claims.end(),
                      [](const GroupClaim& a, const GroupClaim& b) { return a.name < b.name; });
@@ -155,7 +168,7 @@ class DumpReader {
       file_.statuses.push_back(status);
       return file_.statuses.size() < kMaxGroups;
     });
-    if (bad > 0) Report(-1, absl::StrCat(bad, " lines of pg_status are not of the format: ignored"));
+    if (bad > 0) Report(-1, absl::StrCat(bad, " lines of pg_status are not of the format: ignored"), "pg_status");
     std::stable_sort(file_.statuses.begin(), file_.statuses.end(),
                      [](const GroupStatus& a, const GroupStatus& b) { return a.pg_id < b.pg_id; });
     auto same = [](const GroupStatus& a, const GroupStatus& b) { return a.pg_id == b.pg_id; };
@@ -179,10 +192,10 @@ class DumpReader {
   absl::flat_hash_set<uint32_t> lists_;
 };
 
-FileData NoDump(const std::string& path, int64_t offset, std::string why) {
+FileData NoDump(const std::string& path, int64_t offset, std::string why, std::string like = "") {
   FileData none;
   none.rank.path = path;
-  none.problems.push_back({path, offset, std::move(why), -1});
+  none.problems.push_back({.path = path, .offset = offset, .text = std::move(why), .like = std::move(like)});
   return none;
 }
 
@@ -230,14 +243,15 @@ std::vector<FileData> ReadFile(std::string_view bytes, const std::string& path, 
   const ParseError error = json ? ParseJson(bytes, &document) : ParsePickle(bytes, &document);
   const Value root = document.root;
   if (error.refused) {
-    out.push_back(NoDump(path, error.offset, error.text));
+    out.push_back(NoDump(path, error.offset, error.text, Like("", error)));
   } else if (LooksLikeDump(document, root) || IsListOfEntries(document, root)) {
     out.push_back(DumpReader(path, space).Read(root, -1, error, false, json));
   } else if (const auto dumps = DumpsByRank(document); !dumps.empty()) {
     for (const auto& [rank, dump] : dumps) out.push_back(DumpReader(path, space).Read(dump, rank, error, false, json));
   } else if (!error.text.empty()) {
-    out.push_back(
-        NoDump(path, error.offset, absl::StrCat("damaged: ", error.text, "; nothing before that could be used")));
+    out.push_back(NoDump(path, error.offset,
+                         absl::StrCat("damaged: ", error.text, "; nothing before that could be used"),
+                         Like("nothing usable: ", error)));
   } else {
     out.push_back(NoDump(path, 0, "holds data, but none of the fields of a Flight Recorder dump"));
   }

@@ -113,11 +113,13 @@ class Merger {
       }
       if (refused > 0) {
         files_[f].problems.push_back(
-            {files_[f].rank.path, -1,
-             absl::StrCat(refused, " groups of pg_config (the first: '", first,
-                          "') list ranks that do not hold the rank of every file that lists them, so they count inside "
-                          "the group or a file has the wrong name; members are taken from use"),
-             files_[f].rank.rank});
+            {.path = files_[f].rank.path,
+             .text = absl::StrCat(
+                 refused, " groups of pg_config (the first: '", first,
+                 "') list ranks that do not hold the rank of every file that lists them, so they count inside "
+                 "the group or a file has the wrong name; members are taken from use"),
+             .rank = files_[f].rank.rank,
+             .like = "groups without the file's rank"});
       }
     }
     for (uint32_t at = 0; at < groups_.size(); at++) {

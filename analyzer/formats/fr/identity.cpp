@@ -137,10 +137,9 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     FileData& file = (*files)[i];
     const Finding& found = findings[i];
     if (file.rank.rank < 0 && found.rank < 0) {
-      problems->push_back({file.rank.path, -1,
-                           "not used: its name holds no rank (as nccl_trace_rank_5 does), and its pg_config fits more "
-                           "than one: rename the file",
-                           -1});
+      problems->push_back({.path = file.rank.path,
+                           .text = "not used: its name holds no rank (as nccl_trace_rank_5 does), and its pg_config "
+                                   "fits more than one: rename the file"});
       continue;
     }
     if (found.name != Name::kWrong || (count_otherwise && file.rank.rank >= 0)) {
@@ -153,12 +152,17 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
             : absl::StrCat("its name says rank ", file.rank.rank, ", but its pg_config is of a rank that is in group '",
                            Printable(found.group, kMostNameColumns), "', which rank ", file.rank.rank, " is not in");
     if (found.rank < 0) {
-      problems->push_back({file.rank.path, -1, absl::StrCat("not used: ", why, ": rename the file"), file.rank.rank});
+      problems->push_back({.path = file.rank.path,
+                           .text = absl::StrCat("not used: ", why, ": rename the file"),
+                           .rank = file.rank.rank,
+                           .like = "another rank's name"});
       continue;
     }
-    problems->push_back({file.rank.path, -1,
-                         absl::StrCat(why, "; rank ", found.rank, " alone is in all its groups: taken for that rank's"),
-                         found.rank});
+    problems->push_back(
+        {.path = file.rank.path,
+         .text = absl::StrCat(why, "; rank ", found.rank, " alone is in all its groups: taken for that rank's"),
+         .rank = found.rank,
+         .like = "taken for another rank's"});
     file.rank.rank = found.rank;
     kept.push_back(std::move(file));
   }

@@ -235,10 +235,13 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
       // An older set beside the newer one is expected in one folder; of two folders it may be another hang, which
       // nobody has looked at then.
       const bool together = Folder(file.rank.path) == Folder(kept.back().rank.path);
-      problems.push_back({file.rank.path, -1,
-                          absl::StrCat("not used: another file of rank ", file.rank.rank, " is newer or holds more: ",
-                                       kept.back().rank.path, together ? "" : "; analyze each folder alone"),
-                          file.rank.rank, together});
+      problems.push_back({.path = file.rank.path,
+                          .text = absl::StrCat("not used: another file of rank ", file.rank.rank,
+                                               " is newer or holds more: ", kept.back().rank.path,
+                                               together ? "" : "; analyze each folder alone"),
+                          .rank = file.rank.rank,
+                          .note = together,
+                          .like = together ? "older file" : "older file of another folder"});
       continue;
     }
     kept.push_back(std::move(file));

@@ -126,11 +126,11 @@ void EntryReader::ReadEntries(const Value& entries) {
                                 file_.rank.rank});
       return false;
     } else if (work_left_ == 0) {
-      file_.problems.push_back({file_.rank.path, -1,
-                                absl::StrCat("entry ", entry_,
-                                             " and what follows repeat shared structures beyond reason: "
-                                             "ignored"),
-                                file_.rank.rank});
+      file_.problems.push_back(
+          {.path = file_.rank.path,
+           .text = absl::StrCat("entry ", entry_, " and what follows repeat shared structures beyond reason: ignored"),
+           .rank = file_.rank.rank,
+           .like = "shared structures"});
       file_.rank.damaged = true;
       return false;
     } else {
@@ -158,8 +158,10 @@ bool EntryReader::Take(const Fields& fields, const Types& input, const Types& ou
 void EntryReader::Finish() {
   for (const auto& [reason, skipped] : skipped_) {
     std::string more = skipped.count > 1 ? absl::StrCat(" (and ", skipped.count - 1, " more such entries)") : "";
-    file_.problems.push_back(
-        {file_.rank.path, -1, absl::StrCat("entry ", skipped.first, " skipped: ", reason, more), file_.rank.rank});
+    file_.problems.push_back({.path = file_.rank.path,
+                              .text = absl::StrCat("entry ", skipped.first, " skipped: ", reason, more),
+                              .rank = file_.rank.rank,
+                              .like = "entries skipped"});
   }
   if (!skipped_.empty()) file_.rank.damaged = true;
   SortByRecord();

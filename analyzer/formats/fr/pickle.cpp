@@ -121,13 +121,14 @@ class PickleReader {
   }
 
  private:
-  void Fail(std::string text) {
+  void Fail(std::string text, const char* like = "") {
     if (!error_.text.empty()) return;
+    error_.like = like;
     error_.text = std::move(text);
     error_.offset = static_cast<int64_t>(op_at_ - begin_);
   }
-  void Refuse(std::string text) {
-    Fail(std::move(text));
+  void Refuse(std::string text, const char* like = "") {
+    Fail(std::move(text), like);
     error_.refused = true;
   }
 
@@ -137,7 +138,8 @@ class PickleReader {
     return FailShort(size);
   }
   [[gnu::noinline, gnu::cold]] bool FailShort(uint64_t size) {
-    Fail(absl::StrCat("the file ends inside an item: ", size, " bytes wanted, ", end_ - at_, " left"));
+    Fail(absl::StrCat("the file ends inside an item: ", size, " bytes wanted, ", end_ - at_, " left"),
+         "inside an item");
     return false;
   }
 
@@ -244,7 +246,8 @@ class PickleReader {
   }
   void Get(uint64_t index) {
     const Value* value = memo_.Find(index);
-    if (value == nullptr) return Fail(absl::StrCat("memo entry ", index, " is used but was never stored"));
+    if (value == nullptr)
+      return Fail(absl::StrCat("memo entry ", index, " is used but was never stored"), "memo entry");
     if (Document::IsStreamed(*value)) return Fail("part of an entry stands elsewhere too");
     Push(*value);
   }
@@ -323,7 +326,8 @@ class PickleReader {
     size_t from = 0;
     switch (static_cast<Opcode>(op)) {
       case Opcode::kProto:
-        if (Number(1, &number) && number > 5) Fail(absl::StrCat("pickle protocol ", number, " is newer than 5"));
+        if (Number(1, &number) && number > 5)
+          Fail(absl::StrCat("pickle protocol ", number, " is newer than 5"), "protocol");
         return;
       case Opcode::kFrame:
         Number(8, &number);
@@ -427,9 +431,10 @@ class PickleReader {
       return Refuse(
           absl::StrCat("refused: pickle opcode ", name, " at offset ", op_at_ - begin_,
                        " could run code when loaded; a Flight Recorder dump never has it. Take the dump again, "
-                       "or save it as JSON"));
+                       "or save it as JSON"),
+          "code");
     }
-    Fail(absl::StrCat("opcode ", static_cast<int>(op), " is no pickle data of protocol 2 to 5"));
+    Fail(absl::StrCat("opcode ", static_cast<int>(op), " is no pickle data of protocol 2 to 5"), "opcode");
   }
 
   // After damage: what waits on the stack goes into the containers it was meant for, from the innermost outwards, and

@@ -173,7 +173,8 @@ class Document {
 // What a parser says when it stops early. `refused`: the file is hostile and nothing of it may be used; otherwise
 // what was complete before `offset` is in the document, and the containers that were open are marked partial.
 struct ParseError {
-  std::string text;  // empty: no error
+  std::string text;       // empty: no error
+  const char* like = "";  // equal for errors that differ in numbers only; "": such have equal texts
   int64_t offset = -1;
   bool refused = false;
 };

@@ -47,7 +47,8 @@ class LsdReader final : public FormatReader {
     });
     if (control.Cancelled()) return;
     for (size_t i = 0; i < paths.size(); ++i) {
-      if (files[i] == nullptr) records->problems.push_back({paths[i], -1, std::move(errors[i]), -1});
+      if (files[i] == nullptr)
+        records->problems.push_back({.path = paths[i], .text = std::move(errors[i]), .like = "no dump"});
     }
     std::erase(files, nullptr);
     auto each = [&](auto&& work) {

@@ -145,7 +145,7 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
     if (Cancelled()) return absl::CancelledError("cancelled");
     const LsdMessage message = NextLsdMessage(&input);
     if (message.kind == LsdMessage::Kind::kStop) {
-      Damage(message.start, message.text);
+      Damage("end", message.start, message.text);
       break;
     }
     bool intact = message.kind == LsdMessage::Kind::kIntact;
@@ -172,9 +172,9 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
       }
     }
     if (!intact) {
-      Damage(message.start, text);
+      Damage("message", message.start, text);
       if (++damaged_run < kMaxDamagedRun) continue;
-      Damage(message.start, "several damaged messages in a row; what follows is taken as lost");
+      Damage("messages", message.start, "several damaged messages in a row; what follows is taken as lost");
       break;
     }
     damaged_run = 0;
@@ -201,10 +201,10 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
   return absl::OkStatus();
 }
 
-void LsdFile::Damage(uint64_t offset, std::string text, int32_t rank) {
+void LsdFile::Damage(const char* like, uint64_t offset, std::string text, int32_t rank) {
   ++damages_;
   if (problems_.size() < kMaxProblemsPerFile)
-    problems_.push_back({path_, static_cast<int64_t>(offset), std::move(text), rank});
+    problems_.push_back({path_, static_cast<int64_t>(offset), std::move(text), rank, false, false, like});
 }
 
 void LsdFile::TakeRecord(DumpRecord& record, uint64_t offset, uint32_t length) {
@@ -257,7 +257,7 @@ LsdFile::ReadRank* LsdFile::Find(int32_t rank, uint64_t offset) {
   auto it = rank_at_.find(rank);
   if (it != rank_at_.end()) return &ranks_[it->second];
   if (rank < 0 || rank >= kMaxRanks || ranks_.size() >= kLsdMaxFileRanks) {
-    Damage(offset, absl::StrCat("data of an impossible rank (", rank, "): skipped"));
+    Damage("impossible rank", offset, absl::StrCat("data of an impossible rank (", rank, "): skipped"));
     return nullptr;
   }
   rank_at_[rank] = ranks_.size();
@@ -270,7 +270,7 @@ void LsdFile::TakeRank(const RankHeader& header, uint64_t offset) {
   ReadRank* rank = Find(header.rank(), offset);
   if (rank == nullptr) return;
   if (rank->has_header) {
-    Damage(offset, absl::StrCat("a second entry of rank ", header.rank(), ": skipped"), header.rank());
+    Damage("second entry", offset, absl::StrCat("a second entry of rank ", header.rank(), ": skipped"), header.rank());
     return;
   }
   Rank decoded = DecodeRank(header);
@@ -279,7 +279,8 @@ void LsdFile::TakeRank(const RankHeader& header, uint64_t offset) {
   rank->has_header = true;
   rank->promised_ops = header.operations();
   rank->promised_comms = header.communicators();
-  for (const std::string& problem : header.problems()) carried_.push_back({path_, -1, problem, header.rank()});
+  for (const std::string& problem : header.problems())
+    carried_.push_back({path_, -1, problem, header.rank(), false, false, kDamagedRank});
 }
 
 void LsdFile::TakeMembership(const RankCommunicator& message, uint64_t offset) {
@@ -299,7 +300,7 @@ void LsdFile::TakeMembership(const RankCommunicator& message, uint64_t offset) {
     rank->position[message.index()] = place;
   }
   if (taken != kNoIndex) {
-    Damage(offset,
+    Damage("second communicator", offset,
            absl::StrCat("a second entry of communicator ", message.index(), " of rank ", message.rank(), ": skipped"),
            message.rank());
     return;
@@ -319,8 +320,8 @@ void LsdFile::TakeChunk(int32_t number, Chunk chunk) {
   if (rank == nullptr) return;
   auto refuse = [&](const std::string& why) {
     rank->damaged = true;
-    Damage(chunk.offset, absl::StrCat("a chunk of ", chunk.count, " operations cannot be used (", why, "): skipped"),
-           number);
+    Damage("chunk", chunk.offset,
+           absl::StrCat("a chunk of ", chunk.count, " operations cannot be used (", why, "): skipped"), number);
   };
   if (chunk.count > kLsdMaxChunkOps) return refuse("it claims to be larger than a chunk can be");
   if (operations_ + chunk.count > kLsdMaxFileOps)
@@ -366,7 +367,7 @@ bool LsdFile::Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::P
   if (status.ok()) status = UnpackInto(parts->record.ops(), parts, rows);
   if (!status.ok()) {
     read->damaged = true;
-    Damage(chunk.offset,
+    Damage("chunk", chunk.offset,
            absl::StrCat("a chunk of ", chunk.count, " operations cannot be used (", status.message(), "): skipped"),
            read->loose.rank.rank);
     return false;
@@ -594,18 +595,21 @@ void LsdFile::Deliver(BundleBuilder* builder) {
       rank.host = header_.host();
       read.damaged = true;
       problems_.push_back(
-          {path_, -1, absl::StrCat("rank ", rank.rank, ": its own entry is lost, only parts of its data were read"),
-           rank.rank});
+          {.path = path_,
+           .text = absl::StrCat("rank ", rank.rank, ": its own entry is lost, only parts of its data were read"),
+           .rank = rank.rank,
+           .like = "entry lost"});
     } else if (read.promised_ops > have || read.promised_comms > rank.memberships.size()) {
       read.damaged = true;
       const uint64_t lost_comms =
           read.promised_comms > rank.memberships.size() ? read.promised_comms - rank.memberships.size() : 0;
       const uint64_t lost_ops = read.promised_ops > have ? read.promised_ops - have : 0;
       problems_.push_back(
-          {path_, -1,
-           absl::StrCat("rank ", rank.rank, ": ", lost_ops, " of ", read.promised_ops, " operations and ", lost_comms,
-                        " of ", read.promised_comms, " communicators could not be read"),
-           rank.rank});
+          {.path = path_,
+           .text = absl::StrCat("rank ", rank.rank, ": ", lost_ops, " of ", read.promised_ops, " operations and ",
+                                lost_comms, " of ", read.promised_comms, " communicators could not be read"),
+           .rank = rank.rank,
+           .like = "data lost"});
     }
     rank.damaged |= read.damaged;
     builder->AddRank(std::move(read.loose));
@@ -615,8 +619,9 @@ void LsdFile::Deliver(BundleBuilder* builder) {
   builder->AddPlace({header_.host(), header_.rack(), header_.leaf_switch()});
   for (const std::string& problem : header_.problems()) carried_.push_back({path_, -1, problem, -1});
   if (damages_ > kMaxProblemsPerFile)
-    problems_.push_back(
-        {path_, -1, absl::StrCat(damages_ - kMaxProblemsPerFile, " more damaged places in this file"), -1});
+    problems_.push_back({.path = path_,
+                         .text = absl::StrCat(damages_ - kMaxProblemsPerFile, " more damaged places in this file"),
+                         .like = "more damage"});
   for (std::vector<Problem>* list : {&problems_, &carried_}) {
     for (Problem& problem : *list) builder->AddProblem(std::move(problem));
   }

@@ -99,7 +99,7 @@ class LsdFile {
   void Deliver(BundleBuilder* builder);
 
  private:
-  void Damage(uint64_t offset, std::string text, int32_t rank = -1);
+  void Damage(const char* like, uint64_t offset, std::string text, int32_t rank = -1);
   void TakeRecord(DumpRecord& record, uint64_t offset, uint32_t length);
   ReadRank* Find(int32_t rank, uint64_t offset);
   void TakeRank(const RankHeader& header, uint64_t offset);

@@ -167,8 +167,9 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
     const ring::ProcessInfo& process = inputs[draft.input].snapshot.process;
     if (process.rank >= kMaxRanks) {
       builder->AddProblem(
-          {inputs[draft.input].path, -1,
-           absl::StrCat("claims to be rank ", process.rank, ", which is not plausible: the number is ignored"), -1});
+          {.path = inputs[draft.input].path,
+           .text = absl::StrCat("claims to be rank ", process.rank, ", which is not plausible: the number is ignored"),
+           .like = "rank not plausible"});
     } else if (!draft.split) {
       draft.rank = process.rank < 0 ? -1 : process.rank;
     }
@@ -219,11 +220,13 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
     if (next >= kMaxRanks) return;
     draft.rank = next++;
     builder->AddProblem(
-        {input.path, -1,
-         absl::StrCat("pid ", input.snapshot.process.pid,
-                      " has no rank from a launcher and is in no communicator with the others; it is shown as rank ",
-                      draft.rank),
-         draft.rank});
+        {.path = input.path,
+         .text = absl::StrCat(
+             "pid ", input.snapshot.process.pid,
+             " has no rank from a launcher and is in no communicator with the others; it is shown as rank ",
+             draft.rank),
+         .rank = draft.rank,
+         .like = "number made up"});
   }
 }
 
@@ -303,10 +306,11 @@ class RankMaker {
       CommFacts& facts = loose_.comms.back();
       if (facts.size > kMaxMembers || comm.member_rank >= kMaxMembers || comm.issued_seq > kMaxNumber) {
         builder_->AddProblem(
-            {input_.path, -1,
-             absl::StrCat("communicator entry ", comm.index, " is not plausible (size ", comm.size, ", member ",
-                          comm.member_rank, ", ", comm.issued_seq, " issued): its numbers are ignored"),
-             draft_.rank});
+            {.path = input_.path,
+             .text = absl::StrCat("communicator entry ", comm.index, " is not plausible (size ", comm.size, ", member ",
+                                  comm.member_rank, ", ", comm.issued_seq, " issued): its numbers are ignored"),
+             .rank = draft_.rank,
+             .like = "communicator not plausible"});
         facts.size = 0;
         Membership& m = loose_.rank.memberships.back();
         m.member_rank = -1;
@@ -467,7 +471,10 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
       // One broken file must not crowd out what the others have to say.
       const bool last = i + 1 == kMaxProblemsPerRing && problems.size() > kMaxProblemsPerRing;
       const std::string text = last ? absl::StrCat(problems.size() - i, " more damaged places") : problems[i];
-      builder->AddProblem({input.path, -1, CleanUtf8(text, 512), rank < 0 || rank >= kMaxRanks ? -1 : rank});
+      builder->AddProblem({.path = input.path,
+                           .text = CleanUtf8(text, 512),
+                           .rank = rank < 0 || rank >= kMaxRanks ? -1 : rank,
+                           .like = kDamagedRank});
       if (last) break;
     }
   }
@@ -475,10 +482,11 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
     RingInput& input = rings[drafts[i].input];
     if (drafts[i].rank < 0) {
       // A launcher or a helper process that only asked NCCL something is no rank.
-      builder->AddProblem({input.path, -1,
-                           absl::StrCat("pid ", input.snapshot.process.pid,
-                                        " made no communicator and has no rank: not counted as a rank"),
-                           -1, /*note=*/true});
+      builder->AddProblem({.path = input.path,
+                           .text = absl::StrCat("pid ", input.snapshot.process.pid,
+                                                " made no communicator and has no rank: not counted as a rank"),
+                           .note = true,
+                           .like = "no rank"});
       continue;
     }
     builder->AddRank(RankMaker(input, drafts[i], builder).Make());

@@ -304,8 +304,7 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
                             : absl::StrCat("the probe's ring cannot be read: ", error),
             no_room         ? "see 'shared memory'"
             : error.empty() ? "see 'switches'; LD_PRELOAD must reach the process (not through sudo or a setuid program)"
-            : absl::StrContains(error, strerror(EMFILE)) ? "raise the limit of open files (ulimit -n)"
-                                                         : "see 'shared memory'"));
+                            : "see 'shared memory'; it may also be the limit of open files (ulimit -n)"));
       }
       continue;
     }
