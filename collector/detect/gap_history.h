@@ -39,8 +39,7 @@ class GapMeter {
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
   uint64_t total() const { return total_; }
-  int64_t advanced_ns() const { return advanced_ns_; }  // the look that saw `total` first
-  bool warm() const;                                    // two operations lie behind its members
+  bool warm() const;  // two operations lie behind its members
 
  private:
   GapHistory gaps_;

@@ -51,7 +51,6 @@ class IncidentStore {
   // Makes everything taken since the last call durable, in the order data, ledger, names. The ids that may now be
   // acknowledged; none of them when it fails (they come again).
   absl::StatusOr<std::vector<std::string>> Commit();
-  size_t uncommitted() const { return pending_.size(); }
 
   // Whole files: name, host and request. Files of equal names from different hosts were told apart by a prefix.
   struct File {

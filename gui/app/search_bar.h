@@ -28,8 +28,6 @@ class SearchBar : public QWidget {
 
   void SetDocument(DocumentPtr document);
   QLineEdit* field() const { return field_; }
-  QLineEdit* rank_field() const { return rank_; }
-  QComboBox* comm_field() const { return comm_; }
   QString count_text() const { return count_->text(); }
   void Search(const QString& text);  // as if typed
   void Step(int by);                 // 1 the next hit, -1 the one before

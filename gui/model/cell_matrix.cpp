@@ -436,17 +436,6 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
   return Cancelled(cancel) ? nullptr : matrix;
 }
 
-int RowOfRank(const CellMatrix& matrix, int32_t rank) {
-  const auto& ranks = matrix.rank_of_row;
-  if (rank < 0) return -1;
-  if (matrix.mode == MatrixMode::kJob) {
-    const auto it = std::lower_bound(ranks.begin(), ranks.end(), rank);
-    return it != ranks.end() && *it == rank ? static_cast<int>(it - ranks.begin()) : -1;
-  }
-  const auto it = std::find(ranks.begin(), ranks.end(), rank);
-  return it == ranks.end() ? -1 : static_cast<int>(it - ranks.begin());
-}
-
 Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, int row, int column) {
   Selection selection;
   if (row < 0 || row >= matrix.rows || column < 0 || column >= matrix.columns) return selection;

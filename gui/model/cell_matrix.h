@@ -56,8 +56,6 @@ struct CellRange {
   // row.
   std::vector<int> columns;
 };
-// The row of a global rank; -1: it has none.
-int RowOfRank(const CellMatrix& matrix, int32_t rank);
 CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, const Selection& selection);
 
 }  // namespace lockstep::gui

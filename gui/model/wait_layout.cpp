@@ -412,24 +412,4 @@ WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& si
   return out;
 }
 
-int CrossingsOf(const WaitGraph& graph, const WaitLayout& layout) {
-  int crossings = 0;
-  for (size_t a = 0; a < graph.arrows.size(); ++a) {
-    for (size_t b = a + 1; b < graph.arrows.size(); ++b) {
-      const WaitArrow &p = graph.arrows[a], &q = graph.arrows[b];
-      if (layout.layer[static_cast<size_t>(p.from)] != layout.layer[static_cast<size_t>(q.from)] ||
-          layout.layer[static_cast<size_t>(p.to)] != layout.layer[static_cast<size_t>(q.to)] || layout.paths[a].bow ||
-          layout.paths[b].bow) {
-        continue;
-      }
-      const double from =
-          layout.rect[static_cast<size_t>(p.from)].center().y() - layout.rect[static_cast<size_t>(q.from)].center().y();
-      const double to =
-          layout.rect[static_cast<size_t>(p.to)].center().y() - layout.rect[static_cast<size_t>(q.to)].center().y();
-      crossings += from * to < 0;
-    }
-  }
-  return crossings;
-}
-
 }  // namespace lockstep::gui

@@ -69,9 +69,6 @@ struct WaitLayout {
 // Stable: the same graph gives the same drawing, and without a reason to cross, nodes keep their order.
 WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double layer_gap, double node_gap);
 
-// How many pairs of arrows cross, counted between neighbouring layers by their straight lines. For tests.
-int CrossingsOf(const WaitGraph& graph, const WaitLayout& layout);
-
 }  // namespace lockstep::gui
 
 #endif  // LOCKSTEP_GUI_MODEL_WAIT_LAYOUT_H_

@@ -392,9 +392,6 @@ std::optional<MatrixView::Cell> MatrixView::CellAt(const QPoint& at) const {
 const std::optional<LineBox>& MatrixView::area() const {
   return impl_->scene.area;
 }
-QString MatrixView::AreaText() const {
-  return impl_->scene.area_text;
-}
 bool MatrixView::Idle() const {
   return impl_->source.idle() && !impl_->count_job.busy() && !impl_->stale();
 }

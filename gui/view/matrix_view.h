@@ -63,7 +63,6 @@ class MatrixView : public View {
   std::optional<Cell> CellAt(const QPoint& at) const;
   QPoint CentreOf(Cell cell) const;
   const std::optional<LineBox>& area() const;
-  QString AreaText() const;
 
  protected:
   bool event(QEvent* event) override;

@@ -58,7 +58,6 @@ class TimelinePane : public QWidget {
   QString HitText(const TimelineHit& hit) const;  // at most six lines
   QString SelectionText() const;
   QString Csv() const;  // the pieces of what is shown, as many as kMostCsvPieces
-  int cursor_lane() const { return cursor_lane_; }
 
  Q_SIGNALS:
   void Scrolled();  // another part is shown, or there are other lanes

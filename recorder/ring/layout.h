@@ -617,7 +617,6 @@ constexpr Capacities CapacitiesFor(uint64_t bytes) {
 inline constexpr uint32_t kMaxComms = 256;
 inline constexpr uint32_t kMaxThreads = 128;
 inline constexpr uint32_t kMaxStreams = 256;
-inline constexpr uint32_t kMaxKernels = 1024;
 inline constexpr uint32_t kMaxProxies = 2048;
 inline constexpr uint32_t kMaxGraphs = 256;
 

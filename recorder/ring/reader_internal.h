@@ -64,7 +64,6 @@ struct Reading {
   Table comms, peers, threads, rings, overflow, streams, marks;
   // Creation stamps of the communicators, to tell records of a table entry's earlier owner.
   std::vector<uint64_t> comm_created;
-  std::vector<uint32_t> comm_slot;  // table slot of each Snapshot::comms element
   std::vector<uint64_t> stream_issued;
   Snapshot* out;
   Table kernels{}, proxies{}, times{};

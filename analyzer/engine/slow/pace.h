@@ -62,7 +62,6 @@ class Paces {
   bool whole_steps = false;  // some rank's record holds at least three
 
  private:
-  struct Ordered;
   void Classify();
   void FindOverlap();
   void GiveRoles();

@@ -99,7 +99,6 @@ class Slowness {
   std::vector<Lateness> lateness_;
   std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // by rank: communicator, time
   std::vector<Bandwidth> bandwidths_;
-  std::vector<std::string> plain_;  // sentences for people where nothing is to blame
   bool found_ = false;
 };
 

@@ -35,10 +35,6 @@ class MetricSet {
   void Counter(const std::string& name, const std::string& help, double value) {
     Add(Kind::kCounter, name, help, "", "", value);
   }
-  void GaugeOf(const std::string& name, const std::string& help, const std::string& label, const std::string& value_of,
-               double value) {
-    Add(Kind::kGauge, name, help, label, value_of, value);
-  }
   void CounterOf(const std::string& name, const std::string& help, const std::string& label,
                  const std::string& value_of, double value) {
     Add(Kind::kCounter, name, help, label, value_of, value);

@@ -35,18 +35,18 @@ TEST(MetricsTest, WhatWasPublishedIsServedOnLoopback) {
   ASSERT_TRUE(server.ok()) << server.status();
   MetricSet set;
   set.Counter("heartbeats", "sent", 41);
-  set.GaugeOf("late", "waits that are late", "job", "a \"b\"\n", 2);
+  set.CounterOf("late", "waits that are late", "job", "a \"b\"\n", 2);
   (*server)->Publish(set);
   const std::string page = Get((*server)->port());
   EXPECT_THAT(page, HasSubstr("lockstep_heartbeats_total 41"));
-  EXPECT_THAT(page, HasSubstr("lockstep_late{job=\"a \\\"b\\\"_\"} 2"));
+  EXPECT_THAT(page, HasSubstr("lockstep_late_total{job=\"a \\\"b\\\"_\"} 2"));
   (*server)->Publish(MetricSet());
   EXPECT_THAT(Get((*server)->port()), Not(HasSubstr("lockstep_heartbeats")));
 }
 
 TEST(MetricsTest, ThousandsOfJobsAreSixtyFourSeries) {
   MetricSet set;
-  for (int i = 0; i < 5000; ++i) set.GaugeOf("late", "", "job", "job" + std::to_string(i), 1);
+  for (int i = 0; i < 5000; ++i) set.CounterOf("late", "", "job", "job" + std::to_string(i), 1);
   ASSERT_EQ(set.metrics().size(), 1u);
   const std::vector<MetricSet::Series>& series = set.metrics()[0].series;
   ASSERT_EQ(series.size(), MetricSet::kMostSeries);
