@@ -248,9 +248,9 @@ struct Problem {
   int64_t offset = -1;
   std::string text;
   int32_t rank = -1;
-  bool note = false;     // for information: nothing that the analysis needs is missing because of it
-  bool stopped = false;  // the rank's recording was stopped: what the rank did since is not known
-  std::string like;      // equal for problems that differ in names and numbers only; "": such have equal texts
+  bool note = false;      // for information: nothing that the analysis needs is missing because of it
+  bool stopped = false;   // the rank's recording was stopped: what the rank did since is not known
+  std::string like = "";  // equal for problems that differ in names and numbers only; "": such have equal texts
 };
 
 // `like` of what a ring's reader and a dump's writer report about one rank's data.

@@ -254,7 +254,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
   const uint64_t whole = size;
   if (size > kMaxFileBytes) size = kMaxFileBytes;
   const internal::File file(fd, size);
-  internal::Reading reading{file, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, out};
+  internal::Reading reading{file, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, out};
   if (!file.Read(0, &reading.header, sizeof(Header))) {
     *error = "too short for a ring file: " + std::to_string(size) + " bytes, the header alone has " +
              std::to_string(sizeof(Header));
