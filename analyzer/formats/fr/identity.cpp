@@ -83,7 +83,8 @@ void NameRanks(std::vector<FileData>* files) {
   int32_t listed = -1;  // the largest rank of all lists
   for (FileData& file : *files) {
     for (const GroupClaim& claim : file.claims) {
-      if (!claim.members.empty()) listed = std::max(listed, claim.members.back());
+      if (claim.members.empty()) continue;
+      listed = std::max({listed, claim.members.back(), static_cast<int32_t>(claim.members.size()) - 1});
     }
     if (file.rank.rank >= 0) continue;
     FileName name = ParseFileName(file.rank.path, shared);
