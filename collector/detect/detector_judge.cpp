@@ -33,7 +33,8 @@ void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
       ++watched.samples;
       watched.last_sample_ns = at;
     }
-    if (Busy(root)) {
+    // Inside a recorded call or a wait for its GPU it may spin: that is no work.
+    if (!root.in_recorded_call && Busy(root)) {
       watched.worked = true;
       watched.idle_since_ns = 0;
     } else if (watched.idle_since_ns == 0) {

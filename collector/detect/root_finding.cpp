@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
+#include "analyzer/engine/facts/gpu_wait.h"
 #include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
@@ -76,7 +77,9 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   view.stopped = process.state == "T" || process.state == "t";
   view.uninterruptible = process.state == "D" || process.threads_in_d > 0;
   bool host_wait = false;
-  const bool waits = InWait(rank, &host_wait);
+  const bool in_call = InWait(rank, &host_wait);
+  host_wait |= GpuWaitInStacks(rank).has_value();
+  const bool waits = in_call || host_wait;
   // The analysis looks at the thread that matters: one that it finds outside is not in a call because another thread
   // is.
   view.in_recorded_call = kind != HOST_STALL && waits;

@@ -50,6 +50,69 @@ LOCKSTEP_COPY(cudaMemcpyFromSymbol, (void* to, const void* symbol, size_t bytes,
 LOCKSTEP_WAIT(cudaMemcpyPeer, kMemcpy, (void* to, int to_device, const void* from, int from_device, size_t bytes),
               (to, to_device, from, from_device, bytes))
 
+// Copies in stream order: to and from pageable host memory they wait like the blocking ones.
+#define LOCKSTEP_STREAM_COPY(NAME, STREAM, PARAMETERS, ARGUMENTS) \
+  LOCKSTEP_EXPORT int NAME PARAMETERS {                           \
+    LOCKSTEP_RUNTIME(NAME, ARGUMENTS);                            \
+    return SeeAsyncCopy(STREAM, [&] { return real ARGUMENTS; });  \
+  }
+#define LOCKSTEP_ASYNC_COPY(NAME, PARAMETERS, ARGUMENTS)    \
+  LOCKSTEP_STREAM_COPY(NAME, stream, PARAMETERS, ARGUMENTS) \
+  LOCKSTEP_STREAM_COPY(NAME##_ptsz, OwnDefault(stream), PARAMETERS, ARGUMENTS)
+LOCKSTEP_ASYNC_COPY(cudaMemcpyAsync, (void* to, const void* from, size_t bytes, int kind, CudaStream stream),
+                    (to, from, bytes, kind, stream))
+LOCKSTEP_ASYNC_COPY(cudaMemcpy2DAsync,
+                    (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                     int kind, CudaStream stream),
+                    (to, to_pitch, from, from_pitch, width, height, kind, stream))
+LOCKSTEP_ASYNC_COPY(cudaMemcpy3DAsync, (const void* parameters, CudaStream stream), (parameters, stream))
+LOCKSTEP_ASYNC_COPY(cudaMemcpy3DPeerAsync, (const void* parameters, CudaStream stream), (parameters, stream))
+LOCKSTEP_STREAM_COPY(cudaMemcpyPeerAsync, stream,
+                     (void* to, int to_device, const void* from, int from_device, size_t bytes, CudaStream stream),
+                     (to, to_device, from, from_device, bytes, stream))
+LOCKSTEP_ASYNC_COPY(cudaMemcpyToSymbolAsync,
+                    (const void* symbol, const void* from, size_t bytes, size_t offset, int kind, CudaStream stream),
+                    (symbol, from, bytes, offset, kind, stream))
+LOCKSTEP_ASYNC_COPY(cudaMemcpyFromSymbolAsync,
+                    (void* to, const void* symbol, size_t bytes, size_t offset, int kind, CudaStream stream),
+                    (to, symbol, bytes, offset, kind, stream))
+LOCKSTEP_ASYNC_COPY(cudaMemcpyToArrayAsync,
+                    (void* array, size_t left, size_t top, const void* from, size_t bytes, int kind, CudaStream stream),
+                    (array, left, top, from, bytes, kind, stream))
+LOCKSTEP_ASYNC_COPY(cudaMemcpyFromArrayAsync,
+                    (void* to, const void* array, size_t left, size_t top, size_t bytes, int kind, CudaStream stream),
+                    (to, array, left, top, bytes, kind, stream))
+LOCKSTEP_ASYNC_COPY(cudaMemcpy2DToArrayAsync,
+                    (void* array, size_t left, size_t top, const void* from, size_t pitch, size_t width, size_t height,
+                     int kind, CudaStream stream),
+                    (array, left, top, from, pitch, width, height, kind, stream))
+LOCKSTEP_ASYNC_COPY(cudaMemcpy2DFromArrayAsync,
+                    (void* to, size_t pitch, const void* array, size_t left, size_t top, size_t width, size_t height,
+                     int kind, CudaStream stream),
+                    (to, pitch, array, left, top, width, height, kind, stream))
+// CUDA 12.8 and 12.9 have an index of what failed before the stream (3D: before the flags), later ones have not: the
+// longer list is passed on, and which the stream is is not known.
+LOCKSTEP_WAIT(cudaMemcpyBatchAsync, kMemcpyAsync,
+              (void* to, void* from, void* sizes, size_t count, void* attributes, void* indexes, size_t number,
+               void* eighth, void* ninth),
+              (to, from, sizes, count, attributes, indexes, number, eighth, ninth))
+LOCKSTEP_WAIT(cudaMemcpyBatchAsync_ptsz, kMemcpyAsync,
+              (void* to, void* from, void* sizes, size_t count, void* attributes, void* indexes, size_t number,
+               void* eighth, void* ninth),
+              (to, from, sizes, count, attributes, indexes, number, eighth, ninth))
+LOCKSTEP_WAIT(cudaMemcpy3DBatchAsync, kMemcpyAsync,
+              (size_t count, void* operations, uint64_t third, uint64_t fourth, void* fifth),
+              (count, operations, third, fourth, fifth))
+LOCKSTEP_WAIT(cudaMemcpy3DBatchAsync_ptsz, kMemcpyAsync,
+              (size_t count, void* operations, uint64_t third, uint64_t fourth, void* fifth),
+              (count, operations, third, fourth, fifth))
+// Since CUDA 13.2.
+LOCKSTEP_ASYNC_COPY(cudaMemcpyWithAttributesAsync,
+                    (void* to, const void* from, size_t bytes, void* attributes, CudaStream stream),
+                    (to, from, bytes, attributes, stream))
+LOCKSTEP_ASYNC_COPY(cudaMemcpy3DWithAttributesAsync, (void* operation, uint64_t flags, CudaStream stream),
+                    (operation, flags, stream))
+
 LOCKSTEP_WAIT(cudaMalloc, kCudaMalloc, (void** address, size_t bytes), (address, bytes))
 LOCKSTEP_WAIT(cudaMallocManaged, kCudaMalloc, (void** address, size_t bytes, unsigned flags), (address, bytes, flags))
 LOCKSTEP_WAIT(cudaMallocPitch, kCudaMalloc, (void** address, size_t* pitch, size_t width, size_t height),

@@ -35,8 +35,14 @@ inline void* OwnDefault(void* stream) noexcept {
 
 template <typename Forward>
 inline int SeeStreamSynchronize(void* stream, Forward forward) noexcept {
-  const uint32_t index = StreamWaitedFor(stream);
-  return AroundWait(ring::CallKind::kStreamSynchronize, index, IssuedOnStream(index), forward);
+  return AroundStreamWait(ring::CallKind::kStreamSynchronize, stream, forward);
+}
+
+// The host waits in it where pageable host memory is involved. What memory it is costs more to ask than to note the
+// call: one that returns at once is over before anybody looks.
+template <typename Forward>
+inline int SeeAsyncCopy(void* stream, Forward forward) noexcept {
+  return AroundStreamWait(ring::CallKind::kMemcpyAsync, stream, forward);
 }
 
 template <typename Forward>

@@ -10,8 +10,9 @@ namespace {
 
 using ring::CallKind;
 
-// A function may lie at two addresses, one for each way of looking it up, and each wrapper stands for one.
-enum Way { kByName = 0, kByAddress = 1 };
+// A function may lie at two addresses, one for each way of looking it up, and each wrapper stands for one. Where the
+// first version and the second are both in use, they are two.
+enum Way { kByName = 0, kByAddress = 1, kSecondByName = 2 };
 
 // NAME<way>::Call forwards to NAME<way>::real, and does SEE around it where the call is to be seen.
 #define LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, SEE)                              \
@@ -68,6 +69,39 @@ LOCKSTEP_DRIVER_COPY(cuMemcpy3D, (Word copy), (copy))
 LOCKSTEP_DRIVER_COPY(cuMemcpyPeer, (Word to, Word to_context, Word from, Word from_context, Word bytes),
                      (to, to_context, from, from_context, bytes))
 LOCKSTEP_DRIVER_COPY(cuMemcpy3DPeer, (Word copy), (copy))
+// In stream order: to and from pageable host memory they wait like the blocking ones.
+#define LOCKSTEP_DRIVER_ASYNC_COPY(NAME, PARAMETERS, ARGUMENTS)               \
+  LOCKSTEP_DRIVER(NAME, PARAMETERS, ARGUMENTS, SeeAsyncCopy(stream, forward)) \
+  LOCKSTEP_DRIVER(NAME##_ptsz, PARAMETERS, ARGUMENTS, SeeAsyncCopy(OwnDefault(stream), forward))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpyAsync, (Word to, Word from, Word bytes, void* stream), (to, from, bytes, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpyHtoDAsync, (Word to, Word from, Word bytes, void* stream), (to, from, bytes, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpyDtoHAsync, (Word to, Word from, Word bytes, void* stream), (to, from, bytes, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpyDtoDAsync, (Word to, Word from, Word bytes, void* stream), (to, from, bytes, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpyHtoAAsync, (Word array, Word offset, Word from, Word bytes, void* stream),
+                           (array, offset, from, bytes, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpyAtoHAsync, (Word to, Word array, Word offset, Word bytes, void* stream),
+                           (to, array, offset, bytes, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpy2DAsync, (Word copy, void* stream), (copy, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpy3DAsync, (Word copy, void* stream), (copy, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpy3DPeerAsync, (Word copy, void* stream), (copy, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpyPeerAsync,
+                           (Word to, Word to_context, Word from, Word from_context, Word bytes, void* stream),
+                           (to, to_context, from, from_context, bytes, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpyWithAttributesAsync, (Word to, Word from, Word bytes, Word attributes, void* stream),
+                           (to, from, bytes, attributes, stream))
+LOCKSTEP_DRIVER_ASYNC_COPY(cuMemcpy3DWithAttributesAsync, (Word operation, Word flags, void* stream),
+                           (operation, flags, stream))
+// The first version has an index of what failed before the stream (3D: before the flags): the longer list is passed on,
+// and which the stream is is not known.
+#define LOCKSTEP_DRIVER_BATCH(NAME, PARAMETERS, ARGUMENTS)        \
+  LOCKSTEP_DRIVER_WAIT(NAME, kMemcpyAsync, PARAMETERS, ARGUMENTS) \
+  LOCKSTEP_DRIVER_WAIT(NAME##_ptsz, kMemcpyAsync, PARAMETERS, ARGUMENTS)
+LOCKSTEP_DRIVER_BATCH(cuMemcpyBatchAsync,
+                      (Word to, Word from, Word sizes, Word count, Word attributes, Word indexes, Word number,
+                       Word eighth, Word ninth),
+                      (to, from, sizes, count, attributes, indexes, number, eighth, ninth))
+LOCKSTEP_DRIVER_BATCH(cuMemcpy3DBatchAsync, (Word count, Word operations, Word third, Word fourth, Word fifth),
+                      (count, operations, third, fourth, fifth))
 LOCKSTEP_DRIVER_WAIT(cuMemAlloc, kCudaMalloc, (Word address, Word bytes), (address, bytes))
 LOCKSTEP_DRIVER_WAIT(cuMemAllocManaged, kCudaMalloc, (Word address, Word bytes, unsigned flags),
                      (address, bytes, flags))
@@ -161,6 +195,15 @@ void* cuGetProcAddress<kWay>::real;
       LOCKSTEP_ROW("cuMemcpy_ptds", cuMemcpy_ptds, WAY), LOCKSTEP_ROW("cuMemcpyPeer", cuMemcpyPeer, WAY),             \
       LOCKSTEP_ROW("cuMemcpyPeer_ptds", cuMemcpyPeer_ptds, WAY), LOCKSTEP_ROW("cuMemcpy3DPeer", cuMemcpy3DPeer, WAY), \
       LOCKSTEP_ROW("cuMemcpy3DPeer_ptds", cuMemcpy3DPeer_ptds, WAY),                                                  \
+      LOCKSTEP_ROW("cuMemcpyAsync", cuMemcpyAsync, WAY), LOCKSTEP_ROW("cuMemcpyAsync_ptsz", cuMemcpyAsync_ptsz, WAY), \
+      LOCKSTEP_ROW("cuMemcpyPeerAsync", cuMemcpyPeerAsync, WAY),                                                      \
+      LOCKSTEP_ROW("cuMemcpyPeerAsync_ptsz", cuMemcpyPeerAsync_ptsz, WAY),                                            \
+      LOCKSTEP_ROW("cuMemcpy3DPeerAsync", cuMemcpy3DPeerAsync, WAY),                                                  \
+      LOCKSTEP_ROW("cuMemcpy3DPeerAsync_ptsz", cuMemcpy3DPeerAsync_ptsz, WAY),                                        \
+      LOCKSTEP_ROW("cuMemcpyWithAttributesAsync", cuMemcpyWithAttributesAsync, WAY),                                  \
+      LOCKSTEP_ROW("cuMemcpyWithAttributesAsync_ptsz", cuMemcpyWithAttributesAsync_ptsz, WAY),                        \
+      LOCKSTEP_ROW("cuMemcpy3DWithAttributesAsync", cuMemcpy3DWithAttributesAsync, WAY),                              \
+      LOCKSTEP_ROW("cuMemcpy3DWithAttributesAsync_ptsz", cuMemcpy3DWithAttributesAsync_ptsz, WAY),                    \
       LOCKSTEP_ROW("cuMemAllocManaged", cuMemAllocManaged, WAY), LOCKSTEP_ROW("cuMemHostAlloc", cuMemHostAlloc, WAY), \
       LOCKSTEP_ROW("cuMemFreeHost", cuMemFreeHost, WAY),                                                              \
       LOCKSTEP_ROW("cuMemHostUnregister", cuMemHostUnregister, WAY),                                                  \
@@ -197,6 +240,24 @@ const HookedName kProcNames[] = {LOCKSTEP_ROWS(kByAddress),
                                  LOCKSTEP_ROW("cuMemcpy2DUnaligned_ptds", cuMemcpy2DUnaligned_ptds, kByAddress),
                                  LOCKSTEP_ROW("cuMemcpy3D", cuMemcpy3D, kByAddress),
                                  LOCKSTEP_ROW("cuMemcpy3D_ptds", cuMemcpy3D_ptds, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyHtoDAsync_ptsz", cuMemcpyHtoDAsync_ptsz, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyDtoHAsync", cuMemcpyDtoHAsync, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyDtoHAsync_ptsz", cuMemcpyDtoHAsync_ptsz, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyDtoDAsync", cuMemcpyDtoDAsync, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyDtoDAsync_ptsz", cuMemcpyDtoDAsync_ptsz, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyHtoAAsync", cuMemcpyHtoAAsync, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyHtoAAsync_ptsz", cuMemcpyHtoAAsync_ptsz, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyAtoHAsync", cuMemcpyAtoHAsync, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyAtoHAsync_ptsz", cuMemcpyAtoHAsync_ptsz, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpy2DAsync", cuMemcpy2DAsync, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpy2DAsync_ptsz", cuMemcpy2DAsync_ptsz, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpy3DAsync", cuMemcpy3DAsync, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpy3DAsync_ptsz", cuMemcpy3DAsync_ptsz, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyBatchAsync", cuMemcpyBatchAsync, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpyBatchAsync_ptsz", cuMemcpyBatchAsync_ptsz, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpy3DBatchAsync", cuMemcpy3DBatchAsync, kByAddress),
+                                 LOCKSTEP_ROW("cuMemcpy3DBatchAsync_ptsz", cuMemcpy3DBatchAsync_ptsz, kByAddress),
                                  LOCKSTEP_ROW("cuMemAlloc", cuMemAlloc, kByAddress),
                                  LOCKSTEP_ROW("cuMemAllocPitch", cuMemAllocPitch, kByAddress),
                                  LOCKSTEP_ROW("cuMemFree", cuMemFree, kByAddress),
@@ -247,6 +308,24 @@ const HookedName kDriverNames[] = {
     LOCKSTEP_ROW("cuMemcpy2DUnaligned_v2_ptds", cuMemcpy2DUnaligned_ptds, kByName),
     LOCKSTEP_ROW("cuMemcpy3D_v2", cuMemcpy3D, kByName),
     LOCKSTEP_ROW("cuMemcpy3D_v2_ptds", cuMemcpy3D_ptds, kByName),
+    LOCKSTEP_ROW("cuMemcpyHtoDAsync_v2", cuMemcpyHtoDAsync, kByName),
+    LOCKSTEP_ROW("cuMemcpyHtoDAsync_v2_ptsz", cuMemcpyHtoDAsync_ptsz, kByName),
+    LOCKSTEP_ROW("cuMemcpyDtoHAsync_v2", cuMemcpyDtoHAsync, kByName),
+    LOCKSTEP_ROW("cuMemcpyDtoHAsync_v2_ptsz", cuMemcpyDtoHAsync_ptsz, kByName),
+    LOCKSTEP_ROW("cuMemcpyDtoDAsync_v2", cuMemcpyDtoDAsync, kByName),
+    LOCKSTEP_ROW("cuMemcpyDtoDAsync_v2_ptsz", cuMemcpyDtoDAsync_ptsz, kByName),
+    LOCKSTEP_ROW("cuMemcpyHtoAAsync_v2", cuMemcpyHtoAAsync, kByName),
+    LOCKSTEP_ROW("cuMemcpyHtoAAsync_v2_ptsz", cuMemcpyHtoAAsync_ptsz, kByName),
+    LOCKSTEP_ROW("cuMemcpyAtoHAsync_v2", cuMemcpyAtoHAsync, kByName),
+    LOCKSTEP_ROW("cuMemcpyAtoHAsync_v2_ptsz", cuMemcpyAtoHAsync_ptsz, kByName),
+    LOCKSTEP_ROW("cuMemcpy2DAsync_v2", cuMemcpy2DAsync, kByName),
+    LOCKSTEP_ROW("cuMemcpy2DAsync_v2_ptsz", cuMemcpy2DAsync_ptsz, kByName),
+    LOCKSTEP_ROW("cuMemcpy3DAsync_v2", cuMemcpy3DAsync, kByName),
+    LOCKSTEP_ROW("cuMemcpy3DAsync_v2_ptsz", cuMemcpy3DAsync_ptsz, kByName),
+    LOCKSTEP_ROW("cuMemcpyBatchAsync", cuMemcpyBatchAsync, kByName),
+    LOCKSTEP_ROW("cuMemcpyBatchAsync_ptsz", cuMemcpyBatchAsync_ptsz, kByName),
+    LOCKSTEP_ROW("cuMemcpy3DBatchAsync", cuMemcpy3DBatchAsync, kByName),
+    LOCKSTEP_ROW("cuMemcpy3DBatchAsync_ptsz", cuMemcpy3DBatchAsync_ptsz, kByName),
     LOCKSTEP_ROW("cuMemAlloc_v2", cuMemAlloc, kByName),
     LOCKSTEP_ROW("cuMemAllocPitch_v2", cuMemAllocPitch, kByName),
     LOCKSTEP_ROW("cuMemFree_v2", cuMemFree, kByName),
@@ -258,8 +337,11 @@ const HookedName kDriverNames[] = {
     LOCKSTEP_ROW("cuGraphExecUpdate_v2", cuGraphExecUpdate, kByName),
     LOCKSTEP_ROW("cuGetProcAddress", cuGetProcAddress, kByName),
     // The first version's name is another function's than the second's.
-    {"cuGetProcAddress_v2", reinterpret_cast<void*>(&cuGetProcAddress<static_cast<Way>(2)>::Call),
-     &cuGetProcAddress<static_cast<Way>(2)>::real},
+    LOCKSTEP_ROW("cuGetProcAddress_v2", cuGetProcAddress, kSecondByName),
+    LOCKSTEP_ROW("cuMemcpyBatchAsync_v2", cuMemcpyBatchAsync, kSecondByName),
+    LOCKSTEP_ROW("cuMemcpyBatchAsync_v2_ptsz", cuMemcpyBatchAsync_ptsz, kSecondByName),
+    LOCKSTEP_ROW("cuMemcpy3DBatchAsync_v2", cuMemcpy3DBatchAsync, kSecondByName),
+    LOCKSTEP_ROW("cuMemcpy3DBatchAsync_v2_ptsz", cuMemcpy3DBatchAsync_ptsz, kSecondByName),
     {nullptr, nullptr, nullptr}};
 
 }  // namespace lockstep::recorder

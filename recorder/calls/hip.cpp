@@ -13,12 +13,11 @@ using lockstep::ring::CallKind;
   const auto real = reinterpret_cast<decltype(&NAME)>(RealCuda(&function, caller)); \
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kRuntimeNotInitialised
 
-#define LOCKSTEP_HIP_STREAM_SYNCHRONIZE(NAME)                                                                    \
-  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                                                                  \
-    LOCKSTEP_REAL_HIP(NAME);                                                                                     \
-    if (!WaitsAreWatched(caller)) return real(stream);                                                           \
-    const uint32_t index = StreamWaitedFor(stream);                                                              \
-    return AroundWait(CallKind::kStreamSynchronize, index, IssuedOnStream(index), [&] { return real(stream); }); \
+#define LOCKSTEP_HIP_STREAM_SYNCHRONIZE(NAME)                                                    \
+  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                                                  \
+    LOCKSTEP_REAL_HIP(NAME);                                                                     \
+    if (!WaitsAreWatched(caller)) return real(stream);                                           \
+    return AroundStreamWait(CallKind::kStreamSynchronize, stream, [&] { return real(stream); }); \
   }
 LOCKSTEP_HIP_STREAM_SYNCHRONIZE(hipStreamSynchronize)
 LOCKSTEP_HIP_STREAM_SYNCHRONIZE(hipStreamSynchronize_spt)
@@ -37,23 +36,45 @@ LOCKSTEP_EXPORT int hipDeviceSynchronize() {
   return AroundWait(CallKind::kDeviceSynchronize, kNone, 0, [&] { return real(); });
 }
 
-#define LOCKSTEP_HIP_MEMCPY(NAME)                                                                \
-  LOCKSTEP_EXPORT int NAME(void* to, const void* from, size_t bytes, int kind) {                 \
-    LOCKSTEP_REAL_HIP(NAME);                                                                     \
-    if (!WaitsAreWatched(caller)) return real(to, from, bytes, kind);                            \
-    return AroundWait(CallKind::kMemcpy, kNone, 0, [&] { return real(to, from, bytes, kind); }); \
+#define LOCKSTEP_HIP_COPY(NAME, PARAMETERS, ARGUMENTS)                              \
+  LOCKSTEP_EXPORT int NAME PARAMETERS {                                             \
+    LOCKSTEP_REAL_HIP(NAME);                                                        \
+    if (!WaitsAreWatched(caller)) return real ARGUMENTS;                            \
+    return AroundWait(CallKind::kMemcpy, kNone, 0, [&] { return real ARGUMENTS; }); \
   }
-LOCKSTEP_HIP_MEMCPY(hipMemcpy)
-LOCKSTEP_HIP_MEMCPY(hipMemcpy_spt)
+#define LOCKSTEP_HIP_STREAM_COPY(NAME, KIND, PARAMETERS, ARGUMENTS)                  \
+  LOCKSTEP_EXPORT int NAME PARAMETERS {                                              \
+    LOCKSTEP_REAL_HIP(NAME);                                                         \
+    if (!WaitsAreWatched(caller)) return real ARGUMENTS;                             \
+    return AroundStreamWait(CallKind::KIND, stream, [&] { return real ARGUMENTS; }); \
+  }
+#define LOCKSTEP_HIP_ASYNC_COPY(NAME, PARAMETERS, ARGUMENTS)          \
+  LOCKSTEP_HIP_STREAM_COPY(NAME, kMemcpyAsync, PARAMETERS, ARGUMENTS) \
+  LOCKSTEP_HIP_STREAM_COPY(NAME##_spt, kMemcpyAsync, PARAMETERS, ARGUMENTS)
 
+LOCKSTEP_HIP_COPY(hipMemcpy, (void* to, const void* from, size_t bytes, int kind), (to, from, bytes, kind))
+LOCKSTEP_HIP_COPY(hipMemcpy_spt, (void* to, const void* from, size_t bytes, int kind), (to, from, bytes, kind))
+LOCKSTEP_HIP_COPY(hipMemcpyDtoH, (void* to, void* from, size_t bytes), (to, from, bytes))
+LOCKSTEP_HIP_COPY(hipMemcpyHtoD, (void* to, const void* from, size_t bytes), (to, from, bytes))
 // What PyTorch copies with where CUDA's names have an asynchronous copy and a wait.
-LOCKSTEP_EXPORT int hipMemcpyWithStream(void* to, const void* from, size_t bytes, int kind, CudaStream stream) {
-  LOCKSTEP_REAL_HIP(hipMemcpyWithStream);
-  if (!WaitsAreWatched(caller)) return real(to, from, bytes, kind, stream);
-  const uint32_t index = StreamWaitedFor(stream);
-  return AroundWait(CallKind::kMemcpy, index, IssuedOnStream(index),
-                    [&] { return real(to, from, bytes, kind, stream); });
-}
+LOCKSTEP_HIP_STREAM_COPY(hipMemcpyWithStream, kMemcpy,
+                         (void* to, const void* from, size_t bytes, int kind, CudaStream stream),
+                         (to, from, bytes, kind, stream))
+// To and from pageable memory they wait like the blocking ones.
+LOCKSTEP_HIP_ASYNC_COPY(hipMemcpyAsync, (void* to, const void* from, size_t bytes, int kind, CudaStream stream),
+                        (to, from, bytes, kind, stream))
+LOCKSTEP_HIP_ASYNC_COPY(hipMemcpy2DAsync,
+                        (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                         int kind, CudaStream stream),
+                        (to, to_pitch, from, from_pitch, width, height, kind, stream))
+LOCKSTEP_HIP_ASYNC_COPY(hipMemcpy3DAsync, (const void* parameters, CudaStream stream), (parameters, stream))
+LOCKSTEP_HIP_STREAM_COPY(hipMemcpyDtoHAsync, kMemcpyAsync, (void* to, void* from, size_t bytes, CudaStream stream),
+                         (to, from, bytes, stream))
+LOCKSTEP_HIP_STREAM_COPY(hipMemcpyHtoDAsync, kMemcpyAsync,
+                         (void* to, const void* from, size_t bytes, CudaStream stream), (to, from, bytes, stream))
+LOCKSTEP_HIP_STREAM_COPY(hipMemcpyPeerAsync, kMemcpyAsync,
+                         (void* to, int to_device, const void* from, int from_device, size_t bytes, CudaStream stream),
+                         (to, to_device, from, from_device, bytes, stream))
 
 LOCKSTEP_EXPORT int hipMalloc(void** address, size_t bytes) {
   LOCKSTEP_REAL_HIP(hipMalloc);

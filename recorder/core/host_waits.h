@@ -25,11 +25,10 @@ inline int AroundWait(ring::CallKind kind, uint32_t stream, uint64_t ticket, For
   return result;
 }
 
-inline uint32_t StreamWaitedFor(const void* stream) noexcept {
-  if (reinterpret_cast<uintptr_t>(stream) > 2) return KnownStream(stream);
-  ThreadState* thread = Thread();
-  // A default stream that no operation used is not worth a place in the table.
-  return thread != nullptr && Load(&g.streams_used) != 0 ? KnownDefaultStream(thread, stream) : kNone;
+template <typename Forward>
+inline int AroundStreamWait(ring::CallKind kind, const void* stream, Forward forward) noexcept {
+  const uint32_t index = KnownStream(stream);
+  return AroundWait(kind, index, IssuedOnStream(index), forward);
 }
 
 }  // namespace lockstep::recorder

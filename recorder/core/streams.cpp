@@ -100,13 +100,21 @@ uint32_t FindDefault(uintptr_t value, int32_t device, uint64_t owner) noexcept {
 
 }  // namespace
 
-uint32_t KnownDefaultStream(const ThreadState* thread, const void* handle) noexcept {
+namespace {
+
+// Asked for every event and copy on a default stream: at once where no operation used one. Such a stream is not worth a
+// place in the table.
+uint32_t KnownDefault(const void* handle) noexcept {
+  if (LOCKSTEP_LIKELY(Load(&g_default_streams) == 0)) return kNone;
+  const ThreadState* thread = Thread();
   const auto value = reinterpret_cast<uintptr_t>(handle);
-  return FindDefault(value, CurrentDevice(), DefaultOwner(thread, value));
+  return thread != nullptr ? FindDefault(value, CurrentDevice(), DefaultOwner(thread, value)) : kNone;
 }
 
+}  // namespace
+
 uint32_t KnownStream(const void* handle) noexcept {
-  if (IsDefault(handle)) return kNone;
+  if (IsDefault(handle)) return KnownDefault(handle);
   const uint32_t used = Load(&g.streams_used);
   for (uint32_t i = 0; i < used && i < ring::kMaxStreams; ++i) {
     if (LoadAcquire(&g_tables.stream_handles[i]) == handle) return i;
@@ -114,19 +122,8 @@ uint32_t KnownStream(const void* handle) noexcept {
   return kNone;
 }
 
-namespace {
-
-// Asked for every event on a default stream: at once where no operation used one.
-uint32_t KnownDefault(const void* handle) noexcept {
-  if (LOCKSTEP_LIKELY(Load(&g_default_streams) == 0)) return kNone;
-  ThreadState* thread = Thread();
-  return thread != nullptr ? KnownDefaultStream(thread, handle) : kNone;
-}
-
-}  // namespace
-
 uint32_t ForgetStream(const void* handle) noexcept {
-  const uint32_t index = KnownStream(handle);
+  const uint32_t index = IsDefault(handle) ? kNone : KnownStream(handle);
   if (index != kNone) StoreRelease(&g_tables.stream_handles[index], static_cast<const void*>(nullptr));
   return index;
 }
@@ -161,7 +158,7 @@ LOCKSTEP_COLD uint32_t FindStreamSlow(ThreadState* thread, const void* handle, i
 
 void NoteEventRecorded(const void* event, const void* stream) noexcept {
   const TableTime timed;
-  uint32_t index = IsDefault(stream) ? KnownDefault(stream) : KnownStream(stream);
+  uint32_t index = KnownStream(stream);
   uint64_t capture = 0;
   // In a capture it orders what is captured, and says nothing of a time.
   if (index != kNone && Capturing() && LookForCapture(g_tables.streams[index], &capture) != Capture::kNo) index = kNone;
@@ -236,7 +233,6 @@ void NoteStreamWaits(const void* stream, const void* event) noexcept {
   if (source == kNone) return;
   ThreadState* thread = Thread();
   if (thread == nullptr) return;
-  // A default stream that no operation used is not worth a place in the table.
   const uint32_t target = IsDefault(stream) ? KnownDefault(stream) : FindStream(thread, stream, -1);
   if (target == kNone || target == source) return;
   ring::StreamCell* cell = &g.map.streams[target];

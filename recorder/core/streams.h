@@ -21,7 +21,8 @@ inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t devi
 inline const void* UnknownStream() noexcept {
   return reinterpret_cast<const void*>(UINTPTR_MAX);
 }
-// The index of a stream that is known already, else kNone.
+// The index of a stream that is known already, else kNone; of a default stream (null, legacy, per-thread) the current
+// device's.
 uint32_t KnownStream(const void* handle) noexcept;
 
 // Before the host destroys the stream, since the value may be given out again at once. Its index, kNone if not known.
@@ -32,9 +33,6 @@ void KeepStream(uint32_t index, const void* handle) noexcept;
 // The thread has ended, perhaps in the middle of a group: its own default streams are no more, and those whose tickets
 // it held are free.
 void ForgetThreadStreams(uint32_t thread) noexcept;
-
-// The same for a default stream (null, legacy, per-thread) of the current device.
-uint32_t KnownDefaultStream(const ThreadState* thread, const void* handle) noexcept;
 
 // cudaEventRecord and cudaStreamWaitEvent, after they succeeded.
 void NoteEventRecorded(const void* event, const void* stream) noexcept;

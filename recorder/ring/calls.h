@@ -74,6 +74,8 @@ enum class CallKind : uint16_t {
   kGraphInstantiate = 75,
   kGraphDestroy = 76,
   kMemPoolTrim = 77,
+  kMemcpyAsync = 78,  // waits where pageable host memory is involved
+  kLaunch = 79,       // of a kernel and the like; never in a ring file, stacks show that one waits for room
   // A communicator that only NCCL's profiler interface told of: how it was made is not known.
   kProfilerComm = 80,
 };
@@ -92,7 +94,7 @@ constexpr bool IsCommInit(CallKind kind) {
   return kind >= CallKind::kCommInitRank && kind <= CallKind::kCommGrow;
 }
 constexpr bool IsHostWait(CallKind kind) {
-  return kind >= CallKind::kStreamSynchronize && kind <= CallKind::kMemPoolTrim;
+  return kind >= CallKind::kStreamSynchronize && kind <= CallKind::kLaunch;
 }
 
 // "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize"; "call 77" never: unknown values give "unknown call".
@@ -216,6 +218,10 @@ constexpr const char* CallName(CallKind kind) {
       return "cudaGraphExecDestroy";
     case CallKind::kMemPoolTrim:
       return "cudaMemPoolTrimTo";
+    case CallKind::kMemcpyAsync:
+      return "cudaMemcpyAsync";
+    case CallKind::kLaunch:
+      return "cudaLaunchKernel";
     case CallKind::kProfilerComm:
       return "communicator told by NCCL's profiler interface";
   }

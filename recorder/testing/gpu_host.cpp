@@ -3,6 +3,7 @@
 //   recorder_gpu_host MODE
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 #include <nccl.h>
 #include <standin.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -529,6 +531,57 @@ int CapturedLate() {
   return 0;
 }
 
+// Threads that copy behind a closed stream, one after another: to pageable memory in every way, at last to pinned.
+int Copies() {
+  ncclComm_t comm = Alone(0);
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  Reduce(comm, stream);
+  void* pageable = std::malloc(64);
+  void* pinned = nullptr;
+  CHECK(cudaMallocHost(&pinned, 64));
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  const auto by_name = reinterpret_cast<decltype(&cuMemcpyDtoHAsync)>(dlsym(driver, "cuMemcpyDtoHAsync_v2"));
+  void* by_address = nullptr;
+  CUdriverProcAddressQueryResult found;
+  const auto find = reinterpret_cast<decltype(&cuGetProcAddress)>(dlsym(driver, "cuGetProcAddress_v2"));
+  CHECK(find("cuMemcpyAsync", &by_address, 13000, 0, &found));
+  const auto from = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(g_buffer));
+  const auto copy = [&](const std::string& way) -> int {
+    const auto number = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(pageable));
+    const size_t bytes = 64;
+    if (way == "2d") return cudaMemcpy2DAsync(pageable, 8, g_buffer, 8, 8, 8, cudaMemcpyDeviceToHost, stream);
+    if (way == "peer") return cudaMemcpyPeerAsync(pageable, 0, g_buffer, 0, bytes, stream);
+    if (way == "batch")
+      return cudaMemcpyBatchAsync(&pageable, (const void**)&g_buffer, &bytes, 1, nullptr, nullptr, 0, stream);
+    if (way == "ptsz") return cudaMemcpyAsync_ptsz(pageable, g_buffer, bytes, cudaMemcpyDeviceToHost, stream);
+    if (way == "driver by name") return by_name(pageable, from, bytes, Driver(stream));
+    if (way == "driver by address")
+      return reinterpret_cast<decltype(&cuMemcpyAsync)>(by_address)(number, from, bytes, Driver(stream));
+    void* to = way == "pinned" ? pinned : pageable;
+    return cudaMemcpyAsync(to, g_buffer, bytes, cudaMemcpyDeviceToHost, stream);
+  };
+  for (const std::string way : {"1d", "2d", "peer", "batch", "ptsz", "driver by name", "driver by address", "pinned"}) {
+    Close(stream);
+    std::atomic<bool> back{false};
+    std::thread thread([&] {
+      CHECK(cudaSetDevice(0));
+      CHECK(copy(way));
+      back = true;
+    });
+    if (way == "pinned") thread.join();
+    Say(way.c_str());
+    if (!Await()) return 1;
+    EXPECT(back.load() == (way == "pinned"));
+    g_gate = true;
+    if (way != "pinned") thread.join();
+  }
+  CHECK(cudaStreamSynchronize(stream));
+  Say("all is done");
+  Await();
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -553,7 +606,8 @@ int main(int argc, char** argv) {
                 {"captures", Captures},
                 {"waits", Waits},
                 {"captured_late", CapturedLate},
-                {"beside", Beside}};
+                {"beside", Beside},
+                {"copies", Copies}};
   for (const auto& known : kModes) {
     if (std::strcmp(mode, known.name) == 0) return known.run();
   }

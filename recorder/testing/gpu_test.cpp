@@ -477,6 +477,31 @@ TEST_F(GpuTest, AWaitHoldsUpWhatComesAfterIt) {
   }
 }
 
+TEST_F(GpuTest, ACopyIsAHostWaitWhileItDoesNotReturn) {
+  Program program = Start("copies", "done");
+  const auto waits = [](const Snapshot& ring) {
+    std::vector<std::pair<CallKind, uint32_t>> found;
+    for (const auto& thread : ring.threads) {
+      if (thread.wait != CallKind::kNone) found.emplace_back(thread.wait, thread.wait_stream);
+    }
+    return found;
+  };
+  for (const std::string way : {"1d", "2d", "peer", "batch", "ptsz", "driver by name", "driver by address"}) {
+    SCOPED_TRACE(way);
+    ASSERT_EQ(program.Line(), way);
+    // Which of a batch's parameters is the stream depends on the version of CUDA.
+    const uint32_t stream = way == "batch" ? UINT32_MAX : 0;
+    const Snapshot ring = RingWhere([&](const Snapshot& now) { return !waits(now).empty(); });
+    EXPECT_THAT(waits(ring), ElementsAre(std::pair(CallKind::kMemcpyAsync, stream)));
+    program.GoOn();
+  }
+  ASSERT_EQ(program.Line(), "pinned");
+  EXPECT_THAT(waits(Ring()), IsEmpty());
+  program.GoOn();
+  ASSERT_EQ(program.Line(), "all is done");
+  EXPECT_EQ(program.Finish(), 0);
+}
+
 TEST_F(GpuTest, AForkedChildMakesItsOwn) {
   for (const std::string mode : {"full", "events"}) {
     SCOPED_TRACE(mode);

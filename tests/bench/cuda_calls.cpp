@@ -15,6 +15,7 @@ int cudaEventRecord(void*, void*);
 int cudaStreamWaitEvent(void*, void*, unsigned);
 int cudaStreamSynchronize(void*);
 int cudaMemcpy(void*, const void*, unsigned long, int);
+int cudaMemcpyAsync(void*, const void*, unsigned long, int, void*);
 int cudaStreamBeginCapture(void*, int);
 int cudaStreamEndCapture(void*, void**);
 int cudaGraphInstantiate(void**, void*, uint64_t, void*, unsigned long);
@@ -60,6 +61,9 @@ int main(int argc, char** argv) {
   Print("cudaStreamWaitEvent", calls, [&](int i) { cudaStreamWaitEvent(other, Address(0x7000 + 64ul * (i % 64)), 0); });
   Print("cudaStreamSynchronize", calls, [&](int) { cudaStreamSynchronize(stream); });
   Print("cudaMemcpy, blocking", calls, [&](int) { cudaMemcpy(Address(0x10000), Address(0x20000), 8, 1); });
+  Print("cudaMemcpyAsync", calls, [&](int) { cudaMemcpyAsync(Address(0x10000), Address(0x20000), 8, 2, stream); });
+  Print("cudaMemcpyAsync, on the default stream", calls,
+        [&](int) { cudaMemcpyAsync(Address(0x10000), Address(0x20000), 8, 2, nullptr); });
   Print("cudaGraphLaunch, no NCCL operation in it", calls, [&](int) { cudaGraphLaunch(Address(0x9000), stream); });
   for (const int operations : {1, 200}) {
     cudaStreamBeginCapture(stream, 0);

@@ -1,7 +1,9 @@
 // Streams, events, memory and the driver's stream memory operations.
 #include <cuda.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <standin.h>
+#include <time.h>
 
 #include "tests/standin/ranks.h"
 
@@ -134,6 +136,123 @@ TEST(Driver, WritesValuesInStreamOrderIntoRegisteredMemoryOnly) {
     RANK_CHECK(function == reinterpret_cast<void*>(&cuStreamWriteValue64) && found == CU_GET_PROC_ADDRESS_SUCCESS);
     RANK_CHECK(cuGetProcAddress("cuNoSuchThing", &function, 12000, 0, &found) == CUDA_SUCCESS);
     RANK_CHECK(function == nullptr && found == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  });
+}
+
+// Whether the call comes back while its stream is held up; it is over when this returns.
+template <typename Call>
+bool ReturnsWhileHeldUp(cudaStream_t stream, Call call) {
+  gate_open = false;
+  RANK_CUDA(cudaLaunchHostFunc(stream, Gate, nullptr));
+  std::atomic<bool> back{false};
+  std::thread other([&] {
+    call();
+    back = true;
+  });
+  const bool returned = Eventually([&] { return back.load(); }, std::chrono::milliseconds(500));
+  gate_open = true;
+  other.join();
+  RANK_CUDA(cudaStreamSynchronize(stream));
+  return returned;
+}
+
+TEST(Copies, WaitForPageableMemoryAlone) {
+  InOwnProcess([] {
+    constexpr size_t kLarge = 1 << 20;
+    cudaStream_t stream;
+    RANK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    char *device = nullptr, *pinned = nullptr, *registered = nullptr;
+    std::vector<char> pageable(kLarge), own(kLarge);
+    registered = own.data();
+    RANK_CUDA(cudaMalloc(reinterpret_cast<void**>(&device), kLarge));
+    RANK_CUDA(cudaMallocHost(reinterpret_cast<void**>(&pinned), kLarge));
+    RANK_CUDA(cudaHostRegister(registered, kLarge, cudaHostRegisterDefault));
+    const auto copy = [&](void* to, const void* from, size_t bytes) {
+      return ReturnsWhileHeldUp(stream,
+                                [&] { RANK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream)); });
+    };
+    for (const size_t bytes : {size_t{8}, kLarge}) {
+      RANK_CHECK(!copy(pageable.data(), device, bytes));
+      RANK_CHECK(copy(pinned, device, bytes));
+      RANK_CHECK(copy(registered, device, bytes));
+      RANK_CHECK(copy(device, pinned, bytes));
+      RANK_CHECK(copy(device, device + kLarge / 2, bytes / 2));
+      RANK_CHECK(!copy(pinned, pageable.data(), bytes));
+      // What is staged does not wait.
+      RANK_CHECK(copy(device, pageable.data(), bytes) == (bytes == 8));
+    }
+    RANK_CHECK(!ReturnsWhileHeldUp(stream, [&] {
+      RANK_CUDA(cudaMemcpy2DAsync(pageable.data(), 64, device, 64, 8, 8, cudaMemcpyDeviceToHost, stream));
+    }));
+    // It is the value of the call's time that arrives.
+    pageable[0] = 1;
+    gate_open = false;
+    RANK_CUDA(cudaLaunchHostFunc(stream, Gate, nullptr));
+    RANK_CUDA(cudaMemcpyAsync(device, pageable.data(), 8, cudaMemcpyHostToDevice, stream));
+    pageable[0] = 2;
+    gate_open = true;
+    RANK_CUDA(cudaStreamSynchronize(stream));
+    RANK_CHECK(device[0] == 1);
+  });
+}
+
+TEST(Launches, WaitWhileTheQueueIsFull) {
+  InOwnProcess([] {
+    cudaStream_t stream, other;
+    RANK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    RANK_CUDA(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    int* data = ToDevice(std::vector<int>(1, 0));
+    const auto fill = [&](int entries) {
+      return ReturnsWhileHeldUp(stream, [&] {
+        for (int i = 0; i < entries; ++i) RANK_CUDA(cudaMemsetAsync(data, 1, sizeof(int), stream));
+      });
+    };
+    RANK_CHECK(fill(1023));
+    RANK_CHECK(!fill(1024));
+    RANK_CHECK(ReturnsWhileHeldUp(stream, [&] { RANK_CUDA(cudaMemsetAsync(data, 1, sizeof(int), other)); }));
+  });
+}
+
+TEST(Waits, SpinUnlessTheProgramWantsThemToSleep) {
+  InOwnProcess([] {
+    cudaStream_t stream;
+    unsetenv("STANDIN_WAIT");
+    RANK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    const auto processor_time = [&](auto wait) {
+      gate_open = false;
+      RANK_CUDA(cudaLaunchHostFunc(stream, Gate, nullptr));
+      std::atomic<clockid_t> clock{0};
+      std::atomic<bool> go{false};
+      std::thread other([&] {
+        clockid_t own = 0;
+        RANK_CHECK(pthread_getcpuclockid(pthread_self(), &own) == 0);
+        clock = own;
+        while (!go.load()) usleep(100);
+        wait();
+      });
+      while (clock.load() == 0) usleep(100);
+      const auto used = [&] {
+        timespec now{};
+        clock_gettime(clock.load(), &now);
+        return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+      };
+      const auto before = used();
+      go = true;
+      const bool much = Eventually([&] { return used() - before >= 20; }, std::chrono::seconds(2));
+      gate_open = true;
+      other.join();
+      return much;
+    };
+    const auto synchronize = [&] { RANK_CUDA(cudaStreamSynchronize(stream)); };
+    RANK_CHECK(processor_time(synchronize));
+    cudaEvent_t event;
+    RANK_CUDA(cudaEventCreateWithFlags(&event, cudaEventBlockingSync));
+    RANK_CHECK(!processor_time([&] {
+      RANK_CUDA(cudaEventRecord(event, stream));
+      RANK_CUDA(cudaEventSynchronize(event));
+    }));
+    RANK_CUDA(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
+    RANK_CHECK(!processor_time(synchronize));
   });
 }
 

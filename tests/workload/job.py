@@ -14,6 +14,8 @@ POLL_S = 0.02
 # No step line, no exit and next to no processor time for this long is a hang: a step of these jobs takes milliseconds.
 QUIET_S = 1.5
 QUIET_TICKS = 3
+# So hosts must not spin in their waits for the stand-in's device, as they do unless told otherwise.
+QUIET_WAITS = {"STANDIN_WAIT": "block"}
 
 
 def free_port():
@@ -80,7 +82,7 @@ class Job:
             port = str(free_port())
             for rank in range(self.world):
                 environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(self.world), LOCAL_RANK=str(rank),
-                                   MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **self.environment)
+                                   MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **{**QUIET_WAITS, **self.environment})
                 with open(self.path(rank, "out"), "wb") as out, open(self.path(rank, "err"), "wb") as err:
                     self.ranks.append(subprocess.Popen(self.command + self.per_rank.get(rank, []), env=environment,
                                                        stdin=subprocess.DEVNULL, stdout=out, stderr=err))

@@ -449,7 +449,9 @@ std::string HelpText() {
          "  --straggle rank=R,ms=MS  rank R's GPU computes MS longer than the others' in every step\n"
          "  --jitter MS              in every step another rank's GPU computes MS longer (0)\n"
          "  --seed N                 the data (1)\n"
-         "  --sync stream|event|device               how the host waits for a step's loss (stream)\n"
+         "  --sync stream|event|device|copy          how the host waits for a step's loss (stream); copy: to pageable "
+         "memory\n"
+         "  --launches N             small fills at the end of each step; above 1,024 the host waits in one (0)\n"
          "  --graph                  from the second step on, capture the step once and replay it as a CUDA graph\n"
          "  --shared-stream          world, tp and ep run on the computation's stream, as PyTorch does it since 2.8\n"
          "  --print-every N          rank 0 prints a line each N steps (10)\n"
@@ -509,6 +511,7 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
       {"--seed", {0, 2'000'000'000, &seed}},
       {"--print-every", {1, 1'000'000'000, &options->print_every}},
       {"--recreate", {0, 1'000'000'000, &options->recreate_step}},
+      {"--launches", {0, 1'000'000, &options->launches}},
   };
   std::map<std::string, double*> seconds = {{"--pace-ms", &options->pace_ms},
                                             {"--jitter", &options->jitter_ms},
@@ -560,7 +563,7 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
         return false;
       }
     } else if (name == "--sync") {
-      static constexpr std::array<const char*, 3> kSyncNames = {"stream", "event", "device"};
+      static constexpr std::array<const char*, 4> kSyncNames = {"stream", "event", "device", "copy"};
       if (!FromName(kSyncNames, value, &options->sync)) {
         *error = "--sync " + value + ": expected " + Join(kSyncNames);
         return false;

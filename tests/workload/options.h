@@ -72,7 +72,7 @@ struct Straggler {
   double milliseconds = 0;
 };
 
-enum class SyncKind { kStream, kEvent, kDevice };
+enum class SyncKind { kStream, kEvent, kDevice, kCopy };
 
 struct Options {
   int tp = 1;
@@ -95,6 +95,8 @@ struct Options {
   bool graph = false;          // from the second step on, the step is a CUDA graph
   bool shared_stream = false;  // world, tp and ep run on the computation's stream
   SyncKind sync = SyncKind::kStream;
+  int launches =
+      0;  // fills of a few bytes at the end of each step: more than the launch queue holds, and the host waits
   double store_timeout_s = 120;
   std::vector<Fault> faults;
 

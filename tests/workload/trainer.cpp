@@ -160,6 +160,7 @@ void Trainer::Step(int step) {
   Issue();
   dry_ = false;
   if (replay) CUDA_OK(cudaGraphLaunch(graph_, compute_));
+  for (int i = 0; i < options_.launches; ++i) CUDA_OK(cudaMemsetAsync(work_.data(), 0, kWidest, compute_));
   WaitForLoss();
   if (!options_.ExpectsWrongData()) Verify();
   if (std::string unplayed = faults_.Unplayed(); !unplayed.empty()) {
@@ -458,6 +459,14 @@ void Trainer::WaitForLoss() {
     case SyncKind::kDevice:
       CUDA_OK(cudaDeviceSynchronize());
       break;
+    case SyncKind::kCopy: {
+      // As loss.cpu() does: to pageable memory, which the copy waits for by itself.
+      char pageable[kWidest];
+      CUDA_OK(cudaMemcpyAsync(pageable, results_[static_cast<size_t>(CommKind::kWorld)].data(), kWidest,
+                              cudaMemcpyDeviceToHost, compute_));
+      loss_ = Decode(ncclFloat64, pageable) / options_.WorldSize();
+      return;
+    }
   }
   loss_ = Decode(ncclFloat64, loss_host_.data()) / options_.WorldSize();
 }

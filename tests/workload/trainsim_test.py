@@ -107,7 +107,7 @@ class Healthy(Case):
                 self.run_to_end([*arguments, "--steps", "5"], world)
 
     def test_ways_to_wait(self):
-        for sync in ("stream", "event", "device"):
+        for sync in ("stream", "event", "device", "copy"):
             with self.subTest(sync=sync):
                 self.run_to_end([*SHAPE, "--ep", "2", "--steps", "5", "--sync", sync])
 

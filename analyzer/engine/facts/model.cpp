@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/exits.h"
+#include "analyzer/engine/facts/gpu_wait.h"
 #include "analyzer/model/call_kinds.h"
 #include "analyzer/util/parallel.h"
 #include "analyzer/util/rank_text.h"
@@ -268,6 +271,11 @@ void Model::SetHost(size_t index, bool dead) {
       for (const ring::ThreadSnapshot& t : rank.threads) {
         if (view.thread == nullptr || t.last_call_ns > view.thread->last_call_ns) view.thread = &t;
       }
+    }
+    if (std::optional<ring::ThreadSnapshot> waiting = GpuWaitInStacks(rank)) {
+      view.by_stack = std::make_shared<const ring::ThreadSnapshot>(*std::move(waiting));
+      view.host = HostState::kInWait;
+      view.thread = view.by_stack.get();
     }
   }
 }

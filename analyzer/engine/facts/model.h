@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -58,9 +59,10 @@ struct RankView {
   uint32_t first_in_flight = 0;  // least Rank::ops index of what is in flight: mostly one of the newest
   std::vector<uint32_t>
       unit_of_op;  // from there on: Rank::ops index -> index into in_flight, kNoIndex if not in flight
-  std::vector<std::vector<uint32_t>> collectives;  // per membership: op indexes, ascending by sequence
-  const ring::ThreadSnapshot* thread = nullptr;    // the thread that says most about the host, may be null
-  bool seen_moving = false;                        // it made a call just before its data was taken
+  std::vector<std::vector<uint32_t>> collectives;        // per membership: op indexes, ascending by sequence
+  const ring::ThreadSnapshot* thread = nullptr;          // the thread that says most about the host, may be null
+  std::shared_ptr<const ring::ThreadSnapshot> by_stack;  // `thread`, where stacks alone show its wait
+  bool seen_moving = false;                              // it made a call just before its data was taken
 };
 
 class Model {

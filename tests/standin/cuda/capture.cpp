@@ -77,7 +77,7 @@ void MakeLanes(GraphExec* exec) {
     const auto known =
         std::find_if(exec->lanes.begin(), exec->lanes.end(), [&](const auto& lane) { return lane.first == node.lane; });
     if (known == exec->lanes.end()) {
-      exec->lanes.push_back({node.lane, CreateStream(exec->device, true)});
+      exec->lanes.push_back({node.lane, CreateStream(exec->device, true, false)});
     }
   }
 }

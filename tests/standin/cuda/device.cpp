@@ -150,6 +150,19 @@ bool KnownMemory(const void* pointer, size_t size) {
   return at != memory.ranges.end() && size <= at->second.size - (begin - at->first);
 }
 
+bool Pageable(const void* pointer) {
+  Memory& memory = TheMemory();
+  const std::lock_guard lock(memory.mutex);
+  return Holding(memory, reinterpret_cast<uintptr_t>(pointer)) == memory.ranges.end();
+}
+
+bool DeviceMemory(const void* pointer) {
+  Memory& memory = TheMemory();
+  const std::lock_guard lock(memory.mutex);
+  const auto at = Holding(memory, reinterpret_cast<uintptr_t>(pointer));
+  return at != memory.ranges.end() && at->second.kind == MemoryKind::kDevice;
+}
+
 size_t AllocatedBytes() {
   Memory& memory = TheMemory();
   const std::lock_guard lock(memory.mutex);

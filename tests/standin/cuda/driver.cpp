@@ -414,8 +414,41 @@ STANDIN_CUDA cuStreamSynchronize(CUstream handle) {
   if (const int refused = standin::CheckWait(stream)) {
     return static_cast<CUresult>(refused);
   }
-  standin::WaitFor(standin::Tail(stream));
+  standin::HostWaitFor(standin::Tail(stream));
   return CUDA_SUCCESS;
+}
+
+namespace {
+
+CUresult Copy(void* to, const void* from, size_t bytes, CUstream handle) {
+  std::shared_ptr<standin::Stream> stream;
+  if (const CUresult result = StreamFor(handle, &stream); result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (const int refused = standin::CheckUse(stream)) {
+    return static_cast<CUresult>(refused);
+  }
+  standin::EnqueueCopy(stream, to, from, bytes, [=](const void* source) { memmove(to, source, bytes); });
+  return static_cast<CUresult>(standin::StickyError(standin::BoundDevice()));
+}
+
+template <class T>
+T* At(CUdeviceptr address) {
+  return reinterpret_cast<T*>(static_cast<uintptr_t>(address));
+}
+
+}  // namespace
+
+STANDIN_CUDA cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return Copy(to, At<const void>(from), bytes, stream);
+}
+
+STANDIN_CUDA cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  return Copy(At<void>(to), from, bytes, stream);
+}
+
+STANDIN_CUDA cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return Copy(At<void>(to), At<const void>(from), bytes, stream);
 }
 
 STANDIN_CUDA cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags) {
@@ -488,6 +521,8 @@ STANDIN_CUDA cuGetProcAddress_v2(const char* symbol, void** function, int versio
   { #name, reinterpret_cast < void*>(&name##_v2) }
 #undef cuMemHostGetDevicePointer
 #undef cuMemHostRegister
+#undef cuMemcpyDtoHAsync
+#undef cuMemcpyHtoDAsync
 #undef cuGetProcAddress
 #undef cuEventDestroy
 #undef cuEventElapsedTime
@@ -534,6 +569,9 @@ STANDIN_CUDA cuGetProcAddress_v2(const char* symbol, void** function, int versio
       STANDIN_ENTRY(cuGraphExecDestroy),
       STANDIN_ENTRY(cuGraphDestroy),
       STANDIN_ENTRY(cuStreamSynchronize),
+      STANDIN_ENTRY_V2(cuMemcpyDtoHAsync),
+      STANDIN_ENTRY_V2(cuMemcpyHtoDAsync),
+      STANDIN_ENTRY(cuMemcpyAsync),
       STANDIN_ENTRY_V2(cuStreamWriteValue32),
       STANDIN_ENTRY_V2(cuStreamWriteValue64),
       STANDIN_ENTRY_V2(cuMemHostRegister),

@@ -45,7 +45,10 @@ STANDIN_EXPORT void DeviceUuid(int device, char* uuid);
 STANDIN_EXPORT void DevicePciBusId(int device, char* text, size_t size);
 
 // Streams: FIFO queues, each with one worker thread started at its first operation.
-STANDIN_EXPORT void* CreateStream(int device, bool non_blocking);
+// `bounded`: the host waits while kLaunchQueue entries are in it, as in CUDA; what a graph's launch unfolds is one
+// entry.
+inline constexpr size_t kLaunchQueue = 1024;
+STANDIN_EXPORT void* CreateStream(int device, bool non_blocking, bool bounded = true);
 // What was enqueued still runs. False: no such stream.
 STANDIN_EXPORT bool DestroyStream(void* handle);
 // nullptr and 1 mean the legacy stream of the current device, 2 the calling thread's own one. Null: no such stream.
@@ -55,7 +58,7 @@ STANDIN_EXPORT uint64_t StreamId(const Stream& stream);  // never given twice
 STANDIN_EXPORT bool StreamNonBlocking(const Stream& stream);
 STANDIN_EXPORT bool StreamIsLegacy(const Stream& stream);
 // Queues `work` behind everything in the stream and behind `after`. The legacy stream and the blocking streams of its
-// device wait for each other as CUDA says. Never blocks.
+// device wait for each other as CUDA says. Waits while the launch queue is full.
 STANDIN_EXPORT StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> work,
                                    std::vector<StreamPoint> after = {});
 // The same for work that is numbered when it is launched: at once, or at each launch of the graph that captures it.
@@ -68,7 +71,24 @@ STANDIN_EXPORT void HoldUpOthers(const StreamPoint& point);
 // The last thing enqueued so far.
 STANDIN_EXPORT StreamPoint Tail(const std::shared_ptr<Stream>& stream);
 STANDIN_EXPORT bool Reached(const StreamPoint& point);
+// For what runs on streams: sleeps.
 STANDIN_EXPORT void WaitFor(const StreamPoint& point);
+
+// How the host waits for the device. kAuto spins like CUDA's, and gives way where the job's local ranks outnumber the
+// processors; far more ranks sleep. STANDIN_WAIT=spin|yield|block decides for kAuto.
+enum class HostWait { kAuto = 0, kSpin = 1, kYield = 2, kBlock = 4 };
+STANDIN_EXPORT void SetHostWait(int device, HostWait wait);
+STANDIN_EXPORT HostWait HostWaitOf(int device);
+// For the host. Ends without being reached where an error ended the context.
+STANDIN_EXPORT void HostWaitFor(const StreamPoint& point, HostWait wait = HostWait::kAuto);
+// Until an entry is free in the stream's launch queue.
+STANDIN_EXPORT void WaitForRoom(Stream& stream);
+
+// One asynchronous copy, as CUDA synchronises it: to pageable memory it returns when the copy is done; from pageable
+// memory it waits for the stream first where more is copied than is staged; between host memories it is done at once.
+// `move` copies from where it is told, `from` or a staged copy of the `bytes` there.
+STANDIN_EXPORT void EnqueueCopy(const std::shared_ptr<Stream>& stream, const void* to, const void* from, size_t bytes,
+                                std::function<void(const void* from)> move);
 // Every stream of the device, empty now or not.
 STANDIN_EXPORT std::vector<std::shared_ptr<Stream>> StreamsOf(int device);
 
@@ -82,6 +102,10 @@ STANDIN_EXPORT RegisterResult RegisterHost(void* pointer, size_t size);
 STANDIN_EXPORT bool UnregisterHost(void* pointer);
 // True where the whole range lies in one known allocation or registration.
 STANDIN_EXPORT bool KnownMemory(const void* pointer, size_t size);
+// Host memory that is neither allocated by the driver nor registered with it.
+STANDIN_EXPORT bool Pageable(const void* pointer);
+// The device's own, or managed.
+STANDIN_EXPORT bool DeviceMemory(const void* pointer);
 STANDIN_EXPORT size_t AllocatedBytes();
 
 // The error that ended the device's context, 0 while there is none. It never goes away: from then on nothing on the
@@ -92,7 +116,8 @@ STANDIN_EXPORT void Poison(int device, int error);
 STANDIN_EXPORT void ResetDevice(int device);
 
 // Events. The results are the driver's, whose values the runtime shares.
-STANDIN_EXPORT void* CreateEvent(int device, bool timing);
+// `blocking`: the host sleeps in its waits for it.
+STANDIN_EXPORT void* CreateEvent(int device, bool timing, bool blocking);
 STANDIN_EXPORT bool DestroyEvent(void* event);
 STANDIN_EXPORT void DestroyEventsOf(int device);
 STANDIN_EXPORT size_t EventCount();

@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 struct Event {
   int device = 0;
   bool timing = true;
+  bool blocking = false;
   // The last recording; each has a time of its own, so that one still queued cannot change what an earlier one
   // measured.
   bool recorded = false;
@@ -49,10 +50,11 @@ bool CopyEvent(void* handle, Event* event) {
 
 }  // namespace
 
-void* CreateEvent(int device, bool timing) {
+void* CreateEvent(int device, bool timing, bool blocking) {
   auto made = std::make_unique<Event>();
   made->device = device;
   made->timing = timing;
+  made->blocking = blocking;
   void* const handle = made.get();
   Events& events = TheEvents();
   const std::lock_guard lock(events.mutex);
@@ -79,6 +81,10 @@ size_t EventCount() {
 }
 
 int RecordEvent(void* handle, const std::shared_ptr<Stream>& stream) {
+  // Before the lock: others may ask for events while this one waits.
+  if (!CaptureOf(stream)) {
+    WaitForRoom(*stream);
+  }
   Events& events = TheEvents();
   const std::lock_guard lock(events.mutex);
   const auto at = events.all.find(handle);
@@ -117,7 +123,7 @@ int WaitForEvent(void* handle) {
   if (const int refused = CheckEvent(event.point)) {
     return refused;
   }
-  WaitFor(event.point);
+  HostWaitFor(event.point, event.blocking ? HostWait::kBlock : HostWait::kAuto);
   return StickyError(event.device);
 }
 
@@ -177,7 +183,8 @@ STANDIN_CUDA cuEventCreate(CUevent* event, unsigned int flags) {
   if (const int error = standin::StickyError(standin::BoundDevice())) {
     return static_cast<CUresult>(error);
   }
-  *event = static_cast<CUevent>(standin::CreateEvent(standin::BoundDevice(), (flags & CU_EVENT_DISABLE_TIMING) == 0));
+  *event = static_cast<CUevent>(standin::CreateEvent(standin::BoundDevice(), (flags & CU_EVENT_DISABLE_TIMING) == 0,
+                                                     (flags & CU_EVENT_BLOCKING_SYNC) != 0));
   return CUDA_SUCCESS;
 }
 

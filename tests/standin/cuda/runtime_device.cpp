@@ -195,6 +195,23 @@ STANDIN_CUDART cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 
+STANDIN_CUDART cudaSetDeviceFlags(unsigned int flags) {
+  const unsigned int schedule = flags & cudaDeviceScheduleMask;
+  if ((schedule & (schedule - 1)) != 0) {
+    return Report(cudaErrorInvalidValue);
+  }
+  standin::SetHostWait(standin::CurrentDevice(), static_cast<standin::HostWait>(schedule));
+  return cudaSuccess;
+}
+
+STANDIN_CUDART cudaGetDeviceFlags(unsigned int* flags) {
+  if (!flags) {
+    return Report(cudaErrorInvalidValue);
+  }
+  *flags = static_cast<unsigned int>(standin::HostWaitOf(standin::CurrentDevice()));
+  return cudaSuccess;
+}
+
 STANDIN_CUDART cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (!properties) {
     return Report(cudaErrorInvalidValue);
@@ -275,7 +292,7 @@ STANDIN_CUDART cudaFree(void* pointer) {
     return cudaSuccess;
   }
   for (const auto& stream : standin::StreamsOf(device)) {
-    standin::WaitFor(standin::Tail(stream));
+    standin::HostWaitFor(standin::Tail(stream));
   }
   return Report(standin::Release(pointer, standin::MemoryKind::kDevice) ? cudaSuccess : cudaErrorInvalidValue);
 }
@@ -316,7 +333,7 @@ STANDIN_CUDART cudaFreeHost(void* pointer) {
     return cudaSuccess;
   }
   for (const auto& stream : standin::StreamsOf(device)) {
-    standin::WaitFor(standin::Tail(stream));
+    standin::HostWaitFor(standin::Tail(stream));
   }
   return Report(standin::Release(pointer, standin::MemoryKind::kHost) ? cudaSuccess : cudaErrorInvalidValue);
 }

@@ -58,7 +58,7 @@ STANDIN_CUDART cudaStreamSynchronize(cudaStream_t handle) {
     return Error(refused);
   }
   // An empty operation, so that the legacy stream also waits for the blocking streams.
-  standin::WaitFor(reinterpret_cast<uintptr_t>(handle) <= 1 ? standin::Enqueue(stream, {}) : standin::Tail(stream));
+  standin::HostWaitFor(reinterpret_cast<uintptr_t>(handle) <= 1 ? standin::Enqueue(stream, {}) : standin::Tail(stream));
   return Sticky(*stream);
 }
 
@@ -106,7 +106,7 @@ STANDIN_CUDART cudaDeviceSynchronize() {
     tails.push_back(standin::Tail(stream));
   }
   for (const auto& tail : tails) {
-    standin::WaitFor(tail);
+    standin::HostWaitFor(tail);
   }
   return Report(static_cast<cudaError_t>(standin::StickyError(standin::CurrentDevice())));
 }
@@ -121,8 +121,8 @@ STANDIN_CUDART cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) 
   if (!event || flags > 7) {
     return Report(cudaErrorInvalidValue);
   }
-  *event =
-      static_cast<cudaEvent_t>(standin::CreateEvent(standin::CurrentDevice(), (flags & cudaEventDisableTiming) == 0));
+  *event = static_cast<cudaEvent_t>(standin::CreateEvent(
+      standin::CurrentDevice(), (flags & cudaEventDisableTiming) == 0, (flags & cudaEventBlockingSync) != 0));
   return cudaSuccess;
 }
 
@@ -179,7 +179,8 @@ STANDIN_CUDART cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t waited, unsi
   return cudaSuccess;
 }
 
-STANDIN_CUDART cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t handle) {
+STANDIN_CUDART cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                                 size_t height, cudaMemcpyKind kind, cudaStream_t handle) {
   const auto stream = standin::FindStream(handle);
   if (!stream) {
     return Report(cudaErrorInvalidResourceHandle);
@@ -187,17 +188,53 @@ STANDIN_CUDART cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemc
   if (!ValidKind(kind)) {
     return Report(cudaErrorInvalidMemcpyDirection);
   }
-  if (size == 0) {
+  if (width == 0 || height == 0) {
     return cudaSuccess;
   }
-  if (!to || !from) {
+  if (!to || !from || width > to_pitch || width > from_pitch) {
     return Report(cudaErrorInvalidValue);
   }
   if (const int refused = standin::CheckUse(stream)) {
     return Error(refused);
   }
-  standin::Enqueue(stream, [to, from, size] { memmove(to, from, size); });
+  const size_t bytes = from_pitch * (height - 1) + width;
+  standin::EnqueueCopy(stream, to, from, bytes, [=](const void* source) {
+    for (size_t row = 0; row < height; ++row) {
+      memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(source) + row * from_pitch, width);
+    }
+  });
   return Sticky(*stream);
+}
+
+STANDIN_CUDART cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t handle) {
+  return cudaMemcpy2DAsync(to, size, from, size, size, 1, kind, handle);
+}
+
+// Of programs built for per-thread default streams.
+STANDIN_CUDART cudaMemcpyAsync_ptsz(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, size, kind, stream ? stream : cudaStreamPerThread);
+}
+
+STANDIN_CUDART cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t size,
+                                   cudaStream_t stream) {
+  if (!standin::ValidDevice(to_device) || !standin::ValidDevice(from_device)) {
+    return Report(cudaErrorInvalidDevice);
+  }
+  return cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, stream);
+}
+
+STANDIN_CUDART cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* sizes, size_t count,
+                                    cudaMemcpyAttributes*, size_t*, size_t, cudaStream_t stream) {
+  if (reinterpret_cast<uintptr_t>(stream) <= 1) {
+    return Report(cudaErrorInvalidValue);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (const cudaError_t result = cudaMemcpyAsync(to[i], from[i], sizes[i], cudaMemcpyDefault, stream);
+        result != cudaSuccess) {
+      return result;
+    }
+  }
+  return cudaSuccess;
 }
 
 STANDIN_CUDART cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
@@ -206,7 +243,7 @@ STANDIN_CUDART cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKin
   }
   const cudaError_t result = cudaMemcpyAsync(to, from, size, kind, nullptr);
   if (result == cudaSuccess && size != 0) {
-    standin::WaitFor(standin::Tail(standin::FindStream(nullptr)));
+    standin::HostWaitFor(standin::Tail(standin::FindStream(nullptr)));
     return Sticky(*standin::FindStream(nullptr));
   }
   return result;

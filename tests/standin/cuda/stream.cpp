@@ -1,5 +1,7 @@
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -30,33 +32,46 @@ struct Work {
 
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  Stream(int device, bool non_blocking, bool legacy) : device_(device), non_blocking_(non_blocking), legacy_(legacy) {}
+  Stream(int device, bool non_blocking, bool legacy, bool bounded = true)
+      : device_(device), non_blocking_(non_blocking), legacy_(legacy), bounded_(bounded) {}
 
   uint64_t Push(Work work) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
-    ++enqueued_;
+    enqueued_.fetch_add(1);
     if (!running_) {
       running_ = StartThread([self = shared_from_this()] { self->Serve(); });
     }
     changed_.notify_all();
-    return enqueued_;
+    return enqueued_.load();
   }
 
-  uint64_t Enqueued() {
-    const std::lock_guard lock(mutex_);
-    return enqueued_;
-  }
+  uint64_t Enqueued() const { return enqueued_.load(); }
 
   bool Reached(uint64_t ticket) const { return done_.load(std::memory_order_acquire) >= ticket; }
+  bool Full() const { return bounded_ && enqueued_.load() - done_.load() >= kLaunchQueue; }
 
   // Ends without being reached where an error ended the context.
   void Wait(uint64_t ticket) {
-    if (Reached(ticket)) {
+    WaitUntil([&] { return Reached(ticket); }, HostWait::kBlock);
+  }
+
+  template <typename Condition>
+  void WaitUntil(Condition condition, HostWait wait) {
+    const auto over = [&] { return condition() || StickyError(device_) != 0; };
+    if (wait == HostWait::kBlock) {
+      if (over()) {
+        return;
+      }
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, over);
       return;
     }
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return Reached(ticket) || StickyError(device_) != 0; });
+    while (!over()) {
+      if (wait == HostWait::kYield) {
+        sched_yield();
+      }
+    }
   }
 
   void Wake() {
@@ -108,10 +123,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const uint64_t id_ = next_stream_id.fetch_add(1);
   const bool non_blocking_;
   const bool legacy_;
+  const bool bounded_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Work> queue_;
-  uint64_t enqueued_ = 0;
+  std::atomic<uint64_t> enqueued_{0};
   std::atomic<uint64_t> done_{0};
   bool running_ = false;
   bool closing_ = false;
@@ -202,8 +218,8 @@ bool StartThread(std::function<void()> body) {
   return started;
 }
 
-void* CreateStream(int device, bool non_blocking) {
-  auto stream = std::make_shared<Stream>(device, non_blocking, false);
+void* CreateStream(int device, bool non_blocking, bool bounded) {
+  auto stream = std::make_shared<Stream>(device, non_blocking, false, bounded);
   Registry& registry = TheRegistry();
   {
     Device& owner = *registry.devices[static_cast<size_t>(device)];
@@ -265,6 +281,47 @@ bool StreamIsLegacy(const Stream& stream) {
 
 namespace {
 
+std::atomic<HostWait> host_waits[kMostDevices];
+
+// Of a machine with a processor for every rank CUDA's own choice is to spin.
+HostWait AutomaticWait() {
+  static const HostWait chosen = [] {
+    const char* wanted = getenv("STANDIN_WAIT");
+    const std::string_view text = wanted == nullptr ? "" : wanted;
+    if (text == "spin" || text == "yield" || text == "block") {
+      return text == "spin" ? HostWait::kSpin : text == "yield" ? HostWait::kYield : HostWait::kBlock;
+    }
+    long ranks = 1;
+    for (const char* name : {"LOCAL_WORLD_SIZE", "WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"}) {
+      if (const char* value = getenv(name); value != nullptr && atol(value) > 0) {
+        ranks = atol(value);
+        break;
+      }
+    }
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return ranks <= processors ? HostWait::kSpin : ranks <= 8 * processors ? HostWait::kYield : HostWait::kBlock;
+  }();
+  return chosen;
+}
+
+// Threads of one process that spin beside each other give way, too.
+template <typename Condition>
+void WaitAsHost(Stream& stream, Condition condition, HostWait wait) {
+  static std::atomic<long> waiting{0};
+  if (wait == HostWait::kAuto) {
+    wait = HostWaitOf(stream.device());
+  }
+  if (wait == HostWait::kAuto) {
+    wait = AutomaticWait();
+    if (wait == HostWait::kSpin && waiting.load() >= sysconf(_SC_NPROCESSORS_ONLN)) {
+      wait = HostWait::kYield;
+    }
+  }
+  waiting.fetch_add(1);
+  stream.WaitUntil(condition, wait);
+  waiting.fetch_sub(1);
+}
+
 bool OneQueue() {
   static const char* const connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   return connections != nullptr && std::string_view(connections) == "1";
@@ -286,6 +343,7 @@ StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()>
                           stream, [work] { return work; }, after, &captured)) {
     return captured;
   }
+  WaitForRoom(*stream);
   if (stream->non_blocking() && !OneQueue()) {
     return {stream, stream->Push({std::move(work), std::move(after)}), nullptr, 0};
   }
@@ -336,6 +394,44 @@ bool Reached(const StreamPoint& point) {
 void WaitFor(const StreamPoint& point) {
   if (point.stream && !point.capture) {
     point.stream->Wait(point.ticket);
+  }
+}
+
+void SetHostWait(int device, HostWait wait) {
+  host_waits[static_cast<size_t>(device)].store(wait);
+}
+
+HostWait HostWaitOf(int device) {
+  return host_waits[static_cast<size_t>(device)].load();
+}
+
+void HostWaitFor(const StreamPoint& point, HostWait wait) {
+  if (point.stream && !point.capture && !Reached(point)) {
+    WaitAsHost(
+        *point.stream, [&] { return Reached(point); }, wait);
+  }
+}
+
+void WaitForRoom(Stream& stream) {
+  if (stream.Full()) {
+    WaitAsHost(
+        stream, [&] { return !stream.Full(); }, HostWait::kAuto);
+  }
+}
+
+void EnqueueCopy(const std::shared_ptr<Stream>& stream, const void* to, const void* from, size_t bytes,
+                 std::function<void(const void* from)> move) {
+  constexpr size_t kStaged = 65536;
+  const auto copy = [move, from] { move(from); };
+  if (CaptureOf(stream)) {
+    Enqueue(stream, copy);
+  } else if (Pageable(to) || (!DeviceMemory(to) && !DeviceMemory(from)) || (Pageable(from) && bytes > kStaged)) {
+    HostWaitFor(Enqueue(stream, copy));
+  } else if (Pageable(from)) {
+    const auto* begin = static_cast<const char*>(from);
+    Enqueue(stream, [move, staged = std::vector<char>(begin, begin + bytes)] { move(staged.data()); });
+  } else {
+    Enqueue(stream, copy);
   }
 }
 

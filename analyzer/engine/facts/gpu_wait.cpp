@@ -1,0 +1,115 @@
+#include "analyzer/engine/facts/gpu_wait.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/facts/activity.h"
+#include "analyzer/evidence/frames.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+
+// Stacks come from files: no more than this is looked at.
+constexpr size_t kMostFrames = 256;
+
+struct WaitName {
+  std::string_view begin;  // after "cuda", "cu" or "hip"
+  CallKind kind;
+};
+// What waits for the device, and what puts work on a stream, which waits for room in the launch queue.
+constexpr WaitName kWaits[] = {
+    {"Memcpy", CallKind::kMemcpy},
+    {"StreamSynchronize", CallKind::kStreamSynchronize},
+    {"EventSynchronize", CallKind::kEventSynchronize},
+    {"DeviceSynchronize", CallKind::kDeviceSynchronize},
+    {"CtxSynchronize", CallKind::kDeviceSynchronize},
+    {"GraphLaunch", CallKind::kGraphLaunch},
+    {"Launch", CallKind::kLaunch},
+    {"ExtLaunch", CallKind::kLaunch},
+    {"ModuleLaunch", CallKind::kLaunch},
+    {"ExtModuleLaunch", CallKind::kLaunch},
+    {"Memset", CallKind::kLaunch},
+    {"EventRecord", CallKind::kLaunch},
+    {"StreamWaitEvent", CallKind::kLaunch},
+    {"StreamWaitValue", CallKind::kLaunch},
+    {"StreamWriteValue", CallKind::kLaunch},
+};
+
+struct StackWait {
+  CallKind kind = CallKind::kNone;
+  std::vector<std::string> callers;  // from the waiting function outwards
+};
+
+StackWait WaitIn(const std::vector<std::string>& stack) {
+  const size_t most = std::min(stack.size(), kMostFrames);
+  for (size_t i = 0; i < most; ++i) {
+    const CallKind kind = GpuWaitOf(ParseFrame(stack[i]).function());
+    if (kind == CallKind::kNone) continue;
+    // Another library's function of that name may stand around it.
+    size_t outermost = i;
+    while (outermost + 1 < most && GpuWaitOf(ParseFrame(stack[outermost + 1]).function()) == kind) ++outermost;
+    StackWait wait = {kind, {}};
+    for (size_t k = outermost; k < most; ++k) wait.callers.push_back(stack[k]);
+    return wait;
+  }
+  return {};
+}
+
+CallKind WaitOfThread(const ProcessEvidence& evidence, int32_t tid) {
+  for (const ThreadStack& thread : evidence.threads()) {
+    if (thread.inner_tid() != tid) continue;
+    const int most = std::min(thread.frames_size(), static_cast<int>(kMostFrames));
+    for (int i = 0; i < most; ++i) {
+      if (const CallKind kind = GpuWaitOf(thread.frames(i).function()); kind != CallKind::kNone) return kind;
+    }
+  }
+  return CallKind::kNone;
+}
+
+}  // namespace
+
+CallKind GpuWaitOf(std::string_view function) {
+  for (const std::string_view prefix : {"cuda", "cu", "hip"}) {
+    if (!function.starts_with(prefix)) continue;
+    const std::string_view rest = function.substr(prefix.size());
+    for (const WaitName& wait : kWaits) {
+      if (!rest.starts_with(wait.begin)) continue;
+      const bool async = wait.kind == CallKind::kMemcpy && rest.find("Async") != std::string_view::npos;
+      return async ? CallKind::kMemcpyAsync : wait.kind;
+    }
+  }
+  return CallKind::kNone;
+}
+
+std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const Rank& rank) {
+  const ring::ThreadSnapshot* caller = nullptr;
+  for (const ring::ThreadSnapshot& thread : rank.threads) {
+    if (thread.call != CallKind::kNone || thread.wait != CallKind::kNone) return std::nullopt;
+    if (caller == nullptr || thread.last_call_ns > caller->last_call_ns) caller = &thread;
+  }
+  if (caller == nullptr) return std::nullopt;
+  const Process& process = rank.process;
+  const bool dated = process.evidence != nullptr && process.evidence->taken_ns() > 0;
+  if (dated && process.evidence->taken_ns() < caller->last_call_ns) return std::nullopt;
+  StackWait wait = WaitIn(process.stack);
+  // A loop of launches is seen at one place or another; a wait stays where it is.
+  if (wait.kind != CallKind::kNone && !process.stack_later.empty() &&
+      WaitIn(process.stack_later).callers != wait.callers) {
+    return std::nullopt;
+  }
+  if (wait.kind == CallKind::kNone && process.evidence != nullptr) {
+    wait.kind = WaitOfThread(*process.evidence, caller->tid);
+  }
+  // A copy from a file's pages may wait for the storage below them.
+  if (wait.kind == CallKind::kNone || ClassifyActivity(process).stall != Stall::kUnknown) return std::nullopt;
+  ring::ThreadSnapshot waiting = *caller;
+  waiting.wait = wait.kind;
+  waiting.wait_stream = UINT32_MAX;
+  waiting.wait_since_ns = caller->last_call_ns;
+  return waiting;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,133 @@
+#include "analyzer/engine/facts/gpu_wait.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/findings.h"
+#include "analyzer/testing/job.h"
+
+namespace lockstep {
+namespace {
+
+using lockstep::testing::Culprits;
+using ring::CallKind;
+using testing::HostFault;
+using testing::Job;
+
+TEST(GpuWait, IsKnownByTheNamesOfCudaAndHip) {
+  const struct {
+    const char* function;
+    CallKind kind;
+  } kCases[] = {
+      {"cudaMemcpyAsync", CallKind::kMemcpyAsync},
+      {"cudaMemcpyAsync_ptsz", CallKind::kMemcpyAsync},
+      {"cuMemcpyDtoHAsync_v2", CallKind::kMemcpyAsync},
+      {"cudaMemcpy2D", CallKind::kMemcpy},
+      {"hipMemcpyWithStream", CallKind::kMemcpy},
+      {"cudaLaunchKernel", CallKind::kLaunch},
+      {"cudaLaunchKernelExC", CallKind::kLaunch},
+      {"cuLaunchKernelEx", CallKind::kLaunch},
+      {"hipModuleLaunchKernel", CallKind::kLaunch},
+      {"cudaMemsetAsync", CallKind::kLaunch},
+      {"cuStreamSynchronize", CallKind::kStreamSynchronize},
+      {"cuCtxSynchronize", CallKind::kDeviceSynchronize},
+      {"hipDeviceSynchronize", CallKind::kDeviceSynchronize},
+      {"cudaGraphLaunch", CallKind::kGraphLaunch},
+      // What asks, and what waits for other things.
+      {"cudaStreamQuery", CallKind::kNone},
+      {"cuModuleLoadData", CallKind::kNone},
+      {"cublasSgemm_v2", CallKind::kNone},
+      {"curl_easy_perform", CallKind::kNone},
+      {"my_cudaMemcpyAsync", CallKind::kNone},
+      {"", CallKind::kNone},
+  };
+  for (const auto& each : kCases) EXPECT_EQ(GpuWaitOf(each.function), each.kind) << each.function;
+}
+
+// Eight ranks; rank 3 stops before an operation, and its peers wait for their GPUs, which no cell says.
+Bundle Unseen() {
+  Job job(2, 1, 4, 6);
+  job.ranks[3].host_fault = HostFault::kStall;
+  job.ranks[3].host_fault_at = job.Find(3, "tp", 3);
+  Bundle bundle = job.Run();
+  for (Rank& rank : bundle.ranks) {
+    for (ring::ThreadSnapshot& thread : rank.threads) {
+      if (thread.wait == CallKind::kNone) continue;
+      thread.last_call_ns = thread.wait_since_ns;
+      thread.wait = CallKind::kNone;
+      thread.wait_since_ns = 0;
+    }
+    rank.process.life = Life::kRunning;
+    rank.process.state = "S";
+    rank.process.stack = {"clock_nanosleep", "sleep", "main"};
+  }
+  return bundle;
+}
+
+void LetWait(Bundle* bundle, const std::string& inner) {
+  for (Rank& rank : bundle->ranks) {
+    if (rank.rank == 3) continue;
+    rank.process.state = "R";
+    rank.process.sample_gap_ns = 1'000'000'000;
+    rank.process.cpu_ns_between_samples = 220'000'000;  // spins, and shares the processor
+    rank.process.stack = {inner, "cudaLaunchKernel (libcudart.so.13)", "at::native::add (ops.cu:12)", "main"};
+  }
+}
+
+TEST(GpuWait, OfAFullLaunchQueueIsAVictims) {
+  Bundle bundle = Unseen();
+  EXPECT_GT(Analyze(bundle).findings(0).culprit_ranks_size(), 1);
+  LetWait(&bundle, "__sched_yield");
+  const Verdict verdict = Analyze(bundle);
+  ASSERT_EQ(verdict.findings_size(), 1) << verdict.DebugString();
+  EXPECT_EQ(verdict.findings(0).kind(), HOST_STALL);
+  EXPECT_EQ(Culprits(verdict.findings(0)), std::vector<int32_t>{3});
+}
+
+TEST(GpuWait, IsTheSameAtTheSecondLook) {
+  Bundle bundle = Unseen();
+  LetWait(&bundle, "__sched_yield");
+  Rank& rank = bundle.ranks[0];
+  rank.process.stack_later = rank.process.stack;
+  rank.process.stack_later[0] = "clock_gettime";  // it spins
+  ASSERT_TRUE(GpuWaitInStacks(rank).has_value());
+  EXPECT_EQ(GpuWaitInStacks(rank)->wait, CallKind::kLaunch);
+  EXPECT_EQ(GpuWaitInStacks(rank)->wait_since_ns, rank.threads[0].last_call_ns);
+  // A program that launches all the time is seen in one launch or another.
+  rank.process.stack_later[2] = "at::native::mul (ops.cu:40)";
+  EXPECT_FALSE(GpuWaitInStacks(rank).has_value());
+  rank.process.stack_later = {"clock_nanosleep", "main"};
+  EXPECT_FALSE(GpuWaitInStacks(rank).has_value());
+}
+
+TEST(GpuWait, CountsForTheThreadThatMakesTheCallsAndUntilItMakesTheNext) {
+  Bundle bundle = Unseen();
+  Rank& rank = bundle.ranks[0];
+  rank.threads[0].tid = 71;
+  rank.threads[0].last_call_ns = 1000;
+  auto evidence = std::make_shared<ProcessEvidence>();
+  ThreadStack* thread = evidence->add_threads();
+  thread->set_inner_tid(72);
+  thread->add_frames()->set_function("cudaEventSynchronize");
+  evidence->set_taken_ns(2000);
+  rank.process.evidence = evidence;
+  EXPECT_FALSE(GpuWaitInStacks(rank).has_value());  // a helper's wait holds nothing up
+  thread->set_inner_tid(71);
+  EXPECT_TRUE(GpuWaitInStacks(rank).has_value());
+  rank.threads[0].last_call_ns = 3000;
+  EXPECT_FALSE(GpuWaitInStacks(rank).has_value());
+}
+
+TEST(GpuWait, OfAFileBelowTheCopyIsStorage) {
+  Bundle bundle = Unseen();
+  Rank& rank = bundle.ranks[0];
+  rank.process.stack = {"[kernel] folio_wait_bit_common", "memcpy", "cudaMemcpyAsync", "main"};
+  EXPECT_FALSE(GpuWaitInStacks(rank).has_value());
+}
+
+}  // namespace
+}  // namespace lockstep
