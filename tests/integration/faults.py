@@ -198,7 +198,8 @@ class Campaign:
     def command(self, case, out):
         return [os.path.join(self.build, "bin/lockstep"), "run", "-n", str(WORLD), "--out", out, "--kill-on-hang",
                 *self.options.run_option, "--", os.path.join(self.build, "bin/trainsim"), "--tp", "2", "--pp", "2", "--dp", "2",
-                "--steps", str(self.options.steps), *case.arguments]
+                # As training loops read their loss.
+                "--sync", "copy", "--steps", str(self.options.steps), *case.arguments]
 
     def run_once(self, case):
         with self.lock:
