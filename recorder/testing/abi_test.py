@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The recorder's wrappers against an nccl.h, NVIDIA's or the stand-in's: every function must take and give what the real one does.
+"""The recorder's wrappers against an nccl.h and CUDA's headers, NVIDIA's or the stand-in's: every function must take and give what the real
+one does.
 
 abi_test.py COMPILER SOURCE_FOLDER EXPORTS INCLUDE_FOLDER...
 
@@ -34,6 +35,17 @@ struct Same : std::false_type {};
 template <typename R, typename... A, typename Q, typename... B>
   requires(sizeof...(A) == sizeof...(B))
 struct Same<R (*)(A...), Q (*)(B...)> : std::bool_constant<Alike<R, Q>() && (Alike<A, B>() && ...)> {};
+// The same registers, whatever is in them; the wrapper may pass more on than the function takes.
+template <typename A, typename B>
+constexpr bool Holds() { return !std::is_floating_point_v<B> && !std::is_class_v<B> && sizeof(A) >= sizeof(B); }
+template <typename, typename>
+struct Carries : std::false_type {};
+template <typename R, typename Q>
+struct Carries<R (*)(), Q (*)()> : std::bool_constant<Holds<R, Q>()> {};
+template <typename R, typename A, typename... As, typename Q>
+struct Carries<R (*)(A, As...), Q (*)()> : std::bool_constant<Holds<R, Q>()> {};
+template <typename R, typename A, typename... As, typename Q, typename B, typename... Bs>
+struct Carries<R (*)(A, As...), Q (*)(B, Bs...)> : std::bool_constant<Holds<A, B>() && Carries<R (*)(As...), Q (*)(Bs...)>::value> {};
 // What fits the generic forwarder: up to six integer registers in, two out.
 template <typename A>
 constexpr size_t Registers() {
@@ -55,6 +67,45 @@ OF_A_TEAM |= {name: "int (*)(ncclComm_t, ncclTeam_t, int)" for name in ("ncclTea
 
 def find(name):
     return next((folder for folder in FOLDERS if (folder / name).exists()), None)
+
+
+# Versions of CUDA give these different parameters; the longest list is passed on.
+LONGER = {"cudaGraphInstantiate", "cudaGraphExecUpdate", "cudaMemcpyBatchAsync", "cudaMemcpy3DBatchAsync"}
+
+
+def compiles(unit, folders):
+    """What the compiler says of it; empty: nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "unit.cpp")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(unit) + "\n")
+        includes = [option for each in folders for option in ("-isystem", str(each))]
+        result = subprocess.run([COMPILER, "-std=c++20", "-fsyntax-only", "-w", "-I", str(SOURCE), *includes, path], capture_output=True,
+                                text=True)
+    return result.stderr if result.returncode != 0 else ""
+
+
+def check_cuda(folder, exports):
+    """The runtime's names without their per-thread twins, and the driver's."""
+    runtime = (folder / "cuda_runtime_api.h").read_text(errors="replace")
+    names = sorted(name for name in exports if name.startswith("cuda") and "_pt" not in name and
+                   re.search(r"\b%s\s*\(" % name, runtime))
+    unit = ["#include <cuda_runtime_api.h>", TRAITS] + ["using Real_%s = decltype(&%s);" % (name, name) for name in names]
+    unit += ["#define %s lockstep_%s" % (name, name) for name in exports if name.startswith("cuda")]
+    unit += ['#include "%s/recorder/calls/%s"' % (SOURCE, source) for source in ("cuda.cpp", "cuda_graphs.cpp")]
+    unit += ['static_assert(%s<decltype(&lockstep_%s), Real_%s>::value, "%s");' % ("Carries" if n in LONGER else "Same", n, n, n) for n in names]
+    problem = compiles(unit, [folder])
+    if problem:
+        return problem, 0
+    driver = (folder / "cuda.h").read_text(errors="replace")
+    source = (SOURCE / "recorder/calls/driver_names.cpp").read_text()
+    wrapped = sorted(name for name in set(re.findall(r"LOCKSTEP_DRIVER\w*\((cu\w+),", source))
+                     if "_pt" not in name and re.search(r"\b%s\s*\(" % name, driver))
+    unit = ["#include <cuda.h>", TRAITS] + ["using Real_%s = decltype(&%s);" % (name, name) for name in wrapped]
+    unit += ["#undef %s" % name for name in wrapped + ["cuGetProcAddress"]]
+    unit += ['#include "%s/recorder/calls/driver_names.cpp"' % SOURCE, "namespace lockstep::recorder {"]
+    unit += ['static_assert(Carries<decltype(&%s<kByName>::Call), Real_%s>::value, "%s");' % (n, n, n) for n in wrapped]
+    return compiles(unit + ["}"], [folder]), len(names) + len(wrapped)
 
 
 def main():
@@ -83,15 +134,9 @@ def main():
         unit.append('#include "%s"' % source)
         unit += ['static_assert(Same<decltype(&lockstep_%s), Real_%s>::value, "%s");' % (n, n, n) for n in sorted(plain)]
         unit += ['static_assert(Fits<Real_%s>::value, "%s");' % (n, n) for n in sorted(generic)]
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "unit.cpp")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write("\n".join(unit) + "\n")
-            command = [COMPILER, "-std=c++20", "-fsyntax-only", "-w", "-I", str(SOURCE), "-isystem", str(nccl), "-isystem",
-                       str(runtime), path]
-            result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode != 0:
-            print("%s does not agree with %s:\n%s" % (source.name, nccl / "nccl.h", result.stderr[:4000]))
+        problem = compiles(unit, [nccl, runtime])
+        if problem:
+            print("%s does not agree with %s:\n%s" % (source.name, nccl / "nccl.h", problem[:4000]))
             return 1
         checked |= plain | generic
     missing = declared - checked
@@ -99,7 +144,9 @@ def main():
     if missing or len(checked) < 50:
         print("not checked:", sorted(missing))
         return 1
-    return 0
+    problem, count = check_cuda(runtime, pathlib.Path(sys.argv[3]).read_text().split())
+    print(problem[:4000] if problem else "%d functions agree with %s" % (count, runtime / "cuda.h"))
+    return 1 if problem or count < 40 else 0
 
 
 sys.exit(main())
