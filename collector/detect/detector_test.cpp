@@ -220,6 +220,20 @@ TEST_F(DetectorTest, AVerdictFromOldDigestsIsNoHangWhereTheRootWorksSince) {
   EXPECT_FALSE(detector_.Judge(now_, finding, false).hung());
 }
 
+// CUDA's waits spin: the processor time of one is no work that may go on in a moment.
+TEST_F(DetectorTest, WhatSpinsInAWaitWasNotAtWork) {
+  Warm();
+  Stall();
+  const auto spins = [](RootFinding* f) {
+    f->roots[0].in_recorded_call = f->roots[0].waits_for_compute = true;
+    f->roots[0].cpu_ns = kSecond;
+  };
+  EXPECT_EQ(HungAfter(8, spins, GPU_STALL), -1);
+  const double hung = HungAfter(40, [](RootFinding*) {});
+  EXPECT_GT(hung, 8);
+  EXPECT_LT(hung, 16);
+}
+
 // The answer was asked for while the root worked, and made when it had just stopped: until then it did not sleep.
 TEST_F(DetectorTest, TimeInWhichAnAnswerWasAwaitedDoesNotCountAsIdle) {
   Warm();

@@ -97,7 +97,8 @@ class LibraryTest(unittest.TestCase):
         real = {name for name in exported(found[-1]) if name.startswith("cuda")}
         wrapped = {name for name in exported(LIBRARY) if name.startswith("cuda")}
         self.assertGreater(len(wrapped), 50)
-        self.assertEqual(sorted(wrapped - real), [])
+        newer = {"cudaMemcpyWithAttributesAsync", "cudaMemcpy3DWithAttributesAsync"}  # since CUDA 13.2
+        self.assertEqual(sorted(wrapped - real - newer - {name + "_ptsz" for name in newer}), [])
         twins = {name + twin for name in wrapped for twin in ("_ptsz", "_ptds")}
         self.assertEqual(sorted((twins & real) - wrapped), [])
 
