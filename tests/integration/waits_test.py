@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Ranks that wait for their own GPUs in calls that are no synchronisation by name: a copy to pageable memory, a launch whose queue is
-full. The rank that holds them up is named alone, whether the waits spin or sleep, with default settings."""
+full. They have not come to what others wait for, either. The rank that holds them up is named alone, whether the waits spin or sleep."""
 
 import glob
 import json

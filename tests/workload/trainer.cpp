@@ -160,7 +160,6 @@ void Trainer::Step(int step) {
   Issue();
   dry_ = false;
   if (replay) CUDA_OK(cudaGraphLaunch(graph_, compute_));
-  for (int i = 0; i < options_.launches; ++i) CUDA_OK(cudaMemsetAsync(work_.data(), 0, kWidest, compute_));
   WaitForLoss();
   if (!options_.ExpectsWrongData()) Verify();
   if (std::string unplayed = faults_.Unplayed(); !unplayed.empty()) {
@@ -189,7 +188,9 @@ void Trainer::Capture() {
   faults_.BeginStep(0);  // they strike when the step is played
   cudaGraph_t graph = nullptr;
   CUDA_OK(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeGlobal));
+  capturing_ = true;
   Issue();
+  capturing_ = false;
   CUDA_OK(cudaStreamEndCapture(compute_, &graph));
   CUDA_OK(cudaGraphInstantiate(&graph_, graph, 0));
   CUDA_OK(cudaGraphDestroy(graph));
@@ -421,6 +422,7 @@ void Trainer::Optimize() {
   double norm = 0;
   for (int i = 0; i < options_.dp; ++i) norm += SumOf(dp, i);
   Expect(dp, "AllReduce", ncclFloat32, out, norm);
+  UseNorm(out);
   for (int layer = 0; layer < options_.layers; ++layer) {
     Poison(result);
     Launch(dp, OpKind::kAllGather, Args(options_.elements / options_.dp, ncclBfloat16), Join::kNow,
@@ -429,6 +431,15 @@ void Trainer::Optimize() {
            });
     Expect(dp, "AllGather", ncclBfloat16, out + 2 * (options_.elements - 1), Base(dp.ranks.back()));
   }
+}
+
+// Small launches that need the norm of the gradients, and the host's own look at it, as clip_grad_norm_ has.
+void Trainer::UseNorm(const char* norm) {
+  if (dry_ || capturing_) return;
+  for (int i = 0; i < options_.launches; ++i) CUDA_OK(cudaMemsetAsync(work_.data(), 0, kWidest, compute_));
+  if (options_.sync != SyncKind::kCopy) return;
+  char pageable[kWidest];
+  CUDA_OK(cudaMemcpyAsync(pageable, norm, SizeOf(ncclFloat32), cudaMemcpyDeviceToHost, compute_));
 }
 
 void Trainer::ReduceLoss() {

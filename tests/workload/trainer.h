@@ -73,6 +73,7 @@ class Trainer {
   void ExpertBackward();
   void ReduceGradients(int layer);
   void Optimize();
+  void UseNorm(const char* norm);
   void ReduceLoss();
   void WaitForLoss();
   void Verify();
@@ -114,6 +115,7 @@ class Trainer {
   int step_ = 0;
   // Nothing is issued: the graph of the step does it. Faults of the host strike, and what is expected is noted.
   bool dry_ = false;
+  bool capturing_ = false;
   cudaGraphExec_t graph_ = nullptr;
   bool no_group_ = false;  // of this step's steady sends and receives: a fault
   double loss_ = 0;

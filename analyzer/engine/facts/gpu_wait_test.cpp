@@ -80,7 +80,7 @@ void LetWait(Bundle* bundle, const std::string& inner) {
 
 TEST(GpuWait, OfAFullLaunchQueueIsAVictims) {
   Bundle bundle = Unseen();
-  EXPECT_GT(Analyze(bundle).findings(0).culprit_ranks_size(), 1);
+  EXPECT_GT(Analyze(bundle).findings_size(), 1);  // innocents, too
   LetWait(&bundle, "__sched_yield");
   const Verdict verdict = Analyze(bundle);
   ASSERT_EQ(verdict.findings_size(), 1) << verdict.DebugString();
