@@ -21,6 +21,7 @@
 #include "analyzer/engine/rules/one_sided.h"
 #include "analyzer/engine/rules/unseen_end.h"
 #include "analyzer/engine/slow/slow.h"
+#include "analyzer/engine/unwrapped.h"
 #include "analyzer/engine/view.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/util/parallel.h"
@@ -367,6 +368,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   slow->clocks.Fill(&verdict);
   slow->slowness.Fill(&verdict);
   ExplainStartUp(bundle, &verdict);
+  SayWhatIsNotWrapped(bundle, &verdict);
   if (causes.empty() && !bundle.ranks.empty()) {
     verdict.add_blind(
         "whether all ranks computed the same values: nothing records checksums; compare gradient norms or parameter "

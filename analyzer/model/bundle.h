@@ -213,6 +213,9 @@ struct Rank {
   int32_t gpu_index = -1;
   std::string gpu_uuid, gpu_pci;
   int32_t nccl_version = 0, cuda_version = 0;
+  int32_t newest_nccl = 0;      // whose functions the recorder knows all; 0 not known
+  uint32_t unwrapped = 0;       // functions that the loaded NCCL has beside them
+  std::string unwrapped_names;  // the first of those, a space between two
   ring::RecorderState recorder_state = ring::RecorderState::kUnknown;
   std::string stop_reason;
   int64_t stopped_ns = 0;  // when recording stopped although the process went on; 0: it did not, or not known

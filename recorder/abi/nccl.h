@@ -1,5 +1,5 @@
 // NCCL's public types as far as a forwarder needs them, written down here so that building needs no NCCL. Layouts hold
-// for 2.4 to 2.30 (64-bit).
+// for 2.4 to 2.32 (64-bit).
 #ifndef LOCKSTEP_RECORDER_ABI_NCCL_H_
 #define LOCKSTEP_RECORDER_ABI_NCCL_H_
 

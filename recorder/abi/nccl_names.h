@@ -1,5 +1,6 @@
-// The names of NCCL's public functions, in two lists. Every function that this library exports under an NCCL name
-// stands in one of them: a missing name is seen by dlsym where it must not be (library_test.py finds it).
+// The names of NCCL's public functions and of those that RCCL has beside them, in lists. Every function that this
+// library exports under such a name is in one of them: a missing name is seen by dlsym where it must not be
+// (library_test.py finds it).
 //
 // The exports carry the hidden version LOCKSTEP, the first that the library defines. The linker takes such a symbol for
 // references without a version, which is what programs and NCCL itself have, and dlsym never finds it: whoever asks
@@ -10,32 +11,59 @@
 // Recorded: also handed out by the dlsym hook, and exported under its second name, pncclX.
 // clang-format off
 #define LOCKSTEP_RECORDED_NAMES(X)                                                                               \
-  X(ncclAllGather) X(ncclAllReduce) X(ncclAllToAll) X(ncclAllToAllv) X(ncclAlltoAll) X(ncclBcast)                \
-  X(ncclBroadcast) X(ncclGather) X(ncclRecv) X(ncclReduce) X(ncclReduceScatter) X(ncclScatter) X(ncclSend)                   \
-  X(ncclGroupEnd) X(ncclGroupSimulateEnd) X(ncclGroupStart)                   \
+  X(ncclAllGather) X(ncclAllReduce) X(ncclAlltoAll) X(ncclBcast) X(ncclBroadcast) X(ncclGather) X(ncclRecv)      \
+  X(ncclReduce) X(ncclReduceScatter) X(ncclScatter) X(ncclSend)                                                  \
+  X(ncclAllGatherConfig) X(ncclAllReduceConfig) X(ncclAlltoAllConfig) X(ncclBroadcastConfig)                     \
+  X(ncclGatherConfig) X(ncclReduceConfig) X(ncclReduceScatterConfig) X(ncclScatterConfig)                        \
+  X(ncclAllReduceWithBias) X(ncclAllToAll) X(ncclAllToAllv) X(ncclAlltoAllv) X(mscclRunAlgo)                     \
+  X(ncclGroupEnd) X(ncclGroupSimulateEnd) X(ncclGroupStart)                                                      \
   X(ncclCommAbort) X(ncclCommDestroy) X(ncclCommFinalize) X(ncclCommGetAsyncError) X(ncclCommGrow)               \
   X(ncclCommInitAll) X(ncclCommInitRank) X(ncclCommInitRankConfig) X(ncclCommInitRankScalable)                   \
-  X(ncclCommResume) X(ncclCommRevoke) X(ncclCommShrink) X(ncclCommSplit) X(ncclCommSuspend)                   \
+  X(ncclCommResume) X(ncclCommRevoke) X(ncclCommShrink) X(ncclCommSplit) X(ncclCommSuspend)                      \
   X(ncclCommDeregister) X(ncclCommRegister) X(ncclCommWindowDeregister) X(ncclCommWindowRegister)                \
-  X(ncclMemAlloc) X(ncclMemFree) X(ncclRedOpCreatePreMulSum) X(ncclRedOpDestroy)                   \
+  X(ncclMemAlloc) X(ncclMemFree) X(ncclRedOpCreatePreMulSum) X(ncclRedOpDestroy)                                 \
   X(ncclPutSignal) X(ncclSignal) X(ncclWaitSignal)
 
-// Passed on and not recorded.
+// Passed on and not recorded, and what an NCCL without the function answers; nccl_forwards.cpp defines them by this list.
 #define LOCKSTEP_FORWARDED_NAMES(X)                                                                              \
-  X(ncclCommCount) X(ncclCommCuDevice) X(ncclCommGetUniqueId) X(ncclCommMemStats) X(ncclCommQueryProperties)     \
-  X(ncclCommUserRank) X(ncclDevCommCreate) X(ncclDevCommDestroy) X(ncclGetErrorString) X(ncclGetLastError)       \
-  X(ncclGetLsaDevicePointer) X(ncclGetLsaMultimemDevicePointer) X(ncclGetMultimemDevicePointer)                  \
-  X(ncclGetPeerDevicePointer) X(ncclGetUniqueId) X(ncclGetVersion) X(ncclGinBarrierCreateRequirement)            \
-  X(ncclGinInboxA2ACreateRequirement) X(ncclGinOutboxCreateRequirement) X(ncclLLA2ACalcSlots)                   \
-  X(ncclLLA2ACreateRequirement) X(ncclLsaBarrierCreateRequirement) X(ncclParamBind) X(ncclParamDumpAll)          \
-  X(ncclParamGet) X(ncclParamGetAllParameterKeys) X(ncclParamGetI16) X(ncclParamGetI32) X(ncclParamGetI64)       \
-  X(ncclParamGetI8) X(ncclParamGetParameter) X(ncclParamGetStr) X(ncclParamGetU16) X(ncclParamGetU32)            \
-  X(ncclParamGetU64) X(ncclParamGetU8) X(ncclResetDebugInit) X(ncclTeamLsa) X(ncclTeamRail)                   \
-  X(ncclTeamRankToLsa) X(ncclTeamRankToWorld) X(ncclTeamWorld) X(ncclWinGetUserPtr)
+  X(ncclCommCount, kNcclInvalidUsage) X(ncclCommCuDevice, kNcclInvalidUsage)                                     \
+  X(ncclCommGetUniqueId, kNcclInvalidUsage) X(ncclCommMemStats, kNcclInvalidUsage)                               \
+  X(ncclCommQueryProperties, kNcclInvalidUsage) X(ncclCommUserRank, kNcclInvalidUsage)                           \
+  X(ncclDevCommCreate, kNcclInvalidUsage) X(ncclDevCommDestroy, kNcclInvalidUsage)                               \
+  X(ncclGetCftDeviceLeInfo, kNcclInvalidUsage) X(ncclGetLsaDevicePointer, kNcclInvalidUsage)                     \
+  X(ncclGetLsaMultimemDevicePointer, kNcclInvalidUsage) X(ncclGetMultimemDeviceLeInfo, kNcclInvalidUsage)        \
+  X(ncclGetMultimemDevicePointer, kNcclInvalidUsage) X(ncclGetPeerDeviceLeInfo, kNcclInvalidUsage)               \
+  X(ncclGetPeerDevicePointer, kNcclInvalidUsage)                                                                \
+  X(ncclGetVersion, kNcclInvalidUsage) X(ncclGinBarrierCreateRequirement, kNcclInvalidUsage)                     \
+  X(ncclGinInboxA2ACreateRequirement, kNcclInvalidUsage) X(ncclGinOutboxCreateRequirement, kNcclInvalidUsage)    \
+  X(ncclLLA2ACalcSlots, 0) X(ncclLLA2ACreateRequirement, kNcclInvalidUsage)                                      \
+  X(ncclLsaBarrierCreateRequirement, kNcclInvalidUsage) X(ncclParamBind, kNcclInvalidUsage)                      \
+  X(ncclParamDumpAll, 0) X(ncclParamGet, kNcclInvalidUsage)                                                      \
+  X(ncclParamGetAllParameterKeys, kNcclInvalidUsage) X(ncclParamGetI16, kNcclInvalidUsage)                       \
+  X(ncclParamGetI32, kNcclInvalidUsage) X(ncclParamGetI64, kNcclInvalidUsage)                                    \
+  X(ncclParamGetI8, kNcclInvalidUsage) X(ncclParamGetParameter, kNcclInvalidUsage)                               \
+  X(ncclParamGetStr, kNcclInvalidUsage) X(ncclParamGetU16, kNcclInvalidUsage)                                    \
+  X(ncclParamGetU32, kNcclInvalidUsage) X(ncclParamGetU64, kNcclInvalidUsage)                                    \
+  X(ncclParamGetU8, kNcclInvalidUsage) X(ncclResetDebugInit, 0) X(ncclSetEncryption, kNcclInvalidUsage)          \
+  X(ncclTeamCft, 0) X(ncclTeamCftMultimem, 0) X(ncclTeamLsa, 0) X(ncclTeamRail, 0) X(ncclTeamRankToLsa, -1)      \
+  X(ncclTeamRankToWorld, -1) X(ncclTeamWorld, 0) X(ncclWinGetUserPtr, kNcclInvalidUsage)                         \
+  X(mscclLoadAlgo, kNcclInvalidUsage) X(mscclUnloadAlgo, kNcclInvalidUsage)
+
+// Passed on likewise. They give text, and callers print it.
+#define LOCKSTEP_TEXT_NAMES(X) X(ncclGetErrorString, "NCCL is not loaded") X(ncclGetLastError, "")
+
+// Looked at on its way, but not handed out by the dlsym hook.
+#define LOCKSTEP_SEEN_NAMES(X) X(ncclGetUniqueId)
+
+#define LOCKSTEP_NCCL_NAMES(X) \
+  LOCKSTEP_RECORDED_NAMES(X) LOCKSTEP_FORWARDED_NAMES(X) LOCKSTEP_TEXT_NAMES(X) LOCKSTEP_SEEN_NAMES(X)
+
+// The newest NCCL whose functions the lists hold. A newer one is reported, and what it has beside them.
+#define LOCKSTEP_NEWEST_NCCL 23203
 
 // In every file that defines some of them; for the names that a file does not define the directive says nothing.
-#define LOCKSTEP_HIDE_FROM_DLSYM(NAME) ".symver " #NAME ", " #NAME "@LOCKSTEP\n"
-__asm__(LOCKSTEP_RECORDED_NAMES(LOCKSTEP_HIDE_FROM_DLSYM) LOCKSTEP_FORWARDED_NAMES(LOCKSTEP_HIDE_FROM_DLSYM));
+#define LOCKSTEP_HIDE_FROM_DLSYM(NAME, ...) ".symver " #NAME ", " #NAME "@LOCKSTEP\n"
+__asm__(LOCKSTEP_NCCL_NAMES(LOCKSTEP_HIDE_FROM_DLSYM));
 // clang-format on
 
 #endif  // LOCKSTEP_RECORDER_ABI_NCCL_NAMES_H_

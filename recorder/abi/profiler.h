@@ -1,4 +1,4 @@
-// NCCL's profiler plugin interface, versions 1 to 6, as NCCL 2.23 to 2.30 publish it. Plain structures that NCCL fills.
+// NCCL's profiler plugin interface, versions 1 to 7, as NCCL 2.23 to 2.32 publish it. Plain structures that NCCL fills.
 #ifndef LOCKSTEP_RECORDER_ABI_PROFILER_H_
 #define LOCKSTEP_RECORDER_ABI_PROFILER_H_
 
@@ -193,13 +193,15 @@ struct Descriptor {
     CeColl ce_coll;
   };
 };
-// NCCL's own structures of versions before 6 end earlier than these: only the member of the event's type is read.
+// NCCL's own structures of versions before 6 end earlier than these, those of 7 later (a tag of the user's, the kernel's
+// variant): only the member of the event's type is read.
 using DescriptorV1 = Descriptor<uint8_t, CollV1, P2pV1, KernelChV3>;
 using DescriptorV2 = Descriptor<uint8_t, CollV2, P2pV2, KernelChV3>;
 using DescriptorV3 = Descriptor<uint8_t, CollV3, P2pV2, KernelChV3>;
 using DescriptorV4 = Descriptor<uint8_t, CollV4, P2pV4, KernelChV4>;
 using DescriptorV5 = Descriptor<uint64_t, CollV5, P2pV5, KernelChV4>;
 using DescriptorV6 = DescriptorV5;
+using DescriptorV7 = DescriptorV5;
 
 static_assert(offsetof(DescriptorV1, parent) == 8 && offsetof(DescriptorV1, rank) == 16);
 static_assert(offsetof(DescriptorV1, coll) == 24 && offsetof(DescriptorV6, coll) == 24);
@@ -217,7 +219,7 @@ static_assert(offsetof(CollApi, stream) == 32 && offsetof(CollApi, captured) == 
 static_assert(offsetof(P2pApi, stream) == 24 && offsetof(P2pApi, captured) == 32);
 static_assert(sizeof(CeColl) == 88 && offsetof(CeColl, stream) == 80 && sizeof(DescriptorV6) == 112);
 
-// The first word of what comes with a state. With KernelChStop in versions 4 to 6: the GPU's time.
+// The first word of what comes with a state. With KernelChStop in versions 4 to 7: the GPU's time.
 union StateArguments {
   uint64_t gpu_ns;
 };

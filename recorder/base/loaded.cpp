@@ -7,6 +7,7 @@
 
 #include <initializer_list>
 
+#include "recorder/base/host_memory.h"
 #include "recorder/base/sys.h"
 
 // The loader's list of glibc. Weak: a loader without it (musl's) would end the program, and a strong one makes the
@@ -285,6 +286,67 @@ void* FindFunctionIn(const char* name, const void* address) noexcept {
   InSearch search{name, reinterpret_cast<uintptr_t>(address), nullptr};
   dl_iterate_phdr(VisitIn, &search);
   return search.function;
+}
+
+namespace {
+
+struct TableSearch {
+  uintptr_t address;
+  Dynamic dynamic;
+  bool found;
+};
+
+int VisitTables(dl_phdr_info* info, size_t, void* argument) noexcept {
+  auto* search = static_cast<TableSearch*>(argument);
+  if (!Holds(*info, search->address)) return 0;
+  search->found = ReadDynamic(*info, &search->dynamic);
+  return 1;
+}
+
+constexpr uint32_t kMostSymbols = 1 << 16;
+
+// One more than the last symbol; 0: the hash table does not say.
+uint32_t SymbolsOf(const Dynamic& dynamic) noexcept {
+  uint32_t head[4];
+  if (dynamic.sysv_hash != nullptr) {
+    if (!ReadHostMemory(dynamic.sysv_hash, head, 8)) return 0;
+    return head[1] < kMostSymbols ? head[1] : kMostSymbols;
+  }
+  if (dynamic.gnu_hash == nullptr || !ReadHostMemory(dynamic.gnu_hash, head, sizeof(head))) return 0;
+  const uint32_t buckets = head[0], first = head[1], bloom_words = head[2];
+  if (buckets > kMostSymbols || bloom_words > kMostSymbols) return 0;
+  const uint32_t* bucket = dynamic.gnu_hash + 4 + size_t{bloom_words} * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+  uint32_t last = 0;
+  uint32_t part[64];
+  for (uint32_t i = 0; i < buckets; i += 64) {
+    const uint32_t count = buckets - i < 64 ? buckets - i : 64;
+    if (!ReadHostMemory(bucket + i, part, count * sizeof(uint32_t))) return 0;
+    for (uint32_t k = 0; k < count; ++k) last = part[k] > last ? part[k] : last;
+  }
+  // The last chain ends with an odd value.
+  for (; last >= first && last < kMostSymbols; ++last) {
+    uint32_t value = 0;
+    if (!ReadHostMemory(bucket + buckets + (last - first), &value, sizeof(value))) return 0;
+    if ((value & 1) != 0) return last + 1;
+  }
+  return last < first ? 0 : kMostSymbols;
+}
+
+}  // namespace
+
+void ForEachFunctionIn(const void* address, void (*see)(const char* name, void* argument), void* argument) noexcept {
+  TableSearch search{reinterpret_cast<uintptr_t>(address), {}, false};
+  dl_iterate_phdr(VisitTables, &search);
+  if (!search.found) return;
+  const uint32_t symbols = SymbolsOf(search.dynamic);
+  for (uint32_t i = 0; i < symbols; ++i) {
+    ElfW(Sym) symbol;
+    char name[128];
+    if (!ReadHostMemory(search.dynamic.symbols + i, &symbol, sizeof(symbol))) return;
+    if (symbol.st_shndx == SHN_UNDEF || (symbol.st_info & 0xf) != STT_FUNC) continue;
+    ReadHostText(search.dynamic.strings + symbol.st_name, name, sizeof(name));
+    see(name, argument);
+  }
 }
 
 bool KeepLoaded(const LoadedObject& object) noexcept {

@@ -34,6 +34,10 @@ void* FindFunctionFor(const char* name, const void* caller, LoadedObject* owner,
 // `name` as the object around `address` itself defines it, else null.
 void* FindFunctionIn(const char* name, const void* address) noexcept;
 
+// Calls `see` with the name of each function that the object around `address` exports, of up to 127 characters. The
+// tables are copied first: where they point out of what is mapped, it ends. System calls, a microsecond a name.
+void ForEachFunctionIn(const void* address, void (*see)(const char* name, void* argument), void* argument) noexcept;
+
 // An NCCL or RCCL library, and nothing else, by its soname: not a framework that has NCCL inside, not a hook.
 bool IsNcclLibrary(const LoadedObject& object) noexcept;
 

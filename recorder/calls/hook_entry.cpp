@@ -17,7 +17,7 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
 
 // clang-format off
 #if defined(__x86_64__)
-// Two characters tell nearly every other name: "nc", "pn", "cu", "hi", "dl".
+// Two characters tell nearly every other name: "nc", "pn", "ms", "pm", "cu", "hi", "dl".
 #define LOCKSTEP_LOOKUP_ENTRY(NAME, NEXT, WHICH) \
   ".p2align 4\n"                                     \
   ".globl " NAME "\n.type " NAME ", @function\n"     \
@@ -29,6 +29,8 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   "  movzwl (%rsi), %eax\n"                          \
   "  cmpl $0x636e, %eax\n  je 2f\n"                  \
   "  cmpl $0x6e70, %eax\n  je 2f\n"                  \
+  "  cmpl $0x736d, %eax\n  je 2f\n"                  \
+  "  cmpl $0x6d70, %eax\n  je 2f\n"                  \
   "  cmpl $0x7563, %eax\n  je 2f\n"                  \
   "  cmpl $0x6968, %eax\n  je 2f\n"                  \
   "  cmpl $0x6c64, %eax\n  je 2f\n"                  \
@@ -104,6 +106,8 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   "  orr w16, w16, w17, lsl #8\n"                    \
   "  mov w17, #0x636e\n  cmp w16, w17\n  b.eq 2f\n"  \
   "  mov w17, #0x6e70\n  cmp w16, w17\n  b.eq 2f\n"  \
+  "  mov w17, #0x736d\n  cmp w16, w17\n  b.eq 2f\n"  \
+  "  mov w17, #0x6d70\n  cmp w16, w17\n  b.eq 2f\n"  \
   "  mov w17, #0x7563\n  cmp w16, w17\n  b.eq 2f\n"  \
   "  mov w17, #0x6968\n  cmp w16, w17\n  b.eq 2f\n"  \
   "  mov w17, #0x6c64\n  cmp w16, w17\n  b.eq 2f\n"  \

@@ -6,6 +6,7 @@
 #include "recorder/core/gpu_marks.h"
 #include "recorder/core/ops.h"
 #include "recorder/core/real.h"
+#include "recorder/core/unwrapped.h"
 
 namespace lockstep::recorder {
 namespace {
@@ -25,7 +26,12 @@ bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
 // True when the init call is the host's and a ring is there.
 bool StartFor(const void* caller) noexcept {
   if (FromNccl(caller) || !Start() || !ShouldRecord(caller)) return false;
-  if (Load(&g.map.header->nccl_version) == 0) Store(&g.map.header->nccl_version, NcclVersion());
+  if (Load(&g.map.header->nccl_version) == 0) {
+    ErrnoKeeper keep;
+    const int32_t version = NcclVersion();
+    Store(&g.map.header->nccl_version, version);
+    if (version != 0) NoteUnwrapped(NcclVersionFunction());
+  }
   return true;
 }
 

@@ -32,121 +32,96 @@ inline __attribute__((always_inline)) int Record(void* real, const Op& op, int (
 
 }  // namespace
 
-LOCKSTEP_EXPORT int ncclAllReduce(const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
-                                  CudaStream stream) {
-  static RealFunction function = {"ncclAllReduce"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kAllReduce, type, reduction, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclAllReduce, send, recv, count, type, reduction, comm, stream);
-}
+// A wrapper. OP: what is recorded, up to the communicator; after the parameters come the arguments to pass on.
+#define LOCKSTEP_LIST(...) __VA_ARGS__
+#define LOCKSTEP_OPERATION(NAME, OP, PARAMETERS, ...)                          \
+  LOCKSTEP_EXPORT int NAME PARAMETERS {                                        \
+    static RealFunction function = {#NAME};                                    \
+    void* real = RealNccl(&function, LOCKSTEP_CALLER);                         \
+    if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;          \
+    const Op op = {CallKind::LOCKSTEP_LIST OP, comm, stream, LOCKSTEP_CALLER}; \
+    return Record(real, op, NAME, __VA_ARGS__);                                \
+  }
 
-LOCKSTEP_EXPORT int ncclReduceScatter(const void* send, void* recv, size_t count, int type, int reduction,
-                                      NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclReduceScatter"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kReduceScatter, type, reduction, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclReduceScatter, send, recv, count, type, reduction, comm, stream);
-}
+// Twice: since NCCL 2.31 with a configuration of the one call, which changes nothing that ranks must agree on.
+#define LOCKSTEP_WITH_CONFIG(...) (__VA_ARGS__, const void* config)
+#define LOCKSTEP_COLLECTIVE(NAME, OP, PARAMETERS, ...)  \
+  LOCKSTEP_OPERATION(NAME, OP, PARAMETERS, __VA_ARGS__) \
+  LOCKSTEP_OPERATION(NAME##Config, OP, LOCKSTEP_WITH_CONFIG PARAMETERS, __VA_ARGS__, config)
 
-LOCKSTEP_EXPORT int ncclAllGather(const void* send, void* recv, size_t count, int type, NcclComm comm,
-                                  CudaStream stream) {
-  static RealFunction function = {"ncclAllGather"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kAllGather, type, -1, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclAllGather, send, recv, count, type, comm, stream);
-}
+LOCKSTEP_COLLECTIVE(ncclAllReduce, (kAllReduce, type, reduction, -1, count, send, recv),
+                    (const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
+                     CudaStream stream),
+                    send, recv, count, type, reduction, comm, stream)
+LOCKSTEP_COLLECTIVE(ncclReduceScatter, (kReduceScatter, type, reduction, -1, count, send, recv),
+                    (const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
+                     CudaStream stream),
+                    send, recv, count, type, reduction, comm, stream)
+LOCKSTEP_COLLECTIVE(ncclAllGather, (kAllGather, type, -1, -1, count, send, recv),
+                    (const void* send, void* recv, size_t count, int type, NcclComm comm, CudaStream stream), send,
+                    recv, count, type, comm, stream)
+LOCKSTEP_COLLECTIVE(ncclReduce, (kReduce, type, reduction, root, count, send, recv),
+                    (const void* send, void* recv, size_t count, int type, int reduction, int root, NcclComm comm,
+                     CudaStream stream),
+                    send, recv, count, type, reduction, root, comm, stream)
+LOCKSTEP_COLLECTIVE(ncclBroadcast, (kBroadcast, type, -1, root, count, send, recv),
+                    (const void* send, void* recv, size_t count, int type, int root, NcclComm comm, CudaStream stream),
+                    send, recv, count, type, root, comm, stream)
+LOCKSTEP_COLLECTIVE(ncclAlltoAll, (kAlltoAll, type, -1, -1, count, send, recv),
+                    (const void* send, void* recv, size_t count, int type, NcclComm comm, CudaStream stream), send,
+                    recv, count, type, comm, stream)
+LOCKSTEP_COLLECTIVE(ncclGather, (kGather, type, -1, root, count, send, recv),
+                    (const void* send, void* recv, size_t count, int type, int root, NcclComm comm, CudaStream stream),
+                    send, recv, count, type, root, comm, stream)
+LOCKSTEP_COLLECTIVE(ncclScatter, (kScatter, type, -1, root, count, send, recv),
+                    (const void* send, void* recv, size_t count, int type, int root, NcclComm comm, CudaStream stream),
+                    send, recv, count, type, root, comm, stream)
 
-LOCKSTEP_EXPORT int ncclReduce(const void* send, void* recv, size_t count, int type, int reduction, int root,
-                               NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclReduce"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kReduce, type, reduction, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclReduce, send, recv, count, type, reduction, root, comm, stream);
-}
+LOCKSTEP_OPERATION(ncclBcast, (kBroadcast, type, -1, root, count, buffer, buffer),
+                   (void* buffer, size_t count, int type, int root, NcclComm comm, CudaStream stream), buffer, count,
+                   type, root, comm, stream)
+LOCKSTEP_OPERATION(ncclSend, (kSend, type, -1, peer, count, buffer, nullptr),
+                   (const void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream), buffer,
+                   count, type, peer, comm, stream)
+LOCKSTEP_OPERATION(ncclRecv, (kRecv, type, -1, peer, count, nullptr, buffer),
+                   (void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream), buffer, count,
+                   type, peer, comm, stream)
 
-LOCKSTEP_EXPORT int ncclBroadcast(const void* send, void* recv, size_t count, int type, int root, NcclComm comm,
-                                  CudaStream stream) {
-  static RealFunction function = {"ncclBroadcast"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kBroadcast, type, -1, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclBroadcast, send, recv, count, type, root, comm, stream);
-}
+// RCCL's own. Those with counts of their own for every pair are not compared: ranks need not agree on them.
+LOCKSTEP_OPERATION(ncclAllReduceWithBias, (kAllReduce, type, reduction, -1, count, send, recv),
+                   (const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
+                    CudaStream stream, const void* bias),
+                   send, recv, count, type, reduction, comm, stream, bias)
+LOCKSTEP_OPERATION(ncclAllToAll, (kAlltoAll, type, -1, -1, count, send, recv),
+                   (const void* send, void* recv, size_t count, int type, NcclComm comm, CudaStream stream), send, recv,
+                   count, type, comm, stream)
+LOCKSTEP_OPERATION(ncclAllToAllv, (kOtherCollective, type, -1, -1, 0, send, recv),
+                   (const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
+                    const size_t* recv_counts, const size_t* recv_offsets, int type, NcclComm comm, CudaStream stream),
+                   send, send_counts, send_offsets, recv, recv_counts, recv_offsets, type, comm, stream)
+LOCKSTEP_OPERATION(mscclRunAlgo, (kOtherCollective, type, reduction, -1, count, send, recv),
+                   (const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
+                    const size_t* recv_counts, const size_t* recv_offsets, size_t count, int type, int root, int peer,
+                    int reduction, int algorithm, NcclComm comm, CudaStream stream),
+                   send, send_counts, send_offsets, recv, recv_counts, recv_offsets, count, type, root, peer, reduction,
+                   algorithm, comm, stream)
 
-LOCKSTEP_EXPORT int ncclBcast(void* buffer, size_t count, int type, int root, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclBcast"};
+// RCCL's newer spelling. A fork of NCCL has a function of this name with one pointer more, before the datatype: ten
+// words are passed on, and only a call whose eighth is a communicator is recorded.
+LOCKSTEP_EXPORT int ncclAlltoAllv(const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
+                                  const size_t* recv_counts, const size_t* recv_offsets, uintptr_t type, NcclComm comm,
+                                  CudaStream stream, uintptr_t tenth) {
+  static RealFunction function = {"ncclAlltoAllv"};
   void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kBroadcast, type, -1, root, count, buffer, buffer, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclBcast, buffer, count, type, root, comm, stream);
-}
-
-LOCKSTEP_EXPORT int ncclAlltoAll(const void* send, void* recv, size_t count, int type, NcclComm comm,
-                                 CudaStream stream) {
-  static RealFunction function = {"ncclAlltoAll"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kAlltoAll, type, -1, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclAlltoAll, send, recv, count, type, comm, stream);
-}
-
-// RCCL's spelling, and one with counts of its own for every pair, which ranks need not agree on: not compared.
-LOCKSTEP_EXPORT int ncclAllToAll(const void* send, void* recv, size_t count, int type, NcclComm comm,
-                                 CudaStream stream) {
-  static RealFunction function = {"ncclAllToAll"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kAlltoAll, type, -1, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclAllToAll, send, recv, count, type, comm, stream);
-}
-
-LOCKSTEP_EXPORT int ncclAllToAllv(const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
-                                  const size_t* recv_counts, const size_t* recv_offsets, int type, NcclComm comm,
-                                  CudaStream stream) {
-  static RealFunction function = {"ncclAllToAllv"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kOtherCollective, type, -1, -1, 0, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclAllToAllv, send, send_counts, send_offsets, recv, recv_counts, recv_offsets, type, comm,
-                stream);
-}
-
-LOCKSTEP_EXPORT int ncclGather(const void* send, void* recv, size_t count, int type, int root, NcclComm comm,
-                               CudaStream stream) {
-  static RealFunction function = {"ncclGather"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kGather, type, -1, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclGather, send, recv, count, type, root, comm, stream);
-}
-
-LOCKSTEP_EXPORT int ncclScatter(const void* send, void* recv, size_t count, int type, int root, NcclComm comm,
-                                CudaStream stream) {
-  static RealFunction function = {"ncclScatter"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kScatter, type, -1, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclScatter, send, recv, count, type, root, comm, stream);
-}
-
-LOCKSTEP_EXPORT int ncclSend(const void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclSend"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kSend, type, -1, peer, count, buffer, nullptr, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclSend, buffer, count, type, peer, comm, stream);
-}
-
-LOCKSTEP_EXPORT int ncclRecv(void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclRecv"};
-  void* real = RealNccl(&function, LOCKSTEP_CALLER);
-  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const Op op = {CallKind::kRecv, type, -1, peer, count, nullptr, buffer, comm, stream, LOCKSTEP_CALLER};
-  return Record(real, op, ncclRecv, buffer, count, type, peer, comm, stream);
+  if (lockstep::recorder::KnownComm(comm) == nullptr) {
+    return reinterpret_cast<decltype(&ncclAlltoAllv)>(real)(send, send_counts, send_offsets, recv, recv_counts,
+                                                            recv_offsets, type, comm, stream, tenth);
+  }
+  const Op op = {
+      CallKind::kOtherCollective, static_cast<int>(type), -1, -1, 0, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclAlltoAllv, send, send_counts, send_offsets, recv, recv_counts, recv_offsets, type, comm,
+                stream, tenth);
 }
 
 namespace {

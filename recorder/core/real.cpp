@@ -160,9 +160,13 @@ bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) n
   return ask != nullptr && ask(comm, value) == kNcclSuccess;
 }
 
-int32_t NcclVersion() noexcept {
+const void* NcclVersionFunction() noexcept {
   static RealFunction function = {"ncclGetVersion"};
-  const auto get = reinterpret_cast<int (*)(int*)>(OfLibrary(&function, lockstep_asked.now));
+  return OfLibrary(&function, lockstep_asked.now);
+}
+
+int32_t NcclVersion() noexcept {
+  const auto get = reinterpret_cast<int (*)(int*)>(const_cast<void*>(NcclVersionFunction()));
   int version = 0;
   return get != nullptr && get(&version) == kNcclSuccess ? version : 0;
 }

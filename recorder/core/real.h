@@ -77,7 +77,8 @@ bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) n
 // A function of libc's own: dlopen and the like, whose symbol versions moved. Null: there is none.
 void* LibcFunction(RealFunction* function) noexcept;
 
-// ncclGetVersion of the library that the running call asked for, 0 when there is none.
+// ncclGetVersion of the library that the running call asked for, null when there is none; and what it answers, or 0.
+const void* NcclVersionFunction() noexcept;
 int32_t NcclVersion() noexcept;
 
 }  // namespace lockstep::recorder

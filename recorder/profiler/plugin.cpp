@@ -165,7 +165,7 @@ int InitV4(void** context, int* mask, const char* name, uint64_t hash, int, int 
   return InitKnown(4, context, mask, {true, hash, name, ranks, rank});
 }
 template <int kVersion>
-int InitV5To6(void** context, uint64_t id, int* mask, const char* name, int, int ranks, int rank, Logger) noexcept {
+int InitV5To7(void** context, uint64_t id, int* mask, const char* name, int, int ranks, int rank, Logger) noexcept {
   return InitKnown(kVersion, context, mask, {true, id, name, ranks, rank});
 }
 
@@ -174,8 +174,9 @@ TableOfV1To3<DescriptorV1> g_v1 = {kName, InitV1To3<1>, Start<1, DescriptorV1>, 
 TableOfV1To3<DescriptorV2> g_v2 = {kName, InitV1To3<2>, Start<2, DescriptorV2>, Stop, Record<2>, Finalize};
 TableOfV1To3<DescriptorV3> g_v3 = {kName, InitV1To3<3>, Start<3, DescriptorV3>, Stop, Record<3>, Finalize};
 TableV4 g_v4 = {kName, InitV4, Start<4, DescriptorV4>, Stop, Record<4>, Finalize};
-TableV5 g_v5 = {kName, InitV5To6<5>, Start<5, DescriptorV5>, Stop, Record<5>, Finalize};
-TableV5 g_v6 = {kName, InitV5To6<6>, Start<6, DescriptorV6>, Stop, Record<6>, Finalize};
+TableV5 g_v5 = {kName, InitV5To7<5>, Start<5, DescriptorV5>, Stop, Record<5>, Finalize};
+TableV5 g_v6 = {kName, InitV5To7<6>, Start<6, DescriptorV6>, Stop, Record<6>, Finalize};
+TableV5 g_v7 = {kName, InitV5To7<7>, Start<7, DescriptorV7>, Stop, Record<7>, Finalize};
 
 }  // namespace
 }  // namespace lockstep::recorder::profiler
@@ -196,3 +197,4 @@ LOCKSTEP_PROFILER_TABLE(3);
 LOCKSTEP_PROFILER_TABLE(4);
 LOCKSTEP_PROFILER_TABLE(5);
 LOCKSTEP_PROFILER_TABLE(6);
+LOCKSTEP_PROFILER_TABLE(7);

@@ -228,7 +228,7 @@ constexpr const char* CallName(CallKind kind) {
   return "unknown call";
 }
 
-// ncclDataType_t and ncclRedOp_t are stored as NCCL numbers them (nccl.h 2.30); these values of ours say "not
+// ncclDataType_t and ncclRedOp_t are stored as NCCL numbers them (nccl.h 2.32); these values of ours say "not
 // applicable".
 constexpr uint8_t kNoDatatype = 0xff;
 constexpr uint8_t kNoReduction = 0xff;

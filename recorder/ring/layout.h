@@ -139,14 +139,17 @@ struct Header {
   uint32_t own_call_ns;  // the recorder's own time a call, and its share of the calling thread's time, as measured last
   uint32_t own_permille;
   uint32_t stepped_down;  // kStepped...: given up because of the budget
-  uint32_t reserved2;
+  uint32_t unwrapped;     // functions that the loaded NCCL exports and the recorder does not know
+  int32_t newest_nccl;    // whose functions the recorder knows all
+  uint32_t reserved3;
+  char unwrapped_names[480];  // of those functions, as many as there is room for, a space between two
 };
 inline constexpr uint32_t kSteppedMarks = 1, kSteppedTables = 2;
 static_assert(offsetof(Header, stop_word) == 64);
 static_assert(offsetof(Header, state) == 128);
 static_assert(offsetof(Header, pid) == 192);
 static_assert(offsetof(Header, stopped_ticks) == 1800);
-static_assert(sizeof(Header) == 1824);
+static_assert(sizeof(Header) == 2312);
 static_assert(sizeof(Header) <= kPage);
 
 // A communicator's last operations, newest overwriting oldest: recent[n % count] holds operation n (from 0), guard n

@@ -217,6 +217,9 @@ void FillProcess(Reading* reading) {
   process.gpu_uuid = Text(header.gpu_uuid, sizeof(header.gpu_uuid));
   process.gpu_pci = Text(header.gpu_pci, sizeof(header.gpu_pci));
   process.nccl_version = header.nccl_version;
+  process.newest_nccl = header.newest_nccl;
+  process.unwrapped = header.unwrapped;
+  process.unwrapped_names = Text(header.unwrapped_names, sizeof(header.unwrapped_names));
   process.cuda_version = header.cuda_version;
   process.state = CleanState(header.state);
   process.stop_reason = Text(header.stop_reason, sizeof(header.stop_reason));

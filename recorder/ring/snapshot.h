@@ -46,6 +46,9 @@ struct ProcessInfo {
   int32_t gpu_index = -1;                               // CUDA device of the first communicator; -1 unknown
   std::string gpu_uuid, gpu_pci;                        // empty when unknown
   int32_t nccl_version = 0;                             // as ncclGetVersion gives it, e.g. 22809; 0 unknown
+  int32_t newest_nccl = 0;                              // whose functions the recorder knows all; 0 not known
+  uint32_t unwrapped = 0;                               // functions that the loaded NCCL has and the recorder lacks
+  std::string unwrapped_names;                          // the first of those, a space between two
   int32_t cuda_version = 0;                             // driver version, e.g. 13000
   RecorderState state = RecorderState::kUnknown;
   std::string stop_reason;    // why recording stopped, empty while recording

@@ -2,7 +2,7 @@
 """The recorder's wrappers against an nccl.h and CUDA's headers, NVIDIA's or the stand-in's: every function must take and give what the real
 one does.
 
-abi_test.py COMPILER SOURCE_FOLDER EXPORTS INCLUDE_FOLDER...
+abi_test.py COMPILER SOURCE_FOLDER INCLUDE_FOLDER...
 
 Exits with 77, saying why, where no nccl.h is installed.
 """
@@ -15,8 +15,16 @@ import sys
 import tempfile
 
 COMPILER, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
-NAMES = [name for name in pathlib.Path(sys.argv[3]).read_text().split() if name.startswith("nccl")]
-FOLDERS = [pathlib.Path(folder) for folder in sys.argv[4:]]
+FOLDERS = [pathlib.Path(folder) for folder in sys.argv[3:]]
+LISTS = re.sub(r"\\\n", " ", (SOURCE / "recorder/abi/nccl_names.h").read_text(encoding="ascii"))
+
+
+def listed(which):
+    return set(re.findall(r"X\((\w+)", re.search(r"#define LOCKSTEP_%s_NAMES\(X\)(.*)" % which, LISTS).group(1)))
+
+
+GENERIC = listed("FORWARDED") | listed("TEXT")
+NAMES = sorted(listed("RECORDED") | listed("SEEN") | GENERIC)
 
 TRAITS = """
 #include <stddef.h>
@@ -46,7 +54,7 @@ template <typename R, typename A, typename... As, typename Q>
 struct Carries<R (*)(A, As...), Q (*)()> : std::bool_constant<Holds<R, Q>()> {};
 template <typename R, typename A, typename... As, typename Q, typename B, typename... Bs>
 struct Carries<R (*)(A, As...), Q (*)(B, Bs...)> : std::bool_constant<Holds<A, B>() && Carries<R (*)(As...), Q (*)(Bs...)>::value> {};
-// What fits the generic forwarder: up to six integer registers in, two out.
+// What fits the generic forwarder: up to eight words in, two registers out.
 template <typename A>
 constexpr size_t Registers() {
   static_assert(!std::is_floating_point_v<A> && sizeof(A) <= 16 && std::is_trivially_copyable_v<A>);
@@ -55,13 +63,14 @@ constexpr size_t Registers() {
 template <typename>
 struct Fits : std::false_type {};
 template <typename R, typename... A>
-struct Fits<R (*)(A...)> : std::bool_constant<(Registers<A>() + ... + 0) <= 6 && !std::is_floating_point_v<R> &&
+struct Fits<R (*)(A...)> : std::bool_constant<(Registers<A>() + ... + 0) <= 8 && !std::is_floating_point_v<R> &&
   (std::is_void_v<R> || sizeof(std::conditional_t<std::is_void_v<R>, int, R>) <= 16)> {};
 """
 
 
 # Those that the device's functions overload.
-OF_A_TEAM = {name: "ncclTeam_t (*)(ncclComm_t)" for name in ("ncclTeamLsa", "ncclTeamRail", "ncclTeamWorld")}
+OF_A_TEAM = {name: "ncclTeam_t (*)(ncclComm_t)" for name in ("ncclTeamCftMultimem", "ncclTeamLsa", "ncclTeamRail", "ncclTeamWorld")}
+OF_A_TEAM["ncclTeamCft"] = "ncclTeam_t (*)(ncclComm_t, ncclCftTeamMode_t)"
 OF_A_TEAM |= {name: "int (*)(ncclComm_t, ncclTeam_t, int)" for name in ("ncclTeamRankToLsa", "ncclTeamRankToWorld")}
 
 
@@ -113,18 +122,23 @@ def main():
     if nccl is None or runtime is None:
         print("no nccl.h and cuda_runtime.h of NVIDIA's on this machine")
         return 77
-    headers = [nccl / "nccl.h"] + [path for path in [nccl / "nccl_device.h"] if path.exists()] + sorted((nccl / "nccl_device").rglob("*.h"))
-    text = "\n".join(header.read_text(errors="replace") for header in headers)
+    includes = ["-isystem", str(nccl), "-isystem", str(runtime)]
+    headers = ["#include <nccl.h>"] + ["#include <nccl_device.h>"] * (nccl / "nccl_device.h").exists()
+    result = subprocess.run([COMPILER, "-std=c++20", "-E", "-P", "-x", "c++", "-", *includes], input="\n".join(headers) + "\n",
+                            capture_output=True, text=True)
+    if result.returncode != 0:
+        print("%s cannot be read:\n%s" % (nccl / "nccl.h", result.stderr[:4000]))
+        return 1
+    text = result.stdout
     declared = {name for name in NAMES if re.search(r"\b%s\b" % name, text)}
     checked = set()
     for source in sorted((SOURCE / "recorder/calls").glob("nccl_*.cpp")):
         body = source.read_text()
-        plain = set(re.findall(r"LOCKSTEP_EXPORT[\w\s\*]*?\b(nccl\w+)\(", body)) & declared
-        generic = set(re.findall(r"LOCKSTEP_FORWARD(?:_OR)?\((nccl\w+)", body)) & declared
-        unit = ["#include <nccl.h>"]
-        if (nccl / "nccl_device.h").exists():
-            unit.append("#include <nccl_device.h>")
-        unit.append(TRAITS)
+        plain = set(re.findall(r"(?:LOCKSTEP_EXPORT int |LOCKSTEP_OPERATION\(|LOCKSTEP_COLLECTIVE\()(\w*nccl\w+)", body))
+        plain |= {name + "Config" for name in re.findall(r"LOCKSTEP_COLLECTIVE\((nccl\w+)", body)}
+        plain &= declared
+        generic = GENERIC & declared if "LOCKSTEP_FORWARDED_NAMES" in body else set()
+        unit = headers + [TRAITS]
         for name in sorted(plain | generic):
             address = "&" + name
             if name in OF_A_TEAM:
@@ -144,7 +158,7 @@ def main():
     if missing or len(checked) < 50:
         print("not checked:", sorted(missing))
         return 1
-    problem, count = check_cuda(runtime, pathlib.Path(sys.argv[3]).read_text().split())
+    problem, count = check_cuda(runtime, (SOURCE / "recorder/exports.txt").read_text().split())
     print(problem[:4000] if problem else "%d functions agree with %s" % (count, runtime / "cuda.h"))
     return 1 if problem or count < 40 else 0
 

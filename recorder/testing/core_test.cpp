@@ -8,10 +8,12 @@
 #include <barrier>
 #include <cstring>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "recorder/base/identity.h"
+#include "recorder/base/loaded.h"
 #include "recorder/core/ops.h"
 #include "recorder/core/slots.h"
 #include "recorder/ring/reader.h"
@@ -552,6 +554,22 @@ TEST_F(CoreTest, CustomReductionsAreKnownByTheOrderOfTheirCreation) {
   const Snapshot snapshot = Read();
   EXPECT_EQ(snapshot.ops.at(0).reduction, ring::kCustomReductionBase + 1);
   EXPECT_EQ(snapshot.ops.at(1).reduction, ring::kCustomReductionLast);
+}
+
+TEST(LoadedTest, EveryFunctionOfAnObjectIsNamedOnce) {
+  std::multiset<std::string> names;
+  ForEachFunctionIn(
+      reinterpret_cast<const void*>(&getppid),
+      [](const char* name, void* argument) noexcept {
+        static_cast<std::multiset<std::string>*>(argument)->insert(name);
+      },
+      &names);
+  EXPECT_GT(names.size(), 1000u);
+  for (const char* name : {"getppid", "malloc", "qsort", "mmap"}) EXPECT_EQ(names.count(name), 1u) << name;
+  int calls = 0;
+  ForEachFunctionIn(
+      &calls, [](const char*, void* argument) noexcept { ++*static_cast<int*>(argument); }, &calls);
+  EXPECT_EQ(calls, 0) << "no object";
 }
 
 TEST(IdentityTest, ChildrenDifferByOrdinalColourAndExcludedSet) {

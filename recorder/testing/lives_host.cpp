@@ -422,6 +422,12 @@ int Future() {
   });
   const auto everything = Must<decltype(&ncclAllGather)>("ncclAllGatherEverything");
   on_both([&](Device& d) { return everything(d.send, d.recv, kCount, ncclFloat, d.comm, d.stream); });
+  // A fork's, with an argument that nobody else's has.
+  const size_t counts[2] = {8, 8}, offsets[2] = {0, 8};
+  const auto relayed = Must<int (*)(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*,
+                                    const void*, ncclDataType_t, ncclComm_t, cudaStream_t)>("ncclAlltoAllv");
+  for (Device& d : devices)
+    CHECK(relayed(d.send, counts, offsets, d.recv, counts, offsets, d.send, ncclFloat, d.comm, d.stream));
   on_both([](Device& d) { return Reduce(d, d.comm); });
   Synchronize(devices);
   Snapshot("future");
@@ -446,6 +452,23 @@ int Rocm() {
                                   ncclDataType_t, ncclComm_t, cudaStream_t)>("ncclAllToAllv");
   on_both(
       [&](Device& d) { return every(d.send, counts, offsets, d.recv, counts, offsets, ncclFloat, d.comm, d.stream); });
+  const auto newer = Must<decltype(every)>("ncclAlltoAllv");
+  on_both(
+      [&](Device& d) { return newer(d.send, counts, offsets, d.recv, counts, offsets, ncclFloat, d.comm, d.stream); });
+  const auto biased =
+      Must<int (*)(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t, cudaStream_t, const void*)>(
+          "ncclAllReduceWithBias");
+  on_both([&](Device& d) { return biased(d.send, d.recv, kCount, ncclFloat, ncclSum, d.comm, d.stream, d.send); });
+  int algorithm = 0;
+  CHECK(Must<int (*)(const char*, int*, int)>("mscclLoadAlgo")("all.xml", &algorithm, 6));
+  EXPECT(algorithm == 7);
+  const auto run = Must<int (*)(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*, size_t,
+                                ncclDataType_t, int, int, ncclRedOp_t, int, ncclComm_t, cudaStream_t)>("mscclRunAlgo");
+  on_both([&](Device& d) {
+    return run(d.send, nullptr, nullptr, d.recv, nullptr, nullptr, kCount, ncclFloat, 0, 0, ncclSum, algorithm, d.comm,
+               d.stream);
+  });
+  CHECK(Must<int (*)(int)>("mscclUnloadAlgo")(algorithm));
   Synchronize(devices);
   CHECK(Runtime("SetDevice", 0));
   cudaEvent_t event;

@@ -66,6 +66,19 @@ int Versions() {
   TRY(ncclAlltoAll, d.send, d.recv, kCount, ncclFloat, d.comm, d.stream);
   TRY(ncclGather, d.send, d.recv, kCount, ncclFloat, 0, d.comm, d.stream);
   TRY(ncclScatter, d.send, d.recv, kCount, ncclFloat, 0, d.comm, d.stream);
+  ncclCollConfig_t of_call = NCCL_COLLCONFIG_INITIALIZER;
+  TRY(ncclAllReduceConfig, d.send, d.recv, kCount, ncclFloat, ncclSum, d.comm, d.stream, &of_call);
+  TRY(ncclReduceScatterConfig, d.send, d.recv, kCount, ncclFloat, ncclSum, d.comm, d.stream, &of_call);
+  TRY(ncclReduceConfig, d.send, d.recv, kCount, ncclFloat, ncclSum, 0, d.comm, d.stream, &of_call);
+  TRY(ncclAllGatherConfig, d.send, d.recv, kCount, ncclFloat, d.comm, d.stream, &of_call);
+  TRY(ncclBroadcastConfig, d.send, d.recv, kCount, ncclFloat, 0, d.comm, d.stream, &of_call);
+  TRY(ncclAlltoAllConfig, d.send, d.recv, kCount, ncclFloat, d.comm, d.stream, &of_call);
+  TRY(ncclGatherConfig, d.send, d.recv, kCount, ncclFloat, 0, d.comm, d.stream, &of_call);
+  TRY(ncclScatterConfig, d.send, d.recv, kCount, ncclFloat, 0, d.comm, d.stream,
+      static_cast<const ncclCollConfig_t*>(nullptr));
+  of_call.magic = 1;
+  TRY(ncclAllReduceConfig, d.send, d.recv, kCount, ncclFloat, ncclSum, d.comm, d.stream, &of_call);
+  TRY(ncclSetEncryption, static_cast<const ncclEncryptionConfig_t*>(nullptr));
   TRY(ncclGroupStart);
   TRY(ncclSend, d.send, kCount, ncclFloat, 0, d.comm, d.stream);
   TRY(ncclRecv, d.recv, kCount, ncclFloat, 0, d.comm, d.stream);
@@ -115,6 +128,14 @@ int Versions() {
   } else if (const auto lacking = Look<decltype(&ncclTeamWorld)>("ncclTeamWorld")) {
     const ncclTeam_t team = lacking(d.comm);
     EXPECT(team.nRanks == 0 && team.rank == 0 && team.stride == 0);
+  }
+  // More words than there are registers for, a structure among them.
+  if (const auto info_of = OrNull<decltype(&ncclGetCftDeviceLeInfo)>("ncclGetCftDeviceLeInfo")) {
+    ncclCftLeId le = 0;
+    size_t offset = 0;
+    char any = 0;
+    CHECK(info_of(reinterpret_cast<ncclWindow_t>(&any), 1000, 7, ncclTeam_t{4, 3, 11}, &le, &offset));
+    EXPECT(le == 80 && offset == 1004);
   }
   TRY(ncclCommSuspend, d.comm, NCCL_SUSPEND_MEM);
   TRY(ncclCommResume, d.comm);

@@ -129,7 +129,7 @@ void ExpectTimesOfVersion(const Snapshot& ring, int version) {
 }
 
 class EachVersion : public ProfilerTest, public ::testing::WithParamInterface<int> {};
-INSTANTIATE_TEST_SUITE_P(Interface, EachVersion, ::testing::Range(1, 7));
+INSTANTIATE_TEST_SUITE_P(Interface, EachVersion, ::testing::Range(1, 8));
 
 TEST_P(EachVersion, WhatCallsAndPluginSeeIsOneRecord) {
   const int version = GetParam();

@@ -33,13 +33,20 @@ TEST_P(VersionTest, EveryCallAnswersAsTheLibraryDoes) {
   const CommSnapshot& world = ring.comms.at(0);
   EXPECT_EQ(world.size, 1);
   std::map<CallKind, int> launched;
+  const int configs = version.code >= 23102 ? 1 : 0;  // collectives with a configuration of the one call
   for (const OpSnapshot& op : ring.ops)
     launched[op.kind] += (op.comm == 0 || op.kind == CallKind::kCommSplit) && op.stage == ring::OpStage::kLaunched;
-  EXPECT_EQ(launched[CallKind::kAllReduce], version.code >= 21000 ? 2 : 1) << "averages came with 2.10";
-  EXPECT_EQ(launched[CallKind::kAllGather], (version.code >= 21000) + (version.code >= 22400) + (version.code > 23007));
-  EXPECT_EQ(launched[CallKind::kBroadcast], 2);
+  EXPECT_EQ(launched[CallKind::kAllReduce], (version.code >= 21000 ? 2 : 1) + configs) << "averages came with 2.10";
+  EXPECT_EQ(launched[CallKind::kAllGather],
+            (version.code >= 21000) + (version.code >= 22400) + (version.code > 23203) + configs);
+  EXPECT_EQ(launched[CallKind::kBroadcast], 2 + configs);
   EXPECT_EQ(launched[CallKind::kSend], version.code >= 2700 ? 1 : 0);
-  EXPECT_EQ(launched[CallKind::kAlltoAll], version.code >= 22803 ? 1 : 0);
+  EXPECT_EQ(launched[CallKind::kAlltoAll], (version.code >= 22803) + configs);
+  EXPECT_EQ(launched[CallKind::kScatter], (version.code >= 22803) + configs);
+  EXPECT_EQ(ring.process.newest_nccl, 23203);
+  const bool future = version.code > 23203;
+  EXPECT_EQ(ring.process.unwrapped, future ? 1u : 0u);
+  EXPECT_EQ(ring.process.unwrapped_names, future ? "ncclAllGatherEverything" : "");
   EXPECT_EQ(launched[CallKind::kSignal], version.code >= 22900 ? 1 : 0);
   EXPECT_EQ(launched[CallKind::kCommSplit], version.code >= 21800 ? 1 : 0);
   EXPECT_EQ(world.issued_seq, static_cast<uint64_t>(launched[CallKind::kAllReduce] + launched[CallKind::kAllGather] +
@@ -90,7 +97,8 @@ TEST_P(VersionTest, CallsThatItLacksAreInvalidUsageAndNoted) {
 INSTANTIATE_TEST_SUITE_P(Nccl, VersionTest,
                          ::testing::Values(Version{"2.4", 2408}, Version{"2.7", 2708}, Version{"2.10", 21003},
                                            Version{"2.14", 21403}, Version{"2.18", 21805}, Version{"2.23", 22304},
-                                           Version{"2.27", 22707}, Version{"2.29", 22907}, Version{"future", 23100}),
+                                           Version{"2.27", 22707}, Version{"2.29", 22907}, Version{"2.30", 23007},
+                                           Version{"future", 23300}),
                          [](const auto& info) {
                            std::string name = info.param.name;
                            for (char& c : name) c = c == '.' ? '_' : c;
@@ -102,7 +110,7 @@ class OtherLibraryTest : public LivesRuns {};
 TEST_F(OtherLibraryTest, ANewerNcclsNamesAndNumbersAreKept) {
   RunBoth("future", "", LIVES_STANDIN "/nccl-future/libnccl.so.2");
   const Snapshot ring = Copied("future");
-  EXPECT_EQ(ring.process.nccl_version, 23100);
+  EXPECT_EQ(ring.process.nccl_version, 23300);
   ASSERT_THAT(ring.comms, SizeIs(2));
   for (const CommSnapshot& comm : ring.comms)
     EXPECT_EQ(comm.issued_seq, 3u) << "what an unknown function does is not seen";
@@ -146,12 +154,13 @@ TEST_F(OtherLibraryTest, RcclAndHipAreSeenUnderTheirNames) {
   ASSERT_THAT(ring.comms, SizeIs(2));
   std::map<CallKind, int> calls;
   for (const OpSnapshot& op : ring.ops) ++calls[op.kind];
-  EXPECT_EQ(calls[CallKind::kAllReduce], 12);
+  EXPECT_EQ(calls[CallKind::kAllReduce], 14) << "two with a bias";
   EXPECT_EQ(calls[CallKind::kAlltoAll], 2);
-  EXPECT_EQ(calls[CallKind::kOtherCollective], 2) << "the one with counts of its own for every pair";
+  EXPECT_EQ(calls[CallKind::kOtherCollective], 6) << "both with counts for every pair, and one by an algorithm";
+  EXPECT_EQ(ring.process.unwrapped, 0u) << ring.process.unwrapped_names;
   EXPECT_EQ(calls[CallKind::kSend], 0) << "RCCL's own business";
   for (const CommSnapshot& comm : ring.comms) {
-    EXPECT_EQ(comm.issued_seq, 8u);
+    EXPECT_EQ(comm.issued_seq, 11u);
     EXPECT_EQ(comm.device, comm.member_rank);
   }
   // Marks by HIP's stream writes, on both devices though one thread drives them.

@@ -94,7 +94,24 @@ AT(ncclConfig_t, numRmaCtx, 84);
 #if NCCL_VERSION_CODE >= 23007
 AT(ncclConfig_t, maxP2pPeers, 88);
 AT(ncclConfig_t, graphStreamOrdering, 92);
-SAME(sizeof(ncclConfig_t), 96);
+#endif
+#if NCCL_VERSION_CODE >= 23203
+SAME(ncclTimeout, 8);
+AT(ncclConfig_t, launchOrderImplicit, 96);
+AT(ncclConfig_t, numRmaSig, 100);
+AT(ncclConfig_t, rmaEagerInit, 104);
+AT(ncclConfig_t, hostCftMode, 108);
+AT(ncclConfig_t, nvlsHostMode, 112);
+SAME(sizeof(ncclConfig_t), 120);
+AT(ncclCollConfig_t, ext, 16);
+AT(ncclCollConfig_t, minCTAs, 24);
+AT(ncclCollConfig_t, algSelection, 40);
+AT(ncclCollConfig_t, CTAPolicy, 52);
+AT(ncclCollConfig_t, userProfilerTag, 56);
+AT(ncclCollConfig_t, launchCompletionEvent, 64);
+SAME(sizeof(ncclCollConfig_t), 72);
+AT(ncclEncryptionConfig_t, mode, 16);
+AT(ncclEncryptionConfig_t, psk, 24);
 #endif
 SAME(sizeof(ncclSimInfo_t), 24);
 AT(ncclSimInfo_t, estimatedTime, 16);
@@ -151,6 +168,22 @@ TYPED(ncclCommRegister, R (*)(const C, void*, size_t, void**));
 TYPED(ncclCommDeregister, R (*)(const C, void*));
 TYPED(ncclCommWindowRegister, R (*)(C, void*, size_t, ncclWindow_t*, int));
 TYPED(ncclCommWindowDeregister, R (*)(C, ncclWindow_t));
+#if NCCL_VERSION_CODE >= 23203
+using G = const ncclCollConfig_t*;
+TYPED(ncclAllReduceConfig, R (*)(const void*, void*, size_t, D, O, C, S, G));
+TYPED(ncclReduceScatterConfig, R (*)(const void*, void*, size_t, D, O, C, S, G));
+TYPED(ncclAllGatherConfig, R (*)(const void*, void*, size_t, D, C, S, G));
+TYPED(ncclReduceConfig, R (*)(const void*, void*, size_t, D, O, int, C, S, G));
+TYPED(ncclBroadcastConfig, R (*)(const void*, void*, size_t, D, int, C, S, G));
+TYPED(ncclAlltoAllConfig, R (*)(const void*, void*, size_t, D, C, S, G));
+TYPED(ncclGatherConfig, R (*)(const void*, void*, size_t, D, int, C, S, G));
+TYPED(ncclScatterConfig, R (*)(const void*, void*, size_t, D, int, C, S, G));
+TYPED(ncclSetEncryption, R (*)(const ncclEncryptionConfig_t*));
+SAME(sizeof(ncclCftLeId), 4);
+static_assert(std::is_same_v<decltype(static_cast<ncclTeam_t (*)(C)>(&ncclTeamCftMultimem)), ncclTeam_t (*)(C)>);
+static_assert(std::is_same_v<decltype(&ncclGetCftDeviceLeInfo),
+                             R (*)(ncclWindow_t, size_t, int, ncclTeam_t, ncclCftLeId*, size_t*)>);
+#endif
 #if NCCL_VERSION_CODE >= 22807
 TYPED(ncclCommRevoke, R (*)(C, int));
 #endif
@@ -159,7 +192,10 @@ TYPED(ncclCommGetUniqueId, R (*)(C, ncclUniqueId*));
 TYPED(ncclCommGrow, R (*)(C, int, const ncclUniqueId*, int, C*, ncclConfig_t*));
 TYPED(ncclWinGetUserPtr, R (*)(C, ncclWindow_t, void**));
 SAME(sizeof(ncclWaitSignalDesc_t), 16);
-SAME(sizeof(ncclCommProperties_t), 56);
+#if NCCL_VERSION_CODE >= 23203
+SAME(sizeof(ncclCommProperties_t), 152);
+AT(ncclCommProperties_t, commHash, 56);
+#endif
 #endif
 
 // The CUDA runtime.

@@ -352,6 +352,9 @@ RankHeader EncodeRank(const Rank& rank) {
   out.set_gpu_uuid(CleanUtf8(rank.gpu_uuid, 64));
   out.set_gpu_pci(CleanUtf8(rank.gpu_pci, 64));
   out.set_nccl_version(rank.nccl_version);
+  out.set_newest_nccl(rank.newest_nccl);
+  out.set_unwrapped(rank.unwrapped);
+  out.set_unwrapped_names(CleanUtf8(rank.unwrapped_names, 512));
   out.set_cuda_version(rank.cuda_version);
   out.set_recorder_state(static_cast<uint32_t>(rank.recorder_state));
   out.set_stop_reason(CleanUtf8(rank.stop_reason, 1024));
@@ -397,6 +400,9 @@ Rank DecodeRank(const RankHeader& header) {
   rank.gpu_uuid = header.gpu_uuid();
   rank.gpu_pci = header.gpu_pci();
   rank.nccl_version = header.nccl_version();
+  rank.newest_nccl = header.newest_nccl();
+  rank.unwrapped = header.unwrapped();
+  rank.unwrapped_names = header.unwrapped_names();
   rank.cuda_version = header.cuda_version();
   rank.recorder_state = Bounded(header.recorder_state(), ring::RecorderState::kReplaced);
   rank.stop_reason = header.stop_reason();

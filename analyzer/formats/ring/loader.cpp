@@ -277,6 +277,9 @@ class RankMaker {
       rank.gpu_pci = CleanUtf8(process.gpu_pci, 64);
     }
     rank.nccl_version = process.nccl_version;
+    rank.newest_nccl = process.newest_nccl;
+    rank.unwrapped = process.unwrapped;
+    rank.unwrapped_names = CleanUtf8(process.unwrapped_names, 512);
     rank.cuda_version = process.cuda_version;
     rank.recorder_state = process.state;
     rank.stop_reason = CleanUtf8(process.stop_reason, 1024);

@@ -147,7 +147,6 @@ std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const Py
 
 std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const PythonLayout& layout,
                                              uint64_t thread_state, size_t limit, bool* truncated) {
-  constexpr uint8_t kOwnedByCStack = 3;
   *truncated = false;
   std::vector<PythonFrameRef> frames;
   uint64_t frame = 0;
@@ -163,12 +162,12 @@ std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const P
     if (!memory.Read(frame, bytes.data(), bytes.size())) break;
     frame = At<uint64_t>(bytes, layout.frame_back);
     const uint8_t entry = At<uint8_t>(bytes, layout.frame_entry);
-    if (layout.entry == PythonLayout::Entry::kShim && entry == kOwnedByCStack) {
+    if (layout.entry == PythonLayout::Entry::kShim && entry >= layout.first_shim) {
       if (!frames.empty()) frames.back().outermost_of_call = true;
       continue;
     }
     PythonFrameRef ref;
-    ref.code = At<uint64_t>(bytes, layout.frame_code);
+    ref.code = At<uint64_t>(bytes, layout.frame_code) & ~layout.code_tag;
     switch (layout.instruction) {
       case PythonLayout::Instruction::kByteIndex:
         ref.instruction = At<int32_t>(bytes, layout.frame_instruction);

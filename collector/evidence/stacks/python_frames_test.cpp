@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -87,7 +88,7 @@ struct FakePython {
   }
   uint64_t Frame(uint64_t code, int64_t at_byte, uint64_t back, uint8_t entry = 0) {
     const uint64_t at = memory.Room(l.frame_size);
-    memory.Put(at + l.frame_code, code);
+    memory.Put(at + l.frame_code, code | (l.code_tag & 1));
     memory.Put(at + l.frame_back, back);
     switch (l.instruction) {
       case PythonLayout::Instruction::kByteIndex:
@@ -139,10 +140,47 @@ std::string TwoLines(PythonLayout::Lines format) {
   return "";
 }
 
+// What an interpreter says of itself: words of _Py_DebugOffsets, as far as they differ from those of 3.13.
+uint64_t Offsets(FakeMemory* memory, int minor, bool free_threaded = false) {
+  const PythonLayout l = *LayoutOf(13);
+  const uint64_t at = memory->Room(80 * 8);
+  const bool newer = minor >= 14;
+  std::vector<uint64_t> words = {0, 3u << 24 | static_cast<uint64_t>(minor) << 16 | 0xf0, free_threaded,
+                                 // runtime, interpreter
+                                 9000, 8, l.interpreters_head, 9000, 8, l.interpreter_next, l.interpreter_threads};
+  if (newer) words.push_back(7352);  // threads.main
+  words.insert(words.end(), {4, 4, 4, 4, l.gil_pointer, 5000, 0, 5000 + l.gil_locked, 5000 + l.gil_holder});
+  // thread, frame
+  words.insert(words.end(), {400, 0, l.thread_next, 16, l.thread_frame, l.thread_id, l.native_thread_id, 200, 40});
+  words.insert(words.end(), {newer ? 88u : l.frame_size, l.frame_back, l.frame_code, l.frame_instruction, 72,
+                             newer ? 74u : l.frame_entry});
+  if (newer) words.push_back(64);  // stackpointer
+  words.insert(words.end(), {l.code_size, l.code_file, 120, l.code_name, l.code_lines, l.code_first_line, 52, 96, 104,
+                             l.code_bytes});
+  // objects, types, tuples, lists, sets, dictionaries, floats, integers, bytes, texts
+  words.insert(words.end(), {16, l.object_type, 400, 24, 88, 168, 24, 24, 16, 40, 24, 16});
+  if (newer) words.insert(words.end(), {200, 24, 40, 32});
+  words.insert(words.end(),
+               {48, 32, 40, 24, 16, 24, 16, 24, 40, 16, 32, 64, l.text_state, l.text_length, l.text_ascii});
+  for (size_t i = 0; i < words.size(); ++i) memory->Put(at + 8 * i, words[i]);
+  memory->PutBytes(at, "xdebugpy");
+  return at;
+}
+
+PythonLayout LayoutFor(int minor) {
+  if (minor < 14) return *LayoutOf(minor);
+  FakeMemory memory;
+  bool free_threaded = true;
+  const auto layout = LayoutFromDebugOffsets(memory, Offsets(&memory, minor), &free_threaded);
+  EXPECT_TRUE(layout);
+  EXPECT_FALSE(free_threaded);
+  return layout.value_or(PythonLayout());
+}
+
 class EveryVersion : public ::testing::TestWithParam<int> {};
 
 TEST_P(EveryVersion, ThreadsFramesAndLinesAreFoundByTheLayout) {
-  const PythonLayout layout = *LayoutOf(GetParam());
+  const PythonLayout layout = LayoutFor(GetParam());
   FakePython python(layout);
   const std::string lines = TwoLines(layout.lines);
   const uint64_t inner = python.Code(python.Text("Loader.__next__"),
@@ -150,7 +188,7 @@ TEST_P(EveryVersion, ThreadsFramesAndLinesAreFoundByTheLayout) {
   const uint64_t outer = python.Code(python.WideText(u"tr\u00e4in"), "/home/u/train.py", 10, lines);
   uint64_t frame = 0;
   const bool shim = layout.entry == PythonLayout::Entry::kShim;
-  if (shim) frame = python.Frame(python.runtime, 0, 0, 3);
+  if (shim) frame = python.Frame(python.runtime, 0, 0, GetParam() >= 14 ? 4 : 3);
   frame = python.Frame(outer, 4, frame, layout.entry == PythonLayout::Entry::kFlag ? 1 : 0);
   if (shim) frame = python.Frame(python.runtime, 0, frame, 3);
   frame = python.Frame(inner, 4, frame, layout.entry == PythonLayout::Entry::kFlag ? 1 : 0);
@@ -197,7 +235,7 @@ TEST_P(EveryVersion, ThreadsFramesAndLinesAreFoundByTheLayout) {
 }
 
 TEST_P(EveryVersion, CirclesEndAndNonsenseIsNoFrame) {
-  const PythonLayout layout = *LayoutOf(GetParam());
+  const PythonLayout layout = LayoutFor(GetParam());
   FakePython python(layout);
   const uint64_t code = python.Code(python.Text("f"), "f.py", 1, "");
   const uint64_t frame = python.Frame(code, 0, 0);
@@ -215,7 +253,7 @@ TEST_P(EveryVersion, CirclesEndAndNonsenseIsNoFrame) {
 }
 
 TEST_P(EveryVersion, DamagedMemoryDoesNoHarm) {
-  const PythonLayout layout = *LayoutOf(GetParam());
+  const PythonLayout layout = LayoutFor(GetParam());
   FakePython python(layout);
   const uint64_t code = python.Code(python.Text("function"), "file.py", 1, TwoLines(layout.lines));
   uint64_t frame = 0;
@@ -240,15 +278,21 @@ INSTANTIATE_TEST_SUITE_P(Python, EveryVersion, ::testing::Range(kOldestPython, k
 
 TEST(PythonLayout, OthersAreNotKnown) {
   EXPECT_FALSE(LayoutOf(7));
-  EXPECT_FALSE(LayoutOf(14));
+  EXPECT_FALSE(LayoutOf(14)) << "the process alone has it";
   FakeMemory memory;
-  const uint64_t at = memory.Room(71 * 8);
-  EXPECT_FALSE(LayoutFromDebugOffsets(memory, at));
+  const uint64_t at = memory.Room(80 * 8);
+  bool free_threaded = false;
+  EXPECT_FALSE(LayoutFromDebugOffsets(memory, at, &free_threaded));
   memory.PutBytes(at, "xdebugpy");
-  memory.Put(at + 8, uint64_t{0x030e00f0});
-  EXPECT_FALSE(LayoutFromDebugOffsets(memory, at)) << "3.14 has other fields";
-  memory.Put(at + 8, uint64_t{0x030d00f0});
-  EXPECT_FALSE(LayoutFromDebugOffsets(memory, at)) << "a frame of no size";
+  for (const uint64_t version : {0x030d00f0u, 0x030e00f0u}) {
+    memory.Put(at + 8, version);
+    EXPECT_FALSE(LayoutFromDebugOffsets(memory, at, &free_threaded)) << "a frame of no size";
+  }
+  EXPECT_TRUE(LayoutFromDebugOffsets(memory, Offsets(&memory, 13), &free_threaded));
+  EXPECT_FALSE(LayoutFromDebugOffsets(memory, Offsets(&memory, 15), &free_threaded)) << "other fields again";
+  EXPECT_FALSE(free_threaded);
+  EXPECT_FALSE(LayoutFromDebugOffsets(memory, Offsets(&memory, 14, true), &free_threaded));
+  EXPECT_TRUE(free_threaded);
 }
 
 TEST(PythonLine, OfCodeWithoutALineIsNone) {

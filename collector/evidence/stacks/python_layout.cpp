@@ -5,7 +5,7 @@
 namespace lockstep {
 
 std::optional<PythonLayout> LayoutOf(int minor) {
-  if (minor < kOldestPython || minor > kNewestPython) return std::nullopt;
+  if (minor < kOldestPython || minor > 13) return std::nullopt;
   PythonLayout l;
   l.minor = minor;
   l.thread_next = 8;
@@ -57,33 +57,62 @@ std::optional<PythonLayout> LayoutOf(int minor) {
   return l;
 }
 
-std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime) {
-  // _Py_DebugOffsets of 3.13: a cookie, the version, then numbers of eight bytes.
-  constexpr size_t kWords = 71;
+std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime, bool* free_threaded) {
+  *free_threaded = false;
+  // _Py_DebugOffsets: a cookie, the version, then numbers of eight bytes, to which 3.14 added some in between.
+  constexpr size_t kWords = 80;
   uint64_t words[kWords];
   if (!memory.Read(runtime, words, sizeof words) || memcmp(words, "xdebugpy", 8) != 0) return std::nullopt;
-  const uint64_t version = words[1];
-  if (version >> 24 != 3 || (version >> 16 & 0xff) != 13) return std::nullopt;
-  const auto at = [&words](size_t byte) { return words[byte / 8]; };
+  const uint64_t version = words[1], minor = version >> 16 & 0xff;
+  if (version >> 24 != 3 || (minor != 13 && minor != 14)) return std::nullopt;
+  *free_threaded = words[2] != 0;
+  if (*free_threaded) return std::nullopt;
+  const bool newer = minor == 14;
   std::optional<PythonLayout> base = LayoutOf(13);
   PythonLayout& l = *base;
+  l.minor = static_cast<int>(minor);
+  if (newer) {
+    l.code_tag = 3;
+    l.first_shim = 3;
+  }
+  const auto at = [&words](size_t byte) { return words[byte / 8]; };
+  // Where 3.13 has them. 3.14 has three words more in front: the interpreter's main thread, a frame's stack pointer,
+  // and, before texts, the four of sets.
+  const size_t after_threads = newer ? 8 : 0, after_frame = newer ? 16 : 0, after_lists = newer ? 48 : 0;
   const struct {
     uint32_t* field;
     size_t byte;
-  } fields[] = {
-      {&l.interpreters_head, 40}, {&l.interpreter_next, 64},   {&l.interpreter_threads, 72}, {&l.gil_pointer, 112},
-      {&l.gil_locked, 136},       {&l.gil_holder, 144},        {&l.thread_next, 168},        {&l.thread_frame, 184},
-      {&l.thread_id, 192},        {&l.native_thread_id, 200},  {&l.frame_size, 224},         {&l.frame_back, 232},
-      {&l.frame_code, 240},       {&l.frame_instruction, 248}, {&l.frame_entry, 264},        {&l.code_size, 272},
-      {&l.code_file, 280},        {&l.code_name, 296},         {&l.code_lines, 304},         {&l.code_first_line, 312},
-      {&l.code_bytes, 344},       {&l.object_type, 360},       {&l.text_state, 544},         {&l.text_length, 552},
-      {&l.text_ascii, 560}};
+  } fields[] = {{&l.interpreters_head, 40},
+                {&l.interpreter_next, 64},
+                {&l.interpreter_threads, 72},
+                {&l.gil_pointer, 112 + after_threads},
+                {&l.gil_locked, 136 + after_threads},
+                {&l.gil_holder, 144 + after_threads},
+                {&l.thread_next, 168 + after_threads},
+                {&l.thread_frame, 184 + after_threads},
+                {&l.thread_id, 192 + after_threads},
+                {&l.native_thread_id, 200 + after_threads},
+                {&l.frame_size, 224 + after_threads},
+                {&l.frame_back, 232 + after_threads},
+                {&l.frame_code, 240 + after_threads},
+                {&l.frame_instruction, 248 + after_threads},
+                {&l.frame_entry, 264 + after_threads},
+                {&l.code_size, 272 + after_frame},
+                {&l.code_file, 280 + after_frame},
+                {&l.code_name, 296 + after_frame},
+                {&l.code_lines, 304 + after_frame},
+                {&l.code_first_line, 312 + after_frame},
+                {&l.code_bytes, 344 + after_frame},
+                {&l.object_type, 360 + after_frame},
+                {&l.text_state, 544 + after_lists},
+                {&l.text_length, 552 + after_lists},
+                {&l.text_ascii, 560 + after_lists}};
   for (const auto& field : fields) {
     if (at(field.byte) > 1 << 20) return std::nullopt;
     *field.field = static_cast<uint32_t>(at(field.byte));
   }
   // Told from the start of the interpreter, in which the lock's own structure lies.
-  const uint64_t lock = at(120);
+  const uint64_t lock = at(120 + after_threads);
   if (l.gil_holder < lock || l.gil_locked < lock) return std::nullopt;
   l.gil_holder -= static_cast<uint32_t>(lock);
   l.gil_locked -= static_cast<uint32_t>(lock);

@@ -1,6 +1,6 @@
-// Where CPython keeps what a traceback needs, for 64-bit builds of 3.8 to 3.13. The numbers are offsets that the public
-// headers of each version give (evidence_test reads the stacks of interpreters that run); 3.13 tells its own in
-// memory.
+// Where CPython keeps what a traceback needs, for 64-bit builds of 3.8 to 3.14. The numbers are offsets that the public
+// headers of each version give (evidence_test reads the stacks of interpreters that run); from 3.13 on an interpreter
+// has its own in memory, and of 3.14 nothing else is believed.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_LAYOUT_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_LAYOUT_H_
 
@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-constexpr int kOldestPython = 8, kNewestPython = 13;
+constexpr int kOldestPython = 8, kNewestPython = 14;
 
 struct PythonLayout {
   int minor = 0;
@@ -28,9 +28,11 @@ struct PythonLayout {
   uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;
   enum class Instruction { kByteIndex, kUnitIndex, kPointer } instruction = Instruction::kPointer;
   // Where C code was entered again: every frame (one C call each), a flag of the oldest frame of a call (3.11), or an
-  // extra frame that stands for the C call (3.12).
+  // extra frame that stands for the C call (3.12). Such a frame has an owner of `first_shim` or above.
   enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
   uint32_t frame_entry = 0;  // byte: the flag, or the frame's owner
+  uint8_t first_shim = 3;
+  uint64_t code_tag = 0;  // bits of a frame's pointer to its code that are no address
 
   uint32_t code_size = 0, code_file = 0, code_name = 0, code_lines = 0, code_first_line = 0, code_bytes = 0;
   enum class Lines { kLnotab, kRanges, kLocations } lines = Lines::kLocations;
@@ -39,10 +41,11 @@ struct PythonLayout {
   uint32_t object_type = 8, type_name = 24;
 };
 
-// Of Python 3.`minor`; nullopt: not known.
+// Of Python 3.`minor`; nullopt: not known, or to be had of the process alone (3.14).
 std::optional<PythonLayout> LayoutOf(int minor);
-// As the process itself tells it, from 3.13 on; nullopt: it does not, or tells nonsense.
-std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime);
+// As the process itself has it in memory, from 3.13 on; nullopt: it has none, or nonsense, or is built without the
+// interpreter lock (*free_threaded), whose frames run code that no code object holds.
+std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime, bool* free_threaded);
 
 }  // namespace lockstep
 

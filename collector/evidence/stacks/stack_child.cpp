@@ -115,7 +115,13 @@ std::optional<Python> FindPython(const RemoteMemory& memory, const std::vector<M
       return std::nullopt;
     }
     evidence->set_python_version(absl::StrCat("3.", minor));
-    std::optional<PythonLayout> layout = LayoutFromDebugOffsets(memory, runtime);
+    bool free_threaded = false;
+    std::optional<PythonLayout> layout = LayoutFromDebugOffsets(memory, runtime, &free_threaded);
+    if (free_threaded) {
+      evidence->set_python_refused(
+          absl::StrCat("Python 3.", minor, " is built without the interpreter lock; such frames are not read"));
+      return std::nullopt;
+    }
     if (!layout) layout = LayoutOf(minor);
     if (!layout) {
       evidence->set_python_refused(absl::StrCat("Python 3.", minor, " keeps its frames in a way that is not known; 3.",

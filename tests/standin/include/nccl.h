@@ -1,4 +1,4 @@
-// The public interface of NCCL 2.30 as far as a program on the CPU can use it; names, values and layouts are NCCL's.
+// The public interface of NCCL 2.32 as far as a program on the CPU can use it; names, values and layouts are NCCL's.
 #ifndef NCCL_H_
 #define NCCL_H_
 
@@ -11,11 +11,11 @@
 #include <stdint.h>
 
 #define NCCL_MAJOR 2
-#define NCCL_MINOR 30
-#define NCCL_PATCH 7
+#define NCCL_MINOR 32
+#define NCCL_PATCH 3
 #define NCCL_SUFFIX ""
 #define NCCL_VERSION(X, Y, Z) (((X) <= 2 && (Y) <= 8) ? (X)*1000 + (Y)*100 + (Z) : (X)*10000 + (Y)*100 + (Z))
-#define NCCL_VERSION_CODE 23007
+#define NCCL_VERSION_CODE 23203
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +54,8 @@ typedef enum {
 #define NCCL_WIN_DEFAULT 0x00
 #define NCCL_WIN_COLL_SYMMETRIC 0x01
 #define NCCL_WIN_STRICT_ORDERING 0x02
+#define NCCL_WIN_GIN_ONLY 0x04
+#define NCCL_WIN_CFT_COUNTED 0x08
 #define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 
 #define NCCL_CTA_POLICY_DEFAULT 0x00
@@ -65,7 +67,7 @@ typedef enum {
 #define NCCL_REVOKE_DEFAULT 0x00
 #define NCCL_SUSPEND_MEM 0x01
 
-typedef struct ncclConfig_v23000 {
+typedef struct ncclConfig_v23100 {
   size_t size;
   unsigned int magic;
   unsigned int version;
@@ -87,6 +89,11 @@ typedef struct ncclConfig_v23000 {
   int numRmaCtx;
   int maxP2pPeers;
   int graphStreamOrdering;
+  int launchOrderImplicit;
+  int numRmaSig;
+  int rmaEagerInit;
+  int hostCftMode;
+  int nvlsHostMode;
 } ncclConfig_t;
 
 #define NCCL_CONFIG_INITIALIZER                                                                            \
@@ -95,8 +102,55 @@ typedef struct ncclConfig_v23000 {
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT,        \
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT         \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
+        NCCL_CONFIG_UNDEF_INT                                                                              \
   }
+
+typedef struct ncclConfigExt {
+  struct ncclConfigExt* next;
+  struct {
+    int vendorId;
+    int optionId;
+  } key;
+  union {
+    int i;
+    const char* s;
+    void* raw;
+  } val;
+} ncclConfigExt_t;
+
+typedef struct ncclCollConfig_v23200 {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  ncclConfigExt_t* ext;
+  int minCTAs;
+  int maxCTAs;
+  int nvlsCTAs;
+  int cgaClusterSize;
+  const char* algSelection;
+  int forceAlgSelection;
+  int CTAPolicy;
+  uint64_t userProfilerTag;
+  cudaEvent_t launchCompletionEvent;
+} ncclCollConfig_t;
+
+#define NCCL_COLLCONFIG_INITIALIZER                                                                            \
+  {                                                                                                            \
+    sizeof(ncclCollConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, 1,         \
+        NCCL_CONFIG_UNDEF_INT, 0, NCCL_CONFIG_UNDEF_PTR                                                        \
+  }
+
+typedef enum { NCCL_ENCRYPTION_MODE_NONE = 0, NCCL_ENCRYPTION_MODE_PSK = 1 } ncclEncryptionMode_t;
+typedef struct ncclEncryptionConfig_v23200 {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  int mode;
+  const char* psk;
+} ncclEncryptionConfig_t;
 
 typedef struct ncclSimInfo_v22200 {
   size_t size;
@@ -227,6 +281,34 @@ NCCL_STANDIN_FUNCTION(ncclResult_t, ncclSend,
 NCCL_STANDIN_FUNCTION(ncclResult_t, ncclRecv,
                       (void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        cudaStream_t stream));
+
+// Since 2.31: every collective again, with a configuration of the one call. NULL: as without one.
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclAllReduceConfig,
+                      (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+                       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config));
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclReduceScatterConfig,
+                      (const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype, ncclRedOp_t op,
+                       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config));
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclAllGatherConfig,
+                      (const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype, ncclComm_t comm,
+                       cudaStream_t stream, const ncclCollConfig_t* config));
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclReduceConfig,
+                      (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+                       int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config));
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclBroadcastConfig,
+                      (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config));
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclAlltoAllConfig,
+                      (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+                       cudaStream_t stream, const ncclCollConfig_t* config));
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclGatherConfig,
+                      (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config));
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclScatterConfig,
+                      (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                       ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config));
+
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclSetEncryption, (const ncclEncryptionConfig_t* config));
 
 NCCL_STANDIN_FUNCTION(ncclResult_t, ncclGroupStart, (void));
 NCCL_STANDIN_FUNCTION(ncclResult_t, ncclGroupEnd, (void));

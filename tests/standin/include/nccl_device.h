@@ -13,6 +13,8 @@ extern "C" {
 typedef struct ncclTeam {
   int nRanks, rank, stride;
 } ncclTeam_t;
+typedef uint32_t ncclCftLeId;
+typedef enum { NCCL_CFT_TEAM_FLAT, NCCL_CFT_TEAM_HIER_MULTIMEM, NCCL_CFT_TEAM_HIER_LSA } ncclCftTeamMode_t;
 typedef struct ncclDevCommRequirements ncclDevCommRequirements_t;
 typedef struct ncclDevComm ncclDevComm_t;
 typedef struct ncclDevResourceRequirements ncclDevResourceRequirements_t;
@@ -37,12 +39,22 @@ typedef struct ncclCommProperties {
   int nLsaTeams;
   bool hostRmaSupport;
   int railedGinType;
+  uint64_t commHash;
+  int ginMinStride;
+  int ginConnectionType;
+  bool ginSupport[64];
+  size_t devCommRuntimeVersionSize;
+  bool cftSupport;
+  bool cftMulticastSupport;
+  bool cftCountedSupport;
 } ncclCommProperties_t;
 
 NCCL_STANDIN_FUNCTION(ncclResult_t, ncclCommQueryProperties, (ncclComm_t comm, ncclCommProperties_t* properties));
 NCCL_STANDIN_FUNCTION(ncclTeam_t, ncclTeamWorld, (ncclComm_t comm));
 NCCL_STANDIN_FUNCTION(ncclTeam_t, ncclTeamLsa, (ncclComm_t comm));
 NCCL_STANDIN_FUNCTION(ncclTeam_t, ncclTeamRail, (ncclComm_t comm));
+NCCL_STANDIN_FUNCTION(ncclTeam_t, ncclTeamCft, (ncclComm_t comm, ncclCftTeamMode_t mode));
+NCCL_STANDIN_FUNCTION(ncclTeam_t, ncclTeamCftMultimem, (ncclComm_t comm));
 NCCL_STANDIN_FUNCTION(int, ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank));
 NCCL_STANDIN_FUNCTION(int, ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank));
 NCCL_STANDIN_FUNCTION(int, ncclLLA2ACalcSlots, (int maxElts, int maxEltSize));
@@ -57,6 +69,13 @@ NCCL_STANDIN_FUNCTION(ncclResult_t, ncclGetLsaMultimemDevicePointer,
                       (ncclWindow_t window, size_t offset, void** pointer));
 NCCL_STANDIN_FUNCTION(ncclResult_t, ncclGetMultimemDevicePointer,
                       (ncclWindow_t window, size_t offset, void* multimem, void** pointer));
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclGetPeerDeviceLeInfo,
+                      (ncclWindow_t window, size_t offset, int peerWorld, ncclCftLeId* leId, size_t* leOffset));
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclGetMultimemDeviceLeInfo,
+                      (ncclWindow_t window, size_t offset, ncclCftLeId* leId, size_t* leOffset));
+NCCL_STANDIN_FUNCTION(ncclResult_t, ncclGetCftDeviceLeInfo,
+                      (ncclWindow_t window, size_t offset, int peerCft, ncclTeam_t cftTeam, ncclCftLeId* leId,
+                       size_t* leOffset));
 NCCL_STANDIN_FUNCTION(ncclResult_t, ncclLsaBarrierCreateRequirement,
                       (ncclTeam_t team, int nBarriers, ncclLsaBarrierHandle_t* handle,
                        ncclDevResourceRequirements_t* requirements));

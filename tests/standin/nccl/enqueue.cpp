@@ -111,6 +111,18 @@ ncclResult_t Queue(const Arguments& arguments, const char* name) {
   return AddTask(std::move(task));
 }
 
+// By NCCL's rule: the size first, then no more than that.
+ncclResult_t CheckConfig(const ncclCollConfig_t* given, const char* name) {
+  if (given == nullptr) {
+    return ncclSuccess;
+  }
+  if (given->size < offsetof(ncclCollConfig_t, launchCompletionEvent) || given->magic != NCCL_API_MAGIC) {
+    Warn(nullptr, "%s: ncclCollConfig_t is not initialized; use NCCL_COLLCONFIG_INITIALIZER", name);
+    return ncclInvalidArgument;
+  }
+  return ncclSuccess;
+}
+
 }  // namespace
 
 }  // namespace standin
@@ -299,3 +311,112 @@ STANDIN_API(ncclResult_t, ncclRedOpDestroy, (ncclRedOp_t op, ncclComm_t handle))
   comm->device_scalars.erase(standin::Mangle(comm.get(), number));
   return comm->reductions.erase(standin::Mangle(comm.get(), number)) ? ncclSuccess : ncclInvalidArgument;
 }
+
+// Every collective again, with a configuration of the one call. NCCL's do not call the plain function either.
+#define STANDIN_CONFIG(NAME, PARAMETERS, ARGUMENTS)                            \
+  STANDIN_API(ncclResult_t, nccl##NAME##Config, PARAMETERS) {                  \
+    const ncclResult_t checked = standin::CheckConfig(config, #NAME "Config"); \
+    return checked != ncclSuccess ? checked : standin::Queue ARGUMENTS;        \
+  }
+STANDIN_CONFIG(AllReduce,
+               (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                cudaStream_t stream, const ncclCollConfig_t* config),
+               (Arguments{.kind = Kind::kAllReduce,
+                          .send = send,
+                          .recv = recv,
+                          .count = count,
+                          .type = type,
+                          .op = op,
+                          .reduces = true,
+                          .comm = comm,
+                          .stream = stream},
+                "AllReduce"))
+STANDIN_CONFIG(ReduceScatter,
+               (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                cudaStream_t stream, const ncclCollConfig_t* config),
+               (Arguments{.kind = Kind::kReduceScatter,
+                          .send = send,
+                          .recv = recv,
+                          .count = count,
+                          .type = type,
+                          .op = op,
+                          .reduces = true,
+                          .comm = comm,
+                          .stream = stream},
+                "ReduceScatter"))
+STANDIN_CONFIG(Reduce,
+               (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
+                ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config),
+               (Arguments{.kind = Kind::kReduce,
+                          .send = send,
+                          .recv = recv,
+                          .count = count,
+                          .type = type,
+                          .op = op,
+                          .reduces = true,
+                          .has_peer = true,
+                          .peer = root,
+                          .comm = comm,
+                          .stream = stream},
+                "Reduce"))
+STANDIN_CONFIG(Broadcast,
+               (const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                cudaStream_t stream, const ncclCollConfig_t* config),
+               (Arguments{.kind = Kind::kBroadcast,
+                          .send = send,
+                          .recv = recv,
+                          .count = count,
+                          .type = type,
+                          .has_peer = true,
+                          .peer = root,
+                          .comm = comm,
+                          .stream = stream},
+                "Broadcast"))
+STANDIN_CONFIG(AllGather,
+               (const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
+                const ncclCollConfig_t* config),
+               (Arguments{.kind = Kind::kAllGather,
+                          .send = send,
+                          .recv = recv,
+                          .count = count,
+                          .type = type,
+                          .comm = comm,
+                          .stream = stream},
+                "AllGather"))
+STANDIN_CONFIG(AlltoAll,
+               (const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream,
+                const ncclCollConfig_t* config),
+               (Arguments{.kind = Kind::kAlltoAll,
+                          .send = send,
+                          .recv = recv,
+                          .count = count,
+                          .type = type,
+                          .comm = comm,
+                          .stream = stream},
+                "AlltoAll"))
+STANDIN_CONFIG(Gather,
+               (const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                cudaStream_t stream, const ncclCollConfig_t* config),
+               (Arguments{.kind = Kind::kGather,
+                          .send = send,
+                          .recv = recv,
+                          .count = count,
+                          .type = type,
+                          .has_peer = true,
+                          .peer = root,
+                          .comm = comm,
+                          .stream = stream},
+                "Gather"))
+STANDIN_CONFIG(Scatter,
+               (const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                cudaStream_t stream, const ncclCollConfig_t* config),
+               (Arguments{.kind = Kind::kScatter,
+                          .send = send,
+                          .recv = recv,
+                          .count = count,
+                          .type = type,
+                          .has_peer = true,
+                          .peer = root,
+                          .comm = comm,
+                          .stream = stream},
+                "Scatter"))

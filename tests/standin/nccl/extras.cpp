@@ -148,6 +148,12 @@ STANDIN_API(ncclTeam_t, ncclTeamLsa, (ncclComm_t comm)) {
 STANDIN_API(ncclTeam_t, ncclTeamRail, (ncclComm_t comm)) {
   return Team(comm, false);
 }
+STANDIN_API(ncclTeam_t, ncclTeamCft, (ncclComm_t comm, ncclCftTeamMode_t)) {
+  return Team(comm, true);
+}
+STANDIN_API(ncclTeam_t, ncclTeamCftMultimem, (ncclComm_t comm)) {
+  return Team(comm, false);
+}
 STANDIN_API(int, ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank)) {
   return RankOf(comm, team, rank);
 }
@@ -178,6 +184,22 @@ STANDIN_API(ncclResult_t, ncclGetLsaMultimemDevicePointer, (ncclWindow_t, size_t
 }
 STANDIN_API(ncclResult_t, ncclGetMultimemDevicePointer, (ncclWindow_t, size_t, void*, void**)) {
   return ncclInvalidUsage;
+}
+STANDIN_API(ncclResult_t, ncclGetPeerDeviceLeInfo, (ncclWindow_t, size_t, int, ncclCftLeId*, size_t*)) {
+  return ncclInvalidUsage;
+}
+STANDIN_API(ncclResult_t, ncclGetMultimemDeviceLeInfo, (ncclWindow_t, size_t, ncclCftLeId*, size_t*)) {
+  return ncclInvalidUsage;
+}
+// Gives back what it was given, so that a forwarder that loses an argument is seen.
+STANDIN_API(ncclResult_t, ncclGetCftDeviceLeInfo,
+            (ncclWindow_t window, size_t offset, int peer, ncclTeam_t team, ncclCftLeId* id, size_t* le_offset)) {
+  if (window == nullptr || id == nullptr || le_offset == nullptr) {
+    return ncclInvalidArgument;
+  }
+  *id = static_cast<ncclCftLeId>(peer * team.stride + team.rank);
+  *le_offset = offset + static_cast<size_t>(team.nRanks);
+  return ncclSuccess;
 }
 STANDIN_API(ncclResult_t, ncclLsaBarrierCreateRequirement,
             (ncclTeam_t, int, ncclLsaBarrierHandle_t*, ncclDevResourceRequirements_t*)) {

@@ -1,8 +1,11 @@
-// Linked into the library of a version beyond ours: a function whose name nobody knows, which stands on known ones.
+// Linked into the library of a version beyond ours: a function whose name nobody knows, which stands on known ones, and
+// one of a known name with another prototype.
 #include <nccl.h>
 
 #include "tests/standin/nccl/comm.h"
 
+extern "C" ncclResult_t ncclAlltoAllv(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*,
+                                      const void*, ncclDataType_t, ncclComm_t, cudaStream_t);
 extern "C" ncclResult_t ncclAllGatherEverything(const void* send, void* recv, size_t count, ncclDataType_t type,
                                                 ncclComm_t comm, cudaStream_t stream);
 STANDIN_API(ncclResult_t, ncclAllGatherEverything,
@@ -10,4 +13,15 @@ STANDIN_API(ncclResult_t, ncclAllGatherEverything,
   const ncclResult_t result = ncclAllGather(send, recv, count, type, comm, stream);
   standin::Info("all gathered: %d", result);  // no tail call: the inner one comes from this library
   return result;
+}
+
+STANDIN_API(ncclResult_t, ncclAlltoAllv,
+            (const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
+             const size_t* recv_counts, const size_t* recv_offsets, const void* relay, ncclDataType_t type,
+             ncclComm_t comm, cudaStream_t stream)) {
+  int ranks = 0;
+  const bool right = send != nullptr && recv != nullptr && send_counts[1] == recv_counts[1] &&
+                     send_offsets[1] == recv_offsets[1] && relay == send && type == ncclFloat && stream != nullptr &&
+                     ncclCommCount(comm, &ranks) == ncclSuccess && ranks == 2;
+  return right ? ncclSuccess : ncclInvalidArgument;
 }

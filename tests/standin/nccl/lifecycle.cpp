@@ -183,3 +183,7 @@ STANDIN_API(const char*, ncclGetErrorString, (ncclResult_t result)) {
 STANDIN_API(void, ncclResetDebugInit, ()) {}
 // Some versions export this one too, without a twin.
 extern "C" __attribute__((visibility(STANDIN_VISIBILITY))) void ncclResetDebugInitInternal() {}
+
+STANDIN_API(ncclResult_t, ncclSetEncryption, (const ncclEncryptionConfig_t* config)) {
+  return config == nullptr || config->magic != NCCL_API_MAGIC ? ncclInvalidArgument : ncclSuccess;
+}

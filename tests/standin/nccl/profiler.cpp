@@ -90,7 +90,7 @@ ProfilerPlugin* Acquire() {
     loaded.library = OpenPlugin(name);
   }
   if (loaded.library) {
-    loaded.plugin = ProfilerPlugin::Find(loaded.library, Number("STANDIN_PROFILER_MAX_VERSION", 6));
+    loaded.plugin = ProfilerPlugin::Find(loaded.library, Number("STANDIN_PROFILER_MAX_VERSION", 7));
   }
   if (!loaded.plugin) {
     if (loaded.library) {

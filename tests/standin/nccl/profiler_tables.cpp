@@ -164,6 +164,14 @@ struct P2p5 {
   uint8_t n_channels;
   void* parent_group;
 };
+struct Coll7 : Coll5 {
+  const char* kernel_variant;
+  bool is_sym_coll;
+  uint64_t user_tag;
+};
+struct P2p7 : P2p5 {
+  uint64_t user_tag;
+};
 struct KernelCh3 {
   uint8_t channel_id;
 };
@@ -177,6 +185,7 @@ using Descriptor2 = Descriptor<uint8_t, Coll2, P2p2, KernelCh3>;
 using Descriptor3 = Descriptor<uint8_t, Coll3, P2p2, KernelCh3>;
 using Descriptor4 = Descriptor<uint8_t, Coll4, P2p4, KernelCh4>;
 using Descriptor5 = Descriptor<uint64_t, Coll5, P2p5, KernelCh4>;
+using Descriptor7 = Descriptor<uint64_t, Coll7, P2p7, KernelCh4>;
 
 uint8_t OldFunc(const char* func) {
   static const char* const kNames[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
@@ -247,6 +256,10 @@ void Fill(Coll* to, const Event& e) {
   to->proto = "SIMPLE";
   if constexpr (requires { to->parent_group; }) {
     to->parent_group = e.coll.parent_group;
+  }
+  if constexpr (requires { to->user_tag; }) {
+    to->kernel_variant = "Default";
+    to->user_tag = e.user_tag;
   }
 }
 template <typename P2p>
@@ -386,15 +399,17 @@ ProfilerPlugin* Make(int version, void* table) {
       return new Adapter<4, Descriptor4>(table);
     case 5:
       return new Adapter<5, Descriptor5>(table);
-    default:
+    case 6:
       return new Adapter<6, Descriptor5>(table);
+    default:
+      return new Adapter<7, Descriptor7>(table);
   }
 }
 
 }  // namespace
 
 ProfilerPlugin* ProfilerPlugin::Find(void* library, int newest) {
-  for (int version = newest < 6 ? newest : 6; version >= 1; --version) {
+  for (int version = newest < 7 ? newest : 7; version >= 1; --version) {
     char name[32];
     snprintf(name, sizeof name, "ncclProfiler_v%d", version);
     if (void* table = dlsym(library, name)) {

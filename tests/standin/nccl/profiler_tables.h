@@ -1,4 +1,4 @@
-// NCCL's profiler interface, versions 1 to 6, as this stand-in calls it: whoever is called sees the structures of the
+// NCCL's profiler interface, versions 1 to 7, as this stand-in calls it: whoever is called sees the structures of the
 // version it exports. Written down from NCCL's published headers; not shared with the recorder, whose reading it
 // checks.
 #ifndef LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_TABLES_H_
@@ -74,6 +74,7 @@ struct Event {
   int step = 0;
   uint8_t channel = 0;
   uint64_t gpu_ns = 0;
+  uint64_t user_tag = 0;  // of a call with a configuration
 };
 
 class ProfilerPlugin {

@@ -3,12 +3,16 @@
 
 #include "tests/standin/nccl/comm.h"
 
+// No header of NCCL's declares them.
+extern "C" ncclResult_t ncclAlltoAllv(const void*, const size_t*, const size_t*, void*, const size_t*, const size_t*,
+                                      ncclDataType_t, ncclComm_t, cudaStream_t);
+
 STANDIN_API(ncclResult_t, ncclAllToAll,
             (const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)) {
   return ncclAlltoAll(send, recv, count, type, comm, stream);
 }
 
-STANDIN_API(ncclResult_t, ncclAllToAllv,
+STANDIN_API(ncclResult_t, ncclAlltoAllv,
             (const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
              const size_t* recv_counts, const size_t* recv_offsets, ncclDataType_t type, ncclComm_t comm,
              cudaStream_t stream)) {
@@ -28,4 +32,35 @@ STANDIN_API(ncclResult_t, ncclAllToAllv,
   }
   const ncclResult_t ended = ncclGroupEnd();
   return result != ncclSuccess ? result : ended;
+}
+
+// The older spelling.
+STANDIN_API(ncclResult_t, ncclAllToAllv,
+            (const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
+             const size_t* recv_counts, const size_t* recv_offsets, ncclDataType_t type, ncclComm_t comm,
+             cudaStream_t stream)) {
+  return ncclAlltoAllv(send, send_counts, send_offsets, recv, recv_counts, recv_offsets, type, comm, stream);
+}
+
+STANDIN_API(ncclResult_t, ncclAllReduceWithBias,
+            (const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+             cudaStream_t stream, const void* acc)) {
+  // RCCL adds `acc` in the same kernel: nothing that a host sees differs but the extra argument.
+  return acc == nullptr ? ncclInvalidArgument : ncclAllReduce(send, recv, count, type, op, comm, stream);
+}
+
+STANDIN_API(ncclResult_t, mscclLoadAlgo, (const char* path, int* handle, int rank)) {
+  if (path == nullptr || handle == nullptr) {
+    return ncclInvalidArgument;
+  }
+  *handle = rank + 1;
+  return ncclSuccess;
+}
+STANDIN_API(ncclResult_t, mscclRunAlgo,
+            (const void* send, const size_t*, const size_t*, void* recv, const size_t*, const size_t*, size_t count,
+             ncclDataType_t type, int, int, ncclRedOp_t op, int handle, ncclComm_t comm, cudaStream_t stream)) {
+  return handle <= 0 ? ncclInvalidUsage : ncclAllReduce(send, recv, count, type, op, comm, stream);
+}
+STANDIN_API(ncclResult_t, mscclUnloadAlgo, (int handle)) {
+  return handle <= 0 ? ncclInvalidUsage : ncclSuccess;
 }
