@@ -475,7 +475,7 @@ TEST(Evidence, GpusByNvmlAndWhyNot) {
 // Interpreters of this machine, one per version: on PATH, or pyenv's.
 std::vector<std::string> Pythons() {
   std::vector<std::string> found;
-  for (int minor = 8; minor <= 13; ++minor) {
+  for (int minor = 8; minor <= 14; ++minor) {
     std::vector<std::string> places = {absl::StrCat("/usr/bin/python3.", minor),
                                        absl::StrCat("/usr/local/bin/python3.", minor)};
     const char* home = getenv("HOME");
@@ -520,7 +520,7 @@ TEST(Evidence, PythonStacksWhileTheInterpreterLockIsHeld) {
   Folder folder;
   const std::string script = folder.Write("job.py", kScript);
   const std::vector<std::string> pythons = Pythons();
-  if (pythons.empty()) GTEST_SKIP() << "no Python 3.8 to 3.13 here";
+  if (pythons.empty()) GTEST_SKIP() << "no Python 3.8 to 3.14 here";
   for (const std::string& python : pythons) {
     SCOPED_TRACE(python);
     Program program({python, script});
@@ -563,7 +563,7 @@ TEST(Evidence, PythonStacksWhileTheInterpreterLockIsHeld) {
 
 TEST(Evidence, AStoppedPythonProcess) {
   const std::vector<std::string> pythons = Pythons();
-  if (pythons.empty()) GTEST_SKIP() << "no Python 3.8 to 3.13 here";
+  if (pythons.empty()) GTEST_SKIP() << "no Python 3.8 to 3.14 here";
   Program program(
       {pythons.back(), "-c",
        "import time\ndef f(n):\n  f(n - 1) if n else (print('ready', flush=True), time.sleep(1000))\nf(300)"});

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""The parts of the world outside that Lockstep depends on, as PyPI has them: each is compared with what Lockstep takes it for.
+
+outside.py --build BUILD [--folder FOLDER] [--quick] [PART...]
+
+A part, or one case of it, is skipped, saying so, where its package cannot be had. What is downloaded stays in FOLDER.
+"""
+
+import argparse
+import os
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import nccl_wheels  # noqa: E402
+import preloaded  # noqa: E402
+import python_stacks  # noqa: E402
+from support import Outside, Skip  # noqa: E402
+
+PARTS = {"nccl": nccl_wheels.run, "python": python_stacks.run, "preload": preloaded.run}
+
+
+def main():
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--folder", default=cache / "lockstep-outside", type=pathlib.Path)
+    parser.add_argument("--quick", action="store_true", help="fewer releases, for every change")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="of %s; without any, all" % ", ".join(PARTS))
+    options = parser.parse_args()
+    for part in options.parts:
+        if part not in PARTS:
+            parser.error("no part is called %s; there are %s" % (part, ", ".join(PARTS)))
+    outside = Outside(options.folder.resolve(), pathlib.Path(options.build).resolve(), options.quick)
+    try:
+        for part in options.parts or PARTS:
+            began = time.monotonic()
+            try:
+                PARTS[part](outside)
+            except Skip as why:
+                outside.skip(part, why)
+            print("%s: %.0f s" % (part, time.monotonic() - began), flush=True)
+    finally:
+        outside.close()
+    print("%d passed, %d failed, %d skipped" % (outside.passed, outside.failed, outside.skipped))
+    return 1 if outside.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""What the parts of `./dev outside` share: the folder outside of the repository, packages of PyPI, programs with and without the recorder."""
+
+import glob
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+class Skip(Exception):
+    """This part, or one case of it, cannot run here; the text says why."""
+
+
+class Outside:
+    """Counts results and knows where things are."""
+
+    def __init__(self, folder, build, quick):
+        self.folder, self.build, self.quick = pathlib.Path(folder), pathlib.Path(build), quick
+        self.library = self.build / "lib/liblockstep.so"
+        self.passed, self.failed, self.skipped = 0, 0, 0
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.temporary = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-outside-"))
+
+    def close(self):
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+    def check(self, name, problems):
+        """One case: passed where `problems` is empty."""
+        problems = [str(problem) for problem in problems]
+        print("%-6s %s" % ("ok" if not problems else "FAILED", name), flush=True)
+        for problem in problems:
+            print("       " + problem.replace("\n", "\n       "), flush=True)
+        if problems:
+            self.failed += 1
+        else:
+            self.passed += 1
+
+    def skip(self, name, why):
+        print("%-6s %s: %s" % ("skip", name, why), flush=True)
+        self.skipped += 1
+
+    def python(self):
+        """The interpreter of the virtual environment, which is made at first use."""
+        python = self.folder / "venv/bin/python"
+        if not python.exists():
+            made = subprocess.run([sys.executable, "-m", "venv", str(self.folder / "venv")], capture_output=True, text=True)
+            if made.returncode != 0:
+                shutil.rmtree(self.folder / "venv", ignore_errors=True)
+                raise Skip("no virtual environment can be made: " + (made.stderr or made.stdout).strip()[-300:])
+        return str(python)
+
+    def install(self, *packages, check):
+        """Packages into the virtual environment, unless the statement `check` runs there already."""
+        python = self.python()
+        if subprocess.run([python, "-c", check], capture_output=True).returncode == 0:
+            return python
+        result = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages],
+                                capture_output=True, text=True)
+        if result.returncode != 0 or subprocess.run([python, "-c", check], capture_output=True).returncode != 0:
+            raise Skip("pip cannot install %s: %s" % (" ".join(packages), last_line(result.stderr) or "it does not import"))
+        return python
+
+    def wheel(self, package, version):
+        """The folder of one wheel's files, downloaded and unpacked once."""
+        place = self.folder / "wheels" / ("%s-%s" % (package, version))
+        if place.exists():
+            return place
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            result = subprocess.run([self.python(), "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
+                                     "-d", folder, "%s==%s" % (package, version)], capture_output=True, text=True)
+            wheels = glob.glob(folder + "/*.whl")
+            if result.returncode != 0 or not wheels:
+                raise Skip("pip cannot download it: " + last_line(result.stderr))
+            unpacked = pathlib.Path(folder) / "unpacked"
+            with zipfile.ZipFile(wheels[0]) as archive:
+                archive.extractall(unpacked)
+            place.parent.mkdir(exist_ok=True)
+            os.replace(unpacked, place)
+        return place
+
+    def run(self, command, preload, rings=None, timeout=120, **environment):
+        """Its exit status and output, with the recorder preloaded or not; rings go to `rings`."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
+        if preload:
+            env["LD_PRELOAD"] = str(self.library)
+            env["LOCKSTEP_DIR"] = str(rings or self.rings())
+        env.update(environment)
+        result = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True, timeout=timeout)
+        return result.returncode, result.stdout, result.stderr
+
+    def rings(self):
+        return pathlib.Path(tempfile.mkdtemp(dir=self.temporary))
+
+
+def last_line(text):
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else ""
+
+
+class Ring:
+    """The head of a ring file (docs/ring-file.md)."""
+
+    def __init__(self, path):
+        head = pathlib.Path(path).read_bytes()[:4096]
+        self.nccl_version = struct.unpack_from("<i", head, 140)[0]
+        self.unwrapped, self.newest = struct.unpack_from("<Ii", head, 1820)
+        self.names = head[1832:1832 + 480].split(b"\0")[0].decode("ascii", "replace").split()
+
+
+def rings_in(folder):
+    return [Ring(path) for path in sorted(pathlib.Path(folder).rglob("*.ring"))]
