@@ -61,7 +61,7 @@ def exported(path):
 
 
 def newest(outside, package):
-    result = subprocess.run([outside.python(), "-m", "pip", "index", "versions", package], capture_output=True, text=True)
+    result = outside.pip("index", "versions", package)
     match = re.search(r"\((\d+\.\d+\.\d+)\)", result.stdout)
     return match.group(1) if result.returncode == 0 and match else None
 
@@ -133,7 +133,11 @@ def run(outside):
     wrapped = {name for name in exported(outside.library) if name.startswith("nccl")}
     releases = [(cuda, version) for cuda, version in RELEASES if not outside.quick or version in QUICK]
     for cuda in ("cu13", "cu12"):
-        latest = newest(outside, "nvidia-nccl-" + cuda)
+        try:
+            latest = newest(outside, "nvidia-nccl-" + cuda)
+        except Skip as why:
+            outside.skip("NCCL, newest of " + cuda, why)
+            continue
         if latest is None:
             outside.skip("NCCL, newest of " + cuda, "pip does not say which it is")
         elif latest not in [version for _, version in RELEASES]:

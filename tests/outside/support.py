@@ -3,6 +3,7 @@
 import glob
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -24,6 +25,7 @@ class Outside:
         self.folder, self.build, self.quick = pathlib.Path(folder), pathlib.Path(build), quick
         self.library = self.build / "lib/liblockstep.so"
         self.passed, self.failed, self.skipped = 0, 0, 0
+        self.unreachable = ""  # why no package can be had; asked once
         self.folder.mkdir(parents=True, exist_ok=True)
         self.temporary = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-outside-"))
 
@@ -55,13 +57,23 @@ class Outside:
                 raise Skip("no virtual environment can be made: " + (made.stderr or made.stdout).strip()[-300:])
         return str(python)
 
+    def pip(self, *arguments):
+        """Runs pip; raises Skip, at once after the first time, where no registry answers."""
+        if self.unreachable:
+            raise Skip(self.unreachable)
+        result = subprocess.run([self.python(), "-m", "pip", *arguments, "--disable-pip-version-check", "--retries", "1", "--timeout", "15"],
+                                capture_output=True, text=True)
+        if re.search(r"NewConnectionError|ConnectTimeout|ReadTimeout|Name or service not known|Temporary failure in name", result.stderr):
+            self.unreachable = "no package registry answers"
+            raise Skip(self.unreachable)
+        return result
+
     def install(self, *packages, check):
         """Packages into the virtual environment, unless the statement `check` runs there already."""
         python = self.python()
         if subprocess.run([python, "-c", check], capture_output=True).returncode == 0:
             return python
-        result = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages],
-                                capture_output=True, text=True)
+        result = self.pip("install", "-q", *packages)
         if result.returncode != 0 or subprocess.run([python, "-c", check], capture_output=True).returncode != 0:
             raise Skip("pip cannot install %s: %s" % (" ".join(packages), last_line(result.stderr) or "it does not import"))
         return python
@@ -72,8 +84,7 @@ class Outside:
         if place.exists():
             return place
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-            result = subprocess.run([self.python(), "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps",
-                                     "-d", folder, "%s==%s" % (package, version)], capture_output=True, text=True)
+            result = self.pip("download", "-q", "--no-deps", "-d", folder, "%s==%s" % (package, version))
             wheels = glob.glob(folder + "/*.whl")
             if result.returncode != 0 or not wheels:
                 raise Skip("pip cannot download it: " + last_line(result.stderr))
