@@ -1,5 +1,5 @@
-// Calls what an NCCL answers on a machine without a GPU, as a linked program or, with the library's path as argument, by
-// dlsym. What it prints must not depend on the recorder.
+// Calls what an NCCL answers on a machine without a GPU, as a linked program or, with the library's path as argument,
+// by dlsym. What it prints must not depend on the recorder.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
@@ -27,7 +27,6 @@ FUNCTION(int, ncclCommInitAll, (Any*, int, const int*));
 FUNCTION(int, ncclCommInitRank, (Any*, int, Id, int));
 FUNCTION(int, ncclCommInitRankConfig, (Any*, int, Id, int, Any));
 FUNCTION(int, ncclCommCount, (Any, int*));
-FUNCTION(int, ncclCommSplit, (Any, int, int, Any*, Any));
 FUNCTION(int, ncclCommDestroy, (Any));
 FUNCTION(int, ncclCommGetAsyncError, (Any, int*));
 FUNCTION(int, ncclAllReduce, (const void*, void*, size_t, int, int, Any, Any));
@@ -37,9 +36,12 @@ FUNCTION(int, ncclSend, (const void*, size_t, int, int, Any, Any));
 FUNCTION(int, ncclGroupStart, (void));
 FUNCTION(int, ncclGroupEnd, (void));
 
-static void Say(const char* what, int result) { printf("%s %d errno %d\n", what, result, errno == ENOSYS); }
+static void Say(const char* what, int result) {
+  printf("%s %d errno %d\n", what, result, errno == ENOSYS);
+}
 
 int main(int argc, char** argv) {
+  setvbuf(stdout, NULL, _IONBF, 0);
 #ifndef LINKED
   void* library = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
   if (library == NULL) {
@@ -48,12 +50,13 @@ int main(int argc, char** argv) {
   }
 #define FIND(name) *(void**)&name##_ = dlsym(library, #name)
   FIND(ncclGetVersion), FIND(ncclGetErrorString), FIND(ncclGetLastError), FIND(ncclGetUniqueId), FIND(ncclCommInitAll);
-  FIND(ncclCommInitRank), FIND(ncclCommInitRankConfig), FIND(ncclCommCount), FIND(ncclCommSplit), FIND(ncclCommDestroy);
+  FIND(ncclCommInitRank), FIND(ncclCommInitRankConfig), FIND(ncclCommCount), FIND(ncclCommDestroy);
   FIND(ncclCommGetAsyncError), FIND(ncclAllReduce), FIND(ncclAllGather), FIND(ncclReduceScatter), FIND(ncclSend);
   FIND(ncclGroupStart), FIND(ncclGroupEnd);
   // What came later: the same answer whoever is asked.
-  for (const char* const* name = (const char* const[]){"ncclCommShrink", "ncclAlltoAll", "ncclAllReduceConfig", "ncclCommGrow",
-                                                       "pncclAllGatherConfig", "ncclSetEncryption", "ncclNoSuchFunction", NULL};
+  for (const char* const* name =
+           (const char* const[]){"ncclCommShrink", "ncclAlltoAll", "ncclAllReduceConfig", "ncclCommGrow",
+                                 "pncclAllGatherConfig", "ncclSetEncryption", "ncclNoSuchFunction", NULL};
        *name != NULL; ++name) {
     Any (*null_config)(Any, Any, size_t, int, int, Any, Any, Any) = NULL;
     *(void**)&null_config = dlsym(library, *name);
@@ -90,7 +93,6 @@ int main(int argc, char** argv) {
   Say("scatter", ncclReduceScatter_(NULL, NULL, 1, 7, 0, NULL, NULL));
   Say("send", ncclSend_(NULL, 1, 7, 0, NULL, NULL));
   Say("count", ncclCommCount_(NULL, &value));
-  Say("split", ncclCommSplit_(NULL, 0, 0, comms, NULL));
   Say("error", ncclCommGetAsyncError_(NULL, &value));
   Say("destroy", ncclCommDestroy_(NULL));
   printf("value %d, comm %d\n", value, comms[0] != NULL);
