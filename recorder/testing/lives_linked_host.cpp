@@ -25,6 +25,7 @@ int main() {
   say("scalable", ncclCommInitRankScalable(&child, 1, 0, 1, &id, nullptr));
   say("send", ncclSend(nullptr, 1, ncclFloat, 0, comm, nullptr));
   say("all to all", ncclAlltoAll(nullptr, nullptr, 0, ncclFloat, comm, nullptr));
+  say("configured reduce", ncclAllReduceConfig(nullptr, nullptr, 0, ncclFloat, ncclSum, comm, nullptr, nullptr));
   say("signal", ncclSignal(0, 0, 0, 0, comm, nullptr));
   void* memory = nullptr;
   say("memory", ncclMemAlloc(&memory, 4096));

@@ -75,6 +75,7 @@ TEST_P(VersionTest, CallsThatItLacksAreInvalidUsageAndNoted) {
   says("scalable", 22300);
   says("send", 2700);
   says("all to all", 22803);
+  says("configured reduce", 23102);
   says("signal", 22900);
   says("memory", 21900);
   says("statistics", 22907);
