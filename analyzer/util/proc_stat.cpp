@@ -24,6 +24,7 @@ std::optional<ProcStat> ParseProcStat(const std::string& text) {
   stat.state = fields[0][0];
   stat.parent = static_cast<pid_t>(number(4));
   stat.cpu_ticks = static_cast<uint64_t>(number(14) + number(15) + number(16) + number(17));
+  stat.major_faults = static_cast<uint64_t>(number(12) + number(13));
   stat.start_ticks = static_cast<uint64_t>(number(22));
   if (stat.state == 'Z' && fields.size() >= 50) stat.wait_status = static_cast<int>(number(52));
   return stat;

@@ -15,7 +15,8 @@ namespace lockstep {
 struct ProcStat {
   char state = '?';
   pid_t parent = 0;
-  uint64_t cpu_ticks = 0;  // user and system time, children that were waited for included
+  uint64_t cpu_ticks = 0;     // user and system time, children that were waited for included
+  uint64_t major_faults = 0;  // pages that had to be read first, children that were waited for included
   uint64_t start_ticks = 0;
   int wait_status = -1;  // of a zombie, as waitpid gives it; -1 not shown to us
   bool ended() const { return state == 'Z' || state == 'X'; }

@@ -227,9 +227,10 @@ void HostSource::Adopt(FoundRing found) {
 }
 
 // False when the ring is not readable (yet), or is no more.
-bool HostSource::Read(Ring* ring) {
+bool HostSource::Read(Ring* ring, bool in_flight) {
   ring::ReadOptions options;
   options.digest_only = true;
+  options.in_flight = in_flight;
   ring::Snapshot digest;
   std::string error;
   if (!ring::ReadRing(ring->file.fd, options, &digest, &error)) return false;
@@ -488,9 +489,12 @@ bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
   if (mark != ring->progress_mark) {
     ring->progress_mark = mark;
     ring->progress_ns = mono_ns;
-    ring->sampler.Forget();
+    ring->sampler.Forget(&ring->process);
   }
-  if (sample && mono_ns - ring->progress_ns >= kSampleAfter) ring->sampler.Sample(ring->pid, &ring->process);
+  if (sample && mono_ns - ring->progress_ns >= kSampleAfter) {
+    if (!tree_) tree_ = ProcessTree::Read();
+    ring->sampler.Sample(ring->pid, *tree_, &ring->process);
+  }
   return true;
 }
 
@@ -499,6 +503,7 @@ void HostSource::Look(int64_t mono_ns) {
   Handle();
   looked_ns_ = mono_ns;
   const bool sample = mono_ns - sampled_ns_ >= kSampleEvery;
+  tree_.reset();
   if (sample) sampled_ns_ = mono_ns;
   for (auto& [uid, share] : shares_) {
     share.due = mono_ns >= share.next_ns;
@@ -636,10 +641,14 @@ void HostSource::FillDigest(const CollectRequest& request, Digest* out) {
   }
   const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks());
   std::vector<RingInput> inputs;
+  tree_.reset();
   for (Ring* ring : rings) {
     if (ring->alive) {
-      Read(ring);  // now, not as of the last look
-      if (MonotonicNs() - sampled_ns_ > kSampleEvery / 2) ring->sampler.Sample(ring->pid, &ring->process);
+      Read(ring, true);  // now, not as of the last look
+      if (MonotonicNs() - sampled_ns_ > kSampleEvery / 2) {
+        if (!tree_) tree_ = ProcessTree::Read();
+        ring->sampler.Sample(ring->pid, *tree_, &ring->process);
+      }
     }
     RingInput input;
     input.path = ring->file.path;
@@ -714,8 +723,14 @@ void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Dige
       *digest->add_communicators() = EncodeMembership(membership, known ? bundle.comms[membership.comm] : kNobodys,
                                                       rank.rank, static_cast<uint32_t>(i));
     }
-    // A digest has the last operations of each communicator only. The newest are what matters.
-    absl::Span<const Op> ops(rank.ops);
+    // What is in flight, and what ended last.
+    constexpr size_t kEndedLast = 64;
+    std::vector<Op> told;
+    for (size_t i = 0; i < rank.ops.size(); ++i) {
+      if (rank.ops[i].state != OpState::kCompleted || rank.ops[i].recent_only || i + kEndedLast >= rank.ops.size())
+        told.push_back(rank.ops[i]);
+    }
+    absl::Span<const Op> ops(told);
     if (ops.size() > kLsdMaxChunkOps) ops.remove_prefix(ops.size() - kLsdMaxChunkOps);
     *digest->mutable_in_flight() = EncodeOps(rank, ops, {});
     digest->mutable_rank()->set_operations(ops.size());

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "collector/agent/source.h"
 #include "collector/agent/spool.h"
 #include "collector/common/namesakes.h"
+#include "collector/host/proc.h"
 #include "collector/host/process_sample.h"
 #include "collector/rings/finder.h"
 #include "collector/rings/mark_sampler.h"
@@ -82,7 +84,7 @@ class HostSource final : public AgentSource {
 
   HostSource(const HostSourceOptions& options, Spool* spool);
   void AdoptSaved();
-  bool Read(Ring* ring);
+  bool Read(Ring* ring, bool in_flight = false);
   void SampleMarks(Ring* ring);
   bool LookAt(int64_t mono_ns, bool sample, Ring* ring);
   void Identify(Ring* ring);
@@ -114,6 +116,7 @@ class HostSource final : public AgentSource {
   std::map<uid_t, Share> shares_;
   uint64_t next_key_ = 0;
   int64_t looked_ns_ = 0, sampled_ns_ = 0;
+  std::optional<ProcessTree> tree_;  // of this look, where a process is sampled in it
   HostSourceCounters counters_;
 };
 

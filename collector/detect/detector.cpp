@@ -53,8 +53,13 @@ void Detector::Late(int64_t now, const LateInput& report) {
   late.hosts.insert(report.host);
 }
 
-void Detector::Ended(int64_t now, int32_t rank, bool badly) {
-  if (!ended_.insert(rank).second || !badly) return;
+void Detector::Ended(int64_t now, int32_t rank, EndKind kind) {
+  if (!ended_.insert(rank).second || kind == EndKind::kWell) return;
+  if (!any_ended_badly_ && EndFollows(now, rank, kind)) {
+    // Of ends that come together, any may be seen first.
+    ends_follow_ns_ = now - StillFor(now, finding_, LongestWait(now)) + LimitOf(finding_.comm);
+  }
+  any_ended_badly_ = true;
   ended_badly_ns_ = now;
   gather_again_ = true;
   refresh_ns_ = 0;

@@ -6,7 +6,7 @@
 // collector's own clock (monotonic, nanoseconds); what hosts say are ages. The caller's part:
 //
 //   heartbeat      -> progress().Apply(child, now, beat)     late report     -> Late(now, report)
-//   process ended  -> Ended(now, rank, badly)                agent silent    -> HostSilent / HostBack
+//   process ended  -> Ended(now, rank, kind)                 agent silent    -> HostSilent / HostBack
 //   10 times a second: for (Decision& d : Tick(now)) log it; then act on Wanted(now):
 //     digests -> ask every agent for a digest (one round at a time); when they are in, BundleFrom... and Analyze, then
 //                Judge(now, FindRoot(verdict, bundle, motion))
@@ -24,6 +24,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "collector/common/rank_runs.h"
+#include "collector/detect/ends.h"
 #include "collector/detect/progress.h"
 #include "collector/detect/root_finding.h"
 #include "proto/verdict.pb.h"
@@ -48,12 +49,15 @@ struct DetectorLimits {
   int64_t storage_stall_after = 30'000'000'000;  // the same in uninterruptible sleep: file servers fail over
   int64_t gpu_stall_after = 10'000'000'000;      // a root whose GPU, or whose collective, stands still: at least
   int64_t compute_after = 120'000'000'000;       // a root that waits for its own GPU without NCCL work on it
-  int64_t warm_up = 60'000'000'000;              // communicators that have hardly been used, ranks still in init
-  int64_t warm_up_per_rank = 10'000'000;         // and this for every member
-  int64_t first_operation = 120'000'000'000;     // all members are in the first operation: it connects them
-  int64_t silent_after = 3'000'000'000;          // a host that is not heard for so long is counted as silent
-  int64_t lost_after = 10'000'000'000;           // a root whose host's agent has been silent
-  int64_t unseen_after = 300'000'000'000;        // nothing tells whether the root works
+  // Communicators that have hardly been used, and ranks still in init: at least the first where every process is at
+  // rest, else the second.
+  int64_t at_rest_after = 12'000'000'000;
+  int64_t warm_up = 60'000'000'000;
+  int64_t warm_up_per_rank = 10'000'000;      // and this for every member
+  int64_t first_operation = 120'000'000'000;  // all members are in the first operation: it connects them
+  int64_t silent_after = 3'000'000'000;       // a host that is not heard for so long is counted as silent
+  int64_t lost_after = 10'000'000'000;        // a root whose host's agent has been silent
+  int64_t unseen_after = 300'000'000'000;     // nothing tells whether the root works
   int64_t unseen_init_after =
       1200'000'000'000;                // likewise, and others make a communicator: it may still load its model
   int64_t watchdog = 0;                // hung whatever the root does; 0: never
@@ -114,8 +118,11 @@ class Detector {
   MergedProgress& progress() { return progress_; }
   const MergedProgress& progress() const { return progress_; }
   void Late(int64_t now, const LateInput& report);
-  // The process of a rank has ended; `badly`: by a signal, with a status other than 0, or nobody knows how.
-  void Ended(int64_t now, int32_t rank, bool badly);
+  // The process of a rank has ended.
+  void Ended(int64_t now, int32_t rank, EndKind kind);
+  // Bad ends from then on are consequences: a wait had passed its limit and its root, known and at rest, did not bring
+  // the first end about itself. 0: none are.
+  int64_t ends_follow_ns() const { return ends_follow_ns_; }
   // Nothing has been heard of a host's agent for `silent_ns`.
   void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
   void HostBack(const std::string& host);
@@ -167,6 +174,7 @@ class Detector {
     uint32_t samples = 0;
     bool worked = false;
   };
+  bool EndFollows(int64_t now, int32_t rank, EndKind kind) const;
   void NoteSamples(int64_t now, const RootFinding& finding);
   void NoteMerged(int64_t now);
   bool Warm(uint64_t comm) const;
@@ -187,6 +195,8 @@ class Detector {
   absl::flat_hash_map<std::string, int64_t> silent_;  // host -> since
   absl::flat_hash_set<int32_t> ended_;
   int64_t ended_badly_ns_ = 0;  // the last time a process did; 0: none, or judged since
+  int64_t ends_follow_ns_ = 0;
+  bool any_ended_badly_ = false;
   Level level_ = Level::kMoving;
   int64_t since_ns_ = 0;
   Decision declared_;

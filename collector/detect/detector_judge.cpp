@@ -49,6 +49,20 @@ void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   }
 }
 
+// A launcher, or a watchdog, ends ranks that have waited too long: the wait explains the end. A root that crashes or
+// gives up ends the wait itself.
+bool Detector::EndFollows(int64_t now, int32_t rank, EndKind kind) const {
+  if (level_ != Level::kLate || !found_ || finding_.roots.empty() || kind == EndKind::kCrashed) return false;
+  if (StillFor(now, finding_, LongestWait(now)) < LimitOf(finding_.comm)) return false;
+  for (const RootView& root : finding_.roots) {
+    const auto watched = watched_.find(root.rank);
+    const bool rests = watched != watched_.end() && watched->second.idle_since_ns != 0;
+    if (root.ended || !root.known || (!root.in_recorded_call && !root.stopped && !rests)) return false;
+    if (root.rank == rank && kind != EndKind::kKilled) return false;
+  }
+  return true;
+}
+
 int64_t Detector::StillFor(int64_t now, const RootFinding& finding, int64_t longest) const {
   int64_t still = longest;
   if (finding.still_ns >= 0) still = std::min(still, finding.still_ns);
@@ -115,11 +129,15 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     decision.age_ns = longest;
     return say(true, "watchdog", absl::StrCat("a wait passed the limit of ", DurationText(limits_.watchdog)));
   }
-  if (finding.kind == FINDING_UNSPECIFIED) return after(limits_.unseen_after, "unseen", "no root was found");
+  if (finding.kind == FINDING_UNSPECIFIED) {
+    // All that is not seen, where every process waits in a recorded call, is a GPU's own work.
+    const bool all_wait = finding.rest_ns == INT64_MAX;
+    return after(all_wait ? limits_.compute_after : limits_.unseen_after, "unseen", "no root was found");
+  }
 
   bool ended = false, cancelled = true, stopped = false, busy = false, outside = false, unknown = false,
        blind_io = false, in_d = false;
-  bool compute = false, serves = false, unsampled = false, worked = false;
+  bool compute = false, serves = false, on_socket = false, unsampled = false, worked = false;
   int64_t silent = 0, least_idle = INT64_MAX, least_activity = INT64_MAX, least_seen_idle = INT64_MAX;
   for (const RootView& root : finding.roots) {
     ended |= root.ended;
@@ -134,6 +152,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     if (root.in_recorded_call) continue;
     outside = true;
     serves |= root.event_loop;
+    on_socket |= root.on_socket;
     busy |= Busy(root);
     blind_io |= root.sample_gap_ns > 0 && root.io_bytes < 0;
     const auto watched = watched_.find(root.rank);
@@ -168,8 +187,10 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     return after(init ? limits_.unseen_init_after : limits_.unseen_after, "unseen",
                  "nothing is known of the root's process");
   }
+  // Nothing was learned yet: what everybody does decides. Whoever reads from a socket may wait for another's work.
   if (init || (finding.comm != 0 && !Warm(finding.comm))) {
-    decision.limit_ns = std::max(decision.limit_ns, limits_.warm_up + for_size);
+    const bool rests = finding.rest_ns >= limits_.seen_idle && !on_socket && (outside || !init);
+    decision.limit_ns = std::max(decision.limit_ns, rests ? limits_.at_rest_after : limits_.warm_up + for_size);
   }
   if (compute) decision.age_ns = std::min(decision.age_ns, least_activity);
   if (compute) return after(limits_.compute_after, "compute", "its GPU does not finish what is not NCCL's");

@@ -312,7 +312,7 @@ TEST_F(DetectorTest, AServerWithoutRequestsIsAtMostLate) {
 TEST_F(DetectorTest, ADeadRootIsHungAfterASecond) {
   Warm();
   Stall();
-  detector_.Ended(now_, 8, true);
+  detector_.Ended(now_, 8, EndKind::kKilled);
   EXPECT_NEAR(HungAfter(
                   60, [](RootFinding* f) { f->roots[0].ended = true; }, RANK_DEAD),
               1, 0.6);
@@ -323,7 +323,7 @@ TEST_F(DetectorTest, ADeadRootIsHungAfterASecond) {
 TEST_F(DetectorTest, ACancelledJobIsNoHang) {
   Warm();
   Stall();
-  detector_.Ended(now_, 8, true);
+  detector_.Ended(now_, 8, EndKind::kKilled);
   EXPECT_EQ(HungAfter(
                 300,
                 [](RootFinding* f) {
@@ -337,7 +337,7 @@ TEST_F(DetectorTest, ACancelledJobIsNoHang) {
 TEST_F(DetectorTest, ARankThatWasCancelledAloneIsHungWhenTheOthersHaveHadTimeToEnd) {
   Warm();
   Stall();
-  detector_.Ended(now_, 8, true);
+  detector_.Ended(now_, 8, EndKind::kKilled);
   EXPECT_NEAR(HungAfter(
                   60, [](RootFinding* f) { f->roots[0].ended = f->roots[0].cancelled = true; }, RANK_DEAD),
               35, 1);
@@ -347,7 +347,7 @@ TEST_F(DetectorTest, ARankThatWasCancelledAloneIsHungWhenTheOthersHaveHadTimeToE
 TEST_F(DetectorTest, NobodyWaitsForADeadRankThenNothingHangs) {
   Warm();
   began_ = now_;
-  detector_.Ended(now_, 8, true);
+  detector_.Ended(now_, 8, EndKind::kKilled);
   EXPECT_EQ(HungAfter(
                 60,
                 [](RootFinding* f) {
@@ -546,7 +546,7 @@ TEST_F(DetectorTest, ProcessesThatEndAreNoRecovery) {
   Warm();
   Stall();
   ASSERT_GT(HungAfter(60, [](RootFinding*) {}), 0);
-  detector_.Ended(now_, 3, true);
+  detector_.Ended(now_, 3, EndKind::kKilled);
   Beat(102, 102);
   Pass(kSecond);
   Beat(103, 103);
@@ -565,7 +565,7 @@ TEST_F(DetectorTest, DigestsAreAskedForOnceAndThenSamplesOfTheRoots) {
   Pass(kSecond);
   EXPECT_FALSE(detector_.Wanted(now_).digests);
   EXPECT_THAT(detector_.Wanted(now_).samples, ElementsAre(8));
-  detector_.Ended(now_, 3, true);
+  detector_.Ended(now_, 3, EndKind::kKilled);
   EXPECT_TRUE(detector_.Wanted(now_).digests) << "what was found may have to be found anew";
 }
 

@@ -23,6 +23,12 @@ bool EndedBadly(const Process& process) {
          (process.life == Life::kExited && process.exit_code != 0);
 }
 
+EndKind KindOfEnd(const Process& process) {
+  if (!EndedBadly(process)) return EndKind::kWell;
+  if (process.life == Life::kExited || process.signal == SIGABRT) return EndKind::kGaveUp;
+  return process.life == Life::kKilled && CrashSignal(process.signal) ? EndKind::kCrashed : EndKind::kKilled;
+}
+
 void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& processes) {
   const Process* first = nullptr;
   for (const Process* process : processes) {

@@ -53,6 +53,15 @@ FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& en
 // Killed, gone unseen, or exited with a status other than 0.
 bool EndedBadly(const Process& process);
 
+// Who brought the end about.
+enum class EndKind : uint8_t {
+  kWell,     // exited with status 0, or lives
+  kGaveUp,   // a status other than 0, or SIGABRT: the program's own decision
+  kCrashed,  // SIGSEGV and its like
+  kKilled,   // another signal, from outside; or gone, nobody knows how
+};
+EndKind KindOfEnd(const Process& process);
+
 // "exited 0", "killed by signal 9 (Killed)", "running", "gone".
 std::string EndText(const Process& process);
 

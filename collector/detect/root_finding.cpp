@@ -1,6 +1,7 @@
 #include "collector/detect/root_finding.h"
 
 #include <signal.h>
+#include <string.h>
 
 #include <algorithm>
 
@@ -55,10 +56,32 @@ bool InWait(const Rank& rank, bool* host_wait) {
   return in_call || *host_wait;
 }
 
+// Where the kernel lets a thread sleep that reads from a socket, connects or accepts. Not poll: that may be a pipe,
+// too.
+bool WaitsOnSocket(const std::string& wchan) {
+  static constexpr const char* kPlaces[] = {"wait_woken", "sk_wait_data",          "unix_stream_",
+                                            "inet_csk_",  "inet_wait_for_connect", "__skb_wait_for_more_packets"};
+  return std::any_of(std::begin(kPlaces), std::end(kPlaces),
+                     [&](const char* place) { return wchan.compare(0, strlen(place), place) == 0; });
+}
+
+// Since when samples have seen the process do nothing.
+int64_t RestOf(const Rank& rank, const RankMotion& motion) {
+  bool host_wait = false;
+  if (HasEnded(rank.process) || rank.process.state == "T" || rank.process.state == "t" || InWait(rank, &host_wait))
+    return INT64_MAX;
+  if (rank.process.state == "D" || rank.process.threads_in_d > 0 || motion.idle_ns < 0) return -1;
+  return motion.activity_age_ns < 0 ? motion.idle_ns : std::min(motion.idle_ns, motion.activity_age_ns);
+}
+
 bool HasUnfinished(const Rank& rank) {
-  return std::any_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& stream) {
-    return stream.marked && std::min(stream.issued, stream.given) > stream.completed;
-  });
+  return std::any_of(rank.streams.begin(), rank.streams.end(),
+                     [](const ring::StreamSnapshot& stream) {
+                       return stream.marked && std::min(stream.issued, stream.given) > stream.completed;
+                     }) ||
+         std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) {
+           return op.state == OpState::kEnqueued || op.state == OpState::kStarted || op.state == OpState::kIncomplete;
+         });
 }
 
 bool Counts(const Membership& membership) {
@@ -84,7 +107,9 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   // is.
   view.in_recorded_call = kind != HOST_STALL && waits;
   view.waits_for_compute = (kind == RANK_NOT_ARRIVED || kind == GPU_STALL) && host_wait && !HasUnfinished(rank);
-  view.event_loop = !waits && process.wchan == "ep_poll" && process.threads_in_d == 0;
+  const bool asleep = !waits && process.threads_in_d == 0;
+  view.event_loop = asleep && process.wchan == "ep_poll";
+  view.on_socket = asleep && WaitsOnSocket(process.wchan);
   view.silent_ns = motion.silent_ns;
   view.sample_gap_ns = process.sample_gap_ns;
   view.cpu_ns = process.cpu_ns_between_samples;
@@ -107,6 +132,8 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
       lowest[membership.comm] = std::min(lowest[membership.comm], membership.issued);
     }
   }
+  const bool all_there = bundle.ranks_expected <= static_cast<int32_t>(bundle.ranks.size());
+  root.rest_ns = all_there && !bundle.ranks.empty() ? INT64_MAX : -1;
   absl::flat_hash_map<int32_t, const Rank*> ranks;
   absl::flat_hash_map<int32_t, int64_t> progress;  // rank -> age
   ranks.reserve(bundle.ranks.size());
@@ -115,6 +142,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
     ranks[rank.rank] = &rank;
     const RankMotion moves = motion(rank.rank);
     progress[rank.rank] = moves.progress_age_ns;
+    root.rest_ns = std::min(root.rest_ns, RestOf(rank, moves));
     if (HasEnded(rank.process) || rank.captured_ns <= 0) continue;
     const int64_t since = WaitingSince(rank, lowest, moves.progress_age_ns);
     if (since <= 0) continue;

@@ -34,6 +34,7 @@ struct RootView {
   bool in_recorded_call = false;   // inside an NCCL call or a CUDA host wait: using CPU there is no progress
   bool waits_for_compute = false;  // inside a CUDA host wait, and no unfinished NCCL work is seen on its GPU
   bool event_loop = false;         // its main thread waits for events from outside (ep_poll): a server without requests
+  bool on_socket = false;          // its main thread waits for data on a socket: somebody else may be at work for it
   int64_t silent_ns = 0;           // of its host's agent
   int64_t sample_gap_ns = 0;       // 0: not sampled twice
   int64_t cpu_ns = -1, io_bytes = -1;  // between the samples; -1 unknown
@@ -52,10 +53,13 @@ struct RootFinding {
   std::vector<uint64_t> comms;    // of the chain
   int64_t waited_ns = 0;          // the longest wait of a live rank that the data shows; 0: nobody waits
   int64_t still_ns = -1;          // the involved have made no progress for so long; -1: not known
-  int64_t bytes = 0;              // of the operation that is stuck; 0 not known
-  int64_t network_age_ns = -1;    // since a network operation of the involved last made a step; -1: none is recorded
-  bool first_operation = false;   // it is its communicator's first
-  bool in_init = false;           // somebody involved is making a communicator
+  // For how long samples have seen every process that lives do nothing, except those that wait in a recorded call.
+  // INT64_MAX: all wait; -1: of one this is not known.
+  int64_t rest_ns = -1;
+  int64_t bytes = 0;             // of the operation that is stuck; 0 not known
+  int64_t network_age_ns = -1;   // since a network operation of the involved last made a step; -1: none is recorded
+  bool first_operation = false;  // it is its communicator's first
+  bool in_init = false;          // somebody involved is making a communicator
   int64_t as_of_ns = 0;  // when these ages were true at the latest, by the detector's clock; 0: when it is judged
 };
 

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -60,32 +59,49 @@ std::optional<int> ReadWaitStatus(pid_t pid, int pidfd) {
 }
 
 Activity ReadActivity(pid_t pid) {
+  return ReadActivity(pid, ProcessTree::Read());
+}
+
+Activity ReadActivity(pid_t pid, const ProcessTree& tree) {
+  static const int64_t kPage = std::max(1L, sysconf(_SC_PAGESIZE));
   Activity activity;
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   if (!stat || stat->state == 'Z') return activity;
   activity.valid = true;
   activity.mono_ns = MonotonicNs();
-  uint64_t ticks = stat->cpu_ticks;
+  uint64_t ticks = stat->cpu_ticks, faults = stat->major_faults;
   activity.io_bytes = ReadIoBytes(pid);
   // A rank that waits for its own helper (a checkpoint writer, a copy tool) is as busy as the helper is.
-  for (pid_t child : Descendants(pid)) {
-    if (const std::optional<ProcStat> below = ReadProcStat(child)) ticks += below->cpu_ticks;
+  for (pid_t child : tree.Below(pid)) {
+    if (const std::optional<ProcStat> below = ReadProcStat(child)) {
+      ticks += below->cpu_ticks;
+      faults += below->major_faults;
+    }
     const int64_t io = ReadIoBytes(child);
     if (io > 0 && activity.io_bytes >= 0) activity.io_bytes += io;
   }
   static const int64_t kTickNs = 1'000'000'000 / std::max(1L, sysconf(_SC_CLK_TCK));
   activity.cpu_ns = static_cast<int64_t>(ticks) * kTickNs;
+  if (activity.io_bytes >= 0) activity.io_bytes += static_cast<int64_t>(faults) * kPage;
   return activity;
 }
 
-std::vector<pid_t> Descendants(pid_t root) {
-  std::multimap<pid_t, pid_t> children;
+ProcessTree ProcessTree::Read() {
+  ProcessTree tree;
   for (const pid_t pid : NumbersIn("/proc")) {
-    if (const std::optional<ProcStat> stat = ReadProcStat(pid)) children.emplace(stat->parent, pid);
+    if (const std::optional<ProcStat> stat = ReadProcStat(pid)) tree.children_.emplace(stat->parent, pid);
   }
+  return tree;
+}
+
+std::vector<pid_t> Descendants(pid_t root) {
+  return ProcessTree::Read().Below(root);
+}
+
+std::vector<pid_t> ProcessTree::Below(pid_t root) const {
   std::vector<pid_t> found = {root};
   for (size_t at = 0; at < found.size(); ++at) {
-    const auto [first, last] = children.equal_range(found[at]);
+    const auto [first, last] = children_.equal_range(found[at]);
     for (auto child = first; child != last; ++child) {
       if (std::find(found.begin(), found.end(), child->second) == found.end()) found.push_back(child->second);
     }

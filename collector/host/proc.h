@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,12 +25,23 @@ struct Activity {
   bool valid = false;
   int64_t mono_ns = 0;
   int64_t cpu_ns = 0;
-  int64_t io_bytes = 0;  // -1: /proc/PID/io may not be read
+  int64_t io_bytes = 0;  // read and written, and what faults brought in from mapped files; -1: may not be read
 };
-Activity ReadActivity(pid_t pid);
 
-// All processes whose chain of parents leads to `root`, without it; parents come before children.
+// Who is whose child, of all processes at one moment. Reading it costs one small file a process of the host.
+class ProcessTree {
+ public:
+  static ProcessTree Read();
+  // All processes whose chain of parents leads to `root`, without it; parents come before children.
+  std::vector<pid_t> Below(pid_t root) const;
+
+ private:
+  std::multimap<pid_t, pid_t> children_;
+};
 std::vector<pid_t> Descendants(pid_t root);
+
+Activity ReadActivity(pid_t pid, const ProcessTree& tree);
+Activity ReadActivity(pid_t pid);
 
 // First line of /proc/PID/wchan; empty when it may not be read or the process runs.
 std::string ReadWchan(pid_t pid);

@@ -25,15 +25,18 @@ bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes) {
          static_cast<double>(io_bytes) > kIdleBytesPerSecond * seconds;
 }
 
-void ProcessSampler::Forget() {
+void ProcessSampler::Forget(Process* process) {
+  if (!older_.valid) return;
+  process->sample_gap_ns = 0;
+  process->cpu_ns_between_samples = process->io_bytes_between_samples = -1;
   older_ = Activity();
   older_stack_.clear();
   idle_since_ns_ = 0;
 }
 
-void ProcessSampler::Sample(pid_t pid, Process* process) {
+void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process) {
   const std::optional<ProcStat> stat = ReadProcStat(pid);
-  const Activity now = ReadActivity(pid);
+  const Activity now = ReadActivity(pid, tree);
   if (!stat || !now.valid) return;
   // A look at its stacks makes it stand for a moment; a debugger is still there the next time.
   const bool traced = stat->state == 't';

@@ -20,9 +20,10 @@ class ProcessSampler {
   // Writes state letter, CPU and I/O since an earlier call, wait channel, threads in uninterruptible sleep, files open
   // for writing, and, unless there is better evidence, the kernel stacks of that earlier call (`stack`) and of now
   // (`stack_later`) into *process. Nothing is written when the process is gone.
-  void Sample(pid_t pid, Process* process);
+  void Sample(pid_t pid, Process* process) { Sample(pid, ProcessTree::Read(), process); }
+  void Sample(pid_t pid, const ProcessTree& tree, Process* process);
   // It made progress: what was seen before counts no longer.
-  void Forget();
+  void Forget(Process* process);
   // Since when samples a second or more apart have seen it do nothing (monotonic); 0: they have not, or it was seen at
   // work.
   int64_t idle_since_ns() const { return idle_since_ns_; }

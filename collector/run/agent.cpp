@@ -211,7 +211,7 @@ int64_t Agent::Sample() {
   return ThreadCpuNs() - start;
 }
 
-void Agent::Inspect(const std::vector<int32_t>& slots) {
+void Agent::SampleStill(const std::vector<int32_t>& still, const ProcessTree& tree) {
   for (const auto& ring : rings_) {
     if (!ring->alive || ring->process.life != Life::kRunning) continue;
     const pid_t pid = ring->digest.process.pid;
@@ -220,12 +220,21 @@ void Agent::Inspect(const std::vector<int32_t>& slots) {
     Process& process = ring->process;
     const std::string before = process.state;
     process.state = std::string(1, stat->state);
-    const bool wanted = std::find(slots.begin(), slots.end(), ring->slot) != slots.end();
-    if (wanted) ring->sampler.Sample(pid, &process);
+    if (std::binary_search(still.begin(), still.end(), ring->slot)) {
+      ring->sampler.Sample(pid, tree, &process);
+    } else {
+      ring->sampler.Forget(&process);
+    }
     // It stands for the moment in which we look, no longer.
     if (process.state == "t" && ring->look.busy()) process.state = before;
-    if (!wanted) continue;
-    ring->look.Continue(pid, BusiestThread(ring->digest), &process, ring->fd.get());
+  }
+}
+
+void Agent::Inspect(const std::vector<int32_t>& slots) {
+  for (int32_t slot : slots) {
+    Ring* ring = rings_[static_cast<size_t>(slot)].get();
+    if (!ring->alive || ring->process.life != Life::kRunning) continue;
+    ring->look.Continue(ring->digest.process.pid, BusiestThread(ring->digest), &ring->process, ring->fd.get());
   }
 }
 
@@ -276,7 +285,11 @@ std::vector<RingInput> Agent::Collect(bool whole) {
     input.path = ring->path;
     input.process = ring->process;
     if (!whole) {
-      input.snapshot = ring->digest;
+      ring::ReadOptions options;
+      options.digest_only = options.in_flight = true;
+      std::string error;
+      if (!ring->alive || !ring::ReadRing(ring->fd.get(), options, &input.snapshot, &error))
+        input.snapshot = ring->digest;
     } else if (ring->last) {
       // The host's part is over; the GPU may still have written since.
       ring::ReadOptions marks;

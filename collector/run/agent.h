@@ -48,8 +48,12 @@ class Agent {
 
   // Reads the digests of all rings whose process lives. Returns the CPU time it took, nanoseconds.
   int64_t Sample();
-  // State letter of every live process; CPU, I/O and wait channel of those in `slots` too, the former as differences to
-  // a sample at least a second older, and in the background their stacks and what else evidence.h gathers.
+  // State letter of every live process. Of those in `still` (ascending) CPU, I/O and wait channel too, the former as
+  // differences to a sample at least a second older; what was sampled of the others is forgotten.
+  void SampleStill(const std::vector<int32_t>& still, const ProcessTree& tree);
+  // Since when samples have seen a process do nothing; 0: they have not (ProcessSampler).
+  int64_t IdleSince(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->sampler.idle_since_ns(); }
+  // In the background, stacks of these and what else evidence.h gathers.
   void Inspect(const std::vector<int32_t>& slots);
   // Waits for evidence of these that is on its way, at most `limit_ns` in all.
   void FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns);
@@ -63,7 +67,8 @@ class Agent {
   const ring::Snapshot& digest(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->digest; }
   int32_t SlotOf(const std::string& path) const;  // -1: unknown
 
-  // Everything known: whole rings (operations that were kept before they were overwritten included), or digests.
+  // Everything known: whole rings (operations that were kept before they were overwritten included), or digests with
+  // what is in flight.
   std::vector<RingInput> Collect(bool whole);
   // Reads these rings whole now and keeps their operations for every later Collect(true).
   void Keep(const std::vector<int32_t>& slots);

@@ -31,6 +31,8 @@ constexpr int64_t kLongestTick = 1000 * kMs;
 constexpr int64_t kCostShare = 100;
 // A little over the least gap between two samples of a process, so that each judgement has a new pair.
 constexpr int64_t kJudgementEvery = 1050 * kMs;
+// Processes without progress for so long are sampled.
+constexpr int64_t kSampleAfter = 1500 * kMs;
 // A verdict does not wait longer for stacks that are being taken.
 constexpr int64_t kEvidenceWait = 2000 * kMs;
 // Decisions of one episode that are kept for the incident folder.
@@ -88,6 +90,15 @@ int32_t Watch::RankOf(int32_t slot) const {
   return rank >= 0 ? rank : slot;
 }
 
+const Process& Watch::ProcessOf(int32_t slot) const {
+  static const Process kNone;
+  if (slot >= 0) return agent_->process(slot);
+  for (const auto& [pid, started] : started_) {
+    if (started.rank == -2 - slot) return started.process;
+  }
+  return kNone;
+}
+
 int64_t Watch::LastProgress(const std::vector<int32_t>& slots) const {
   int64_t last = 0;
   for (int32_t slot : slots.empty() ? slots_ : slots) last = std::max(last, lateness_.ProgressOf(slot));
@@ -126,10 +137,15 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
       inputs.push_back(std::move(input));
     }
   }
-  std::vector<Process*> processes;
-  processes.reserve(inputs.size());
-  for (RingInput& input : inputs) processes.push_back(&input.process);
-  MarkConsequences({options_.launcher, ending_since_}, processes);
+  // Of the ends that a wait explains those of a later generation are none.
+  const int64_t follow = detector_.ends_follow_ns();
+  std::vector<Process*> waited, others;
+  for (RingInput& input : inputs) {
+    const bool there = follow != 0 && input.snapshot.process.created_mono_ns < follow;
+    (there ? waited : others).push_back(&input.process);
+  }
+  MarkConsequences({options_.launcher, ending_since_ == 0 ? follow : std::min(follow, ending_since_)}, waited);
+  MarkConsequences({options_.launcher, ending_since_}, others);
 
   Gathered gathered;
   gathered.bundle = BundleFromRings(std::move(inputs));
@@ -164,11 +180,52 @@ RootFinding Watch::RootOf(int64_t now, const Gathered& gathered) const {
   return FindRoot(gathered.verdict, gathered.bundle, [&](int32_t rank) {
     RankMotion motion;
     const auto found = gathered.slots.find(rank);
-    if (found == gathered.slots.end() || found->second < 0) return motion;
-    motion.progress_age_ns = now - lateness_.ProgressOf(found->second);
-    motion.activity_age_ns = now - lateness_.ActivityOf(found->second);
+    int64_t idle_since = 0;
+    if (found != gathered.slots.end() && found->second >= 0) {
+      motion.progress_age_ns = now - lateness_.ProgressOf(found->second);
+      motion.activity_age_ns = now - lateness_.ActivityOf(found->second);
+      idle_since = agent_->IdleSince(found->second);
+    } else {
+      for (const auto& [pid, started] : started_) {
+        if (started.rank == rank) idle_since = started.sampler.idle_since_ns();
+      }
+    }
+    if (idle_since > 0) motion.idle_ns = now - idle_since;
     return motion;
   });
+}
+
+void Watch::Refresh(Gathered* gathered) {
+  for (Rank& rank : gathered->bundle.ranks) {
+    const auto slot = gathered->slots.find(rank.rank);
+    if (slot == gathered->slots.end() || slot->second < 0) continue;
+    const Process& now = agent_->process(slot->second);
+    Process& then = rank.process;
+    then.life = now.life;
+    then.exit_code = now.exit_code;
+    then.signal = now.signal;
+    then.state = now.state;
+    then.wchan = now.wchan;
+    then.threads_in_d = now.threads_in_d;
+    then.sample_gap_ns = now.sample_gap_ns;
+    then.cpu_ns_between_samples = now.cpu_ns_between_samples;
+    then.io_bytes_between_samples = now.io_bytes_between_samples;
+  }
+}
+
+void Watch::SampleStill(int64_t now) {
+  next_sample_ = now + kJudgementEvery;
+  std::vector<int32_t> still;
+  for (int32_t slot : slots_) {
+    if (slot >= 0 && now - lateness_.ProgressOf(slot) >= kSampleAfter) still.push_back(slot);
+  }
+  std::sort(still.begin(), still.end());
+  const ProcessTree tree = still.empty() ? ProcessTree() : ProcessTree::Read();
+  agent_->SampleStill(still, tree);
+  if (still.empty()) return;
+  for (StartedRank* rank : WithoutRing()) {
+    if (rank->process.life == Life::kRunning) rank->sampler.Sample(rank->pid, tree, &rank->process);
+  }
 }
 
 void Watch::LookForDesync() {
@@ -211,9 +268,7 @@ void Watch::Judge(int64_t now) {
   next_judgement_ = now + kJudgementEvery;
   agent_->Inspect(suspects_);
   for (StartedRank* rank : WithoutRing()) {
-    if (rank->process.life != Life::kRunning) continue;
-    rank->sampler.Sample(rank->pid, &rank->process);
-    rank->look.Continue(rank->pid, 0, &rank->process);
+    if (rank->process.life == Life::kRunning) rank->look.Continue(rank->pid, 0, &rank->process);
   }
   const std::vector<DigestView> views = agent_->Views();
   bool all_stopped = true;
@@ -228,8 +283,15 @@ void Watch::Judge(int64_t now) {
   }
   // Only a job of which no part moves may be taken to stand still as a whole.
   const int64_t still = now - LastProgress({});
-  const bool stands = still >= options_.limits.dead_settle;
-  const Gathered gathered = Gather(false, stands, stands ? still : 0);
+  const bool stands = still >= options_.limits.dead_settle || detector_.ends_follow_ns() != 0;
+  if (whole_ && LastProgress({}) > whole_progress_) whole_.reset();
+  Gathered digests;
+  if (whole_) {
+    Refresh(&*whole_);
+  } else {
+    digests = Gather(false, stands, stands ? still : 0);
+  }
+  const Gathered& gathered = whole_ ? *whole_ : digests;
   const RootFinding finding = RootOf(now, gathered);
   std::vector<int32_t> suspects;
   for (const RootView& root : finding.roots) {
@@ -250,15 +312,21 @@ void Watch::Judge(int64_t now) {
 
 void Watch::Declare(int64_t now, const RootFinding& finding, const Decision& decision) {
   agent_->FinishInspection(suspects_, kEvidenceWait);
-  const Gathered gathered = Gather(true, true, std::max<int64_t>(decision.age_ns, 1));
+  Gathered gathered = Gather(true, true, std::max<int64_t>(decision.age_ns, 1));
   const RootFinding whole = RootOf(now, gathered);
-  // Whole rings tell more than digests do: the root may turn out to be one that is given longer. Reading them is not
-  // cheap, so the next look waits until that time may have come.
+  // Whole rings tell more than digests do: the root may turn out to be another one, or one that is given longer.
   const Decision again = detector_.Judge(now, whole.kind == FINDING_UNSPECIFIED ? finding : whole);
   if (!again.hung()) {
-    next_judgement_ = now + std::clamp(again.limit_ns - again.age_ns, kJudgementEvery, 10 * kJudgementEvery);
+    if (whole.kind == FINDING_UNSPECIFIED) {
+      // Reading them is not cheap.
+      next_judgement_ = now + std::clamp(again.limit_ns - again.age_ns, kJudgementEvery, 10 * kJudgementEvery);
+    } else {
+      whole_ = std::move(gathered);
+      whole_progress_ = LastProgress({});
+    }
     return;
   }
+  whole_.reset();
   hung_ = true;
   ever_declared_ = true;
   declared_ = gathered.verdict.verdict();
@@ -291,7 +359,7 @@ void Watch::Detect(int64_t now, const std::vector<DigestView>& views) {
   for (const DigestView& view : views) {
     slots_.push_back(view.slot);
     if (view.slot >= 0) rings.push_back({RankOf(view.slot), &agent_->digest(view.slot)});
-    if (!view.alive) detector_.Ended(now, RankOf(view.slot), view.ended_badly);
+    if (!view.alive) detector_.Ended(now, RankOf(view.slot), KindOfEnd(ProcessOf(view.slot)));
   }
   const auto ranks_of = [&](const std::vector<int32_t>& slots) {
     std::vector<int32_t> ranks;
@@ -348,10 +416,12 @@ void Watch::Tick(int64_t now) {
   }
   if (ending_since_ != 0) return;
   TellLate(now);
+  if (now >= next_sample_) SampleStill(now);
   if (detector_.Suspicious(now)) {
     if (now >= next_judgement_) Judge(now);
   } else {
     suspects_.clear();
+    whole_.reset();
   }
 }
 
@@ -399,7 +469,10 @@ void Watch::Finish(const std::string& unrecorded) {
   agent_->Sample();
   for (int look = 0; look < 3; ++look) LookForDesync();
   if (ever_declared_) return;
-  const Gathered gathered = Gather(true, false, 0);
+  // Who was ended while all waited was waiting until then.
+  const int64_t follow = detector_.ends_follow_ns();
+  const int64_t stood = follow == 0 ? 0 : std::max<int64_t>(1, MonotonicNs() - LastProgress({}));
+  const Gathered gathered = Gather(true, follow != 0, stood);
   if (agent_->readable() == 0) {
     Say(absl::StrCat("nothing was recorded: ", unrecorded));
     if (!options_.out.empty()) WriteAndTell(gathered, false);

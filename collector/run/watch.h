@@ -78,6 +78,11 @@ class Watch {
   // Whole rings, as an incident folder will hold them, or digests.
   Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
   std::string IncidentFolder() const;
+  // What samples have shown since, into the processes of the bundle.
+  void Refresh(Gathered* gathered);
+  // Samples every process without progress.
+  void SampleStill(int64_t now);
+  const Process& ProcessOf(int32_t slot) const;
   // Ranks we started that have no ring.
   std::vector<StartedRank*> WithoutRing();
   RootFinding RootOf(int64_t now, const Gathered& gathered) const;
@@ -104,7 +109,10 @@ class Watch {
   std::map<pid_t, StartedRank> started_;
   std::string host_;
   int64_t next_tick_ = 0;
-  int64_t next_judgement_ = 0;
+  int64_t next_judgement_ = 0, next_sample_ = 0;
+  // Whole rings named another root than digests: that one is watched until something moves.
+  std::optional<Gathered> whole_;
+  int64_t whole_progress_ = 0;  // LastProgress when they were read
   int64_t ending_since_ = 0;
   int64_t sample_cost_ = 0;
   std::vector<int32_t> suspects_;

@@ -328,9 +328,15 @@ void CollectorCore::OnEnded(const wire::Received& received) {
   if (ended.rank() < 0 || ended.rank() > kMostRank) return;
   if (!job->ended_told.insert(ended.rank()).second) return;
   const ProcessState& state = ended.state();
-  const bool badly = state.life() != ProcessState::EXITED || state.exit_code() != 0;
-  if (badly) job->ended_badly.insert(ended.rank());
-  job->detector.Ended(now_, ended.rank(), badly);
+  Process process;
+  process.life = state.life() == ProcessState::EXITED   ? Life::kExited
+                 : state.life() == ProcessState::KILLED ? Life::kKilled
+                                                        : Life::kGone;
+  process.exit_code = state.exit_code();
+  process.signal = state.signal();
+  const EndKind kind = KindOfEnd(process);
+  if (kind != EndKind::kWell) job->ended_badly.insert(ended.rank());
+  job->detector.Ended(now_, ended.rank(), kind);
 }
 
 // The sender speaks, and not of this job any more: that is no silence.

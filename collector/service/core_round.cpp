@@ -267,6 +267,7 @@ void CollectorCore::FinishRound(Job* job) {
   facts.asked_ns = job->asked_ns;
   facts.late_after_ns = options_.limits.late_after;
   facts.dead_settle_ns = options_.limits.dead_settle;
+  facts.ends_follow_ns = job->detector.ends_follow_ns();
   auto flying = std::make_shared<absl::flat_hash_map<uint64_t, Flying>>();
   actions_->Work({CoreTask::Lane::kAnalysis,
                   [round, facts, flying] {

@@ -177,7 +177,7 @@ void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed,
   builder_.AddRank(std::move(loose));
 }
 
-void DigestRound::MarkEnds(const HostClocks& clocks) {
+void DigestRound::MarkEnds(const HostClocks& clocks, int64_t ends_follow_ns) {
   std::vector<HostEnd> ends;
   for (Rank& rank : bundle_.ranks) {
     const Life life = rank.process.life;
@@ -193,6 +193,7 @@ void DigestRound::MarkEnds(const HostClocks& clocks) {
   }
   EndingFacts facts;
   facts.launcher = true;  // whatever started a job on many hosts ends it when a rank fails
+  facts.ending_since_ns = ends_follow_ns;
   if (!ends.empty()) FindFirstEnds(facts, ends);
 }
 
@@ -213,7 +214,7 @@ void DigestRound::Analyse(const Facts& facts) {
   HostClocks clocks = facts.clocks;
   for (const auto& [boot_id, ns] : answered_) clocks.Answered(boot_id, facts.asked_ns, ns);
   answered_.clear();
-  MarkEnds(clocks);
+  MarkEnds(clocks, facts.ends_follow_ns);
   options_.late_after_ns = facts.late_after_ns;
   const int64_t still = facts.stalled_ns > 0
                             ? facts.stalled_ns

@@ -51,6 +51,7 @@ class DigestRound {
     int64_t asked_ns = 0;  // when the digests were asked for, by the clock that `clocks` are laid on
     int64_t late_after_ns = 5'000'000'000;
     int64_t dead_settle_ns = 1'000'000'000;
+    int64_t ends_follow_ns = 0;  // Detector::ends_follow_ns
     // Whoever watches the job says that it stands still for so long; 0: found out from the digests themselves.
     int64_t stalled_ns = 0;
   };
@@ -87,7 +88,7 @@ class DigestRound {
 
  private:
   void AddRank(const DigestEnvelope& host, const std::string& packed, int64_t received_ns);
-  void MarkEnds(const HostClocks& clocks);
+  void MarkEnds(const HostClocks& clocks, int64_t ends_follow_ns);
   RankMotion MotionOfRank(int32_t rank) const;
 
   BundleBuilder builder_;

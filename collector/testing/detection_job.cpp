@@ -136,7 +136,7 @@ bool WatchedJob::Step(int number, int64_t until) {
             rank.process.life = Life::kKilled;
             rank.process.signal = SIGKILL;
             rank.process.ended_mono_ns = rank.clock + hosts_[static_cast<size_t>(number / plan_.ranks_a_host)].offset;
-            detector_.Ended(std::max(now_, rank.clock), number, true);
+            detector_.Ended(std::max(now_, rank.clock), number, EndKind::kKilled);
             return false;
           }
           rank.clock = pause->for_ns >= kEver ? kEver : rank.clock + pause->for_ns;

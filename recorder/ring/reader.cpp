@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
@@ -292,13 +293,21 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
   internal::ReadComms(&reading);
   std::vector<ThreadCell> cells;
   internal::ReadThreads(&reading, &cells);
-  if (options.digest_only) {
-    for (CommSnapshot& comm : out->comms) comm.lost_records = 0;  // only the rings can tell
-  } else {
+  const bool whole_file = !options.digest_only;
+  if (whole_file || options.in_flight) {
     internal::ReadGraphs(&reading);
-    internal::ReadOps(&reading, cells);
-    internal::ReadTimes(&reading);
+    const bool launches = std::any_of(out->graphs.begin(), out->graphs.end(),
+                                      [](const GraphSnapshot& graph) { return graph.launches > 0; });
+    // Of graph launches and of what only the profiler follows, the recent operations do not show the oldest in flight.
+    const bool unmarked = out->process.gpu_marks == GpuMarks::kProfiler;
+    if (whole_file || launches || unmarked) internal::ReadOps(&reading, cells, whole_file);
+    if (whole_file) internal::ReadTimes(&reading);
     internal::ReadProfiler(&reading);
+  }
+  if (!whole_file) {
+    // Only the whole rings can tell.
+    for (CommSnapshot& comm : out->comms) comm.lost_records = 0;
+    for (ThreadSnapshot& thread : out->threads) thread.overwritten = 0;
   }
   if (same_boot) out->read_mono_ns = internal::ReadClock(CLOCK_MONOTONIC);
   return true;

@@ -14,6 +14,9 @@ struct ReadOptions {
   // Read everything, or only the digest: header, communicator table with progress and recent operations, threads,
   // streams. A digest read is a few tens of KiB and meant to be repeated many times a second.
   bool digest_only = false;
+  // With a digest: also what the communicators' recent operations do not show, the operations of the newest graph
+  // launches and what the profiler saw. Reads up to 64 KiB a thread more where there are graphs.
+  bool in_flight = false;
 };
 
 // True when the first bytes are a ring file's magic.

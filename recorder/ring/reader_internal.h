@@ -131,7 +131,8 @@ size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint
                  bool one_by_one);
 // Into the operations that ReadOps and ReadComms found.
 void ReadTimes(Reading* reading);
-void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells);
+// `whole`: every record; else the newest of every thread.
+void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells, bool whole);
 void ReadProfiler(Reading* reading);
 
 // Shared by rings and recent operations.

@@ -10,6 +10,8 @@ namespace {
 
 // The streams were read before the rings: so many tickets may have been given since.
 constexpr uint64_t kIssuedSince = 4096;
+// Of a digest: records of a thread, and operations of graph launches that are told one by one.
+constexpr uint64_t kNewestRecords = 512, kNewestReplayed = 512;
 
 // What the thread's cell says where a record keeps only low halves.
 struct Context {
@@ -99,56 +101,70 @@ void SpreadCallers(std::vector<OpSnapshot>* ops, size_t from) {
   }
 }
 
-// Reads the slot again until it is twice the same.
-void SettleSlot(const Reading& reading, uint64_t ring_at, uint64_t index, std::vector<OpSlot>* ring) {
+// Reads the slot at `at` again until it is twice the same.
+void SettleSlot(const Reading& reading, uint64_t at, OpSlot* slot) {
   constexpr int kTries = 8;
   for (int i = 0; i < kTries; ++i) {
     OpSlot again;
-    if (!reading.file.Read(ring_at + index * sizeof(OpSlot), &again, sizeof(again))) return;
-    const bool same = std::memcmp(&again, &(*ring)[index], sizeof(again)) == 0;
-    (*ring)[index] = again;
+    if (!reading.file.Read(at, &again, sizeof(again))) return;
+    const bool same = std::memcmp(&again, slot, sizeof(again)) == 0;
+    *slot = again;
     if (same) return;
   }
 }
 
 constexpr uint64_t kAbsurd = uint64_t{1} << 62;
 
-void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& cell) {
+// The records before number `begun`, as many as `records` has room for, oldest first.
+bool ReadSlots(const Reading& reading, uint64_t at, uint64_t slots, uint64_t begun, std::vector<OpSlot>* records) {
+  const uint64_t count = records->size();
+  if (count == 0) return true;
+  const uint64_t from = (begun - count) % slots, first = std::min(count, slots - from);
+  return reading.file.Read(at + from * sizeof(OpSlot), records->data(), first * sizeof(OpSlot)) &&
+         reading.file.Read(at, records->data() + first, (count - first) * sizeof(OpSlot));
+}
+
+void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& cell, bool whole) {
   const uint64_t slots = reading->rings.stride / sizeof(OpSlot);
   const uint64_t at = reading->rings.offset + cell.ring * reading->rings.stride;
-  std::vector<OpSlot> ring(slots);
-  if (!reading->file.Read(at, ring.data(), slots * sizeof(OpSlot))) {
+  if (cell.begun > kAbsurd) {
+    reading->Problem("thread " + std::to_string(cell.tid) + ": its record counter is damaged");
+    return;
+  }
+  const uint64_t begun = cell.begun, kept = std::min({begun, slots, whole ? slots : kNewestRecords});
+  const uint64_t oldest = begun - kept, most_replayed = whole ? kMostReplayed : kNewestReplayed;
+  std::vector<OpSlot> records(kept);
+  if (!ReadSlots(*reading, at, slots, begun, &records)) {
     reading->Problem("the ring of thread " + std::to_string(cell.tid) + " at offset " + std::to_string(at) +
                      " could not be read whole");
     return;
   }
   // What changes in place: the newest record and the newest group's.
-  if (cell.begun > 0 && cell.begun < kAbsurd) {
-    const uint64_t first = cell.begun > slots ? cell.begun - slots : 0;
-    SettleSlot(*reading, at, (cell.begun - 1) % slots, &ring);
-    for (uint64_t n = cell.begun; n > first && cell.groups != 0; --n) {
-      const OpSlot& slot = ring[(n - 1) % slots];
-      if (slot.type != static_cast<uint8_t>(SlotType::kOp) || slot.kind != static_cast<uint16_t>(CallKind::kGroup))
-        continue;
-      SettleSlot(*reading, at, (n - 1) % slots, &ring);
-      break;
-    }
+  const auto settle = [&](uint64_t n) { SettleSlot(*reading, at + n % slots * sizeof(OpSlot), &records[n - oldest]); };
+  if (kept > 0) settle(begun - 1);
+  for (uint64_t n = begun; n > oldest && cell.groups != 0; --n) {
+    const OpSlot& slot = records[n - 1 - oldest];
+    if (slot.type != static_cast<uint8_t>(SlotType::kOp) || slot.kind != static_cast<uint16_t>(CallKind::kGroup))
+      continue;
+    settle(n - 1);
+    break;
   }
   // After the slots: whatever has been begun by now may have overwritten what was read.
   ThreadCell after = cell;
   reading->file.Read(reading->threads.offset + context.thread * reading->threads.stride, &after, sizeof(after));
-  if (cell.begun > kAbsurd || after.begun > kAbsurd || after.begun < cell.begun) {
+  if (after.begun > kAbsurd || after.begun < begun) {
     reading->Problem("thread " + std::to_string(cell.tid) + ": its record counter is damaged");
     return;
   }
   const size_t from = reading->out->ops.size();
-  const uint64_t begun = cell.begun;
   // The newest launches of graphs are told operation by operation, older ones as one call each.
-  uint64_t replayed = 0, one_by_one = begun;
-  for (; one_by_one > 0 && begun - one_by_one < slots && replayed <= kMostReplayed; --one_by_one) {
-    replayed += ReplayedOps(*reading, ring[(one_by_one - 1) % slots]);
+  uint64_t replayed = 0, launches = 0, one_by_one = begun;
+  for (; one_by_one > oldest && replayed <= most_replayed; --one_by_one) {
+    const uint64_t ops = ReplayedOps(*reading, records[one_by_one - 1 - oldest]);
+    replayed += ops;
+    launches += ops != 0 ? 1 : 0;
   }
-  if (replayed > kMostReplayed && one_by_one + 1 < begun) ++one_by_one;
+  if (replayed > most_replayed && launches > 1) ++one_by_one;
   std::vector<const OpSlot*> launch;
   uint64_t launch_begin = 0;
   auto end_launch = [&] {
@@ -159,8 +175,8 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
     launch.clear();
   };
   uint64_t damaged = 0;
-  for (uint64_t n = begun > slots ? begun - slots : 0; n < begun; ++n) {
-    const OpSlot& slot = ring[n % slots];
+  for (uint64_t n = oldest; n < begun; ++n) {
+    const OpSlot& slot = records[n - oldest];
     if (n + slots < after.begun) continue;  // overwritten while we read
     if (slot.guard != n + 1) {
       damaged += n + 1 < begun ? 1 : 0;  // the newest may not be finished
@@ -209,7 +225,7 @@ void ReadOverflow(Reading* reading, const std::vector<ThreadCell>& cells) {
 
 }  // namespace
 
-void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells) {
+void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells, bool whole) {
   Snapshot* out = reading->out;
   std::vector<bool> taken(reading->rings.count, false);
   for (size_t i = 0; i < cells.size(); ++i) {
@@ -221,9 +237,9 @@ void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells) {
       continue;
     }
     taken[cell.ring] = true;
-    ReadThreadRing(reading, {static_cast<uint32_t>(i), cell.ops, cell.groups, cell.created_ticks}, cell);
+    ReadThreadRing(reading, {static_cast<uint32_t>(i), cell.ops, cell.groups, cell.created_ticks}, cell, whole);
   }
-  ReadOverflow(reading, cells);
+  if (whole) ReadOverflow(reading, cells);
 
   std::unordered_map<uint32_t, uint64_t> by_thread, by_comm;
   for (const OpSnapshot& op : out->ops) {

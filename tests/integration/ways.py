@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Every fault of trainsim that leaves ranks waiting, in every way of recording, under `lockstep run` with default options: after how
+many seconds the hang, or the end, is declared, and whether the right rank is named. Prints the table of docs/detection-times.md."""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+WORLD = 4
+RANK = 1
+LIMIT_S = 15.0
+# A launcher that gives every rank another way of recording.
+MIXED = 'case $RANK in 0) g=off;; 1) g=done;; 2) g=full;; *) g=events;; esac; LOCKSTEP_GPU=$g exec "$@"'
+WAYS = ("off", "done", "full", "events", "profiler", "graphs", "mixed")
+TP_DP = ("--tp", "2", "--dp", "2")
+PIPELINE = ("--pp", "4")
+
+# fault -> (arguments of trainsim, comm; of those that have a place in a graph: True)
+FAULTS = {
+    "stall-host": (TP_DP, "comm=tp", True),
+    "stall-host dp": (TP_DP, "comm=dp", True),
+    "stall-host pp": (PIPELINE, "comm=pp", True),
+    "stall-loader": (TP_DP, "", True),
+    "stall-gpu": (TP_DP, "comm=tp", True),
+    "stall-gpu world": (TP_DP, "comm=world", True),
+    "stop": (TP_DP, "comm=tp", True),
+    "kill": (TP_DP, "comm=tp", True),
+    "segv": (TP_DP, "comm=dp", True),
+    "exit-early": (TP_DP, "comm=tp", True),
+    "exception": (TP_DP, "comm=tp", True),
+    "never-init": (TP_DP, "comm=world", True),
+    "never-init pp": (PIPELINE, "comm=pp", True),
+    "skip": (TP_DP, "comm=tp", False),
+    "skip pp": (PIPELINE, "comm=pp", False),
+    "extra": (TP_DP, "comm=dp", False),
+    "extra pp": (PIPELINE, "comm=pp", False),
+    "wrong-count": ((*TP_DP, "--elements", "65536"), "comm=tp", False),
+    "wrong-datatype": ((*TP_DP, "--elements", "65536"), "comm=tp", False),
+    "wrong-root": (TP_DP, "comm=tp", False),
+    "wrong-op": (TP_DP, "comm=tp", False),
+    "wrong-peer": (PIPELINE, "comm=pp", False),
+    "swap-order": (TP_DP, "comm=dp", False),
+    "open-group": (TP_DP, "comm=tp", False),
+}
+# Two members alone cannot tell which of them is wrong, and of two communicators in opposite order neither rank is.
+PAIRS = {"skip pp", "extra", "extra pp", "skip", "wrong-count", "wrong-datatype", "wrong-root", "wrong-op", "wrong-peer", "swap-order"}
+# What `--sample` runs: each way, each step of the first three, each kind of root.
+SAMPLE = [("off", "stall-host", 1), ("off", "stall-gpu", 20), ("done", "stall-host", 2), ("done", "stall-gpu", 20), ("full", "stall-host", 3),
+          ("full", "stall-gpu", 1), ("events", "stall-host", 20), ("events", "stall-gpu", 2), ("profiler", "stall-gpu", 20),
+          ("profiler", "stall-host", 1), ("graphs", "stall-host", 20), ("graphs", "stall-gpu", 20), ("graphs", "stall-loader", 3),
+          ("mixed", "stall-host", 20), ("mixed", "stop", 2), ("full", "stall-loader", 1), ("full", "never-init", 1), ("full", "never-init pp", 1),
+          ("full", "kill", 1), ("off", "exit-early", 2)]
+
+
+class Case:
+    def __init__(self, way, fault, step):
+        self.way, self.fault, self.step = way, fault, step
+        self.seconds, self.named, self.error, self.line = None, None, None, ""
+
+    def command(self, build, out):
+        shape, comm, _ = FAULTS[self.fault]
+        told = ",".join(part for part in (f"rank={RANK},step={self.step},kind={self.fault.split()[0]}", comm) if part)
+        job = [os.path.join(build, "bin/trainsim"), *shape, "--steps", "1000000", "--fault", told]
+        command = [os.path.join(build, "bin/lockstep"), "run", "-n", str(WORLD), "--kill-on-hang", "--out", out]
+        if self.way == "profiler":
+            command.append("--profiler")
+        elif self.way in ("off", "done", "full", "events"):
+            command += ["--gpu", self.way]
+        if self.way == "graphs":
+            job.append("--graph")
+        if self.way == "mixed":
+            job = ["sh", "-c", MIXED, "sh", *job]
+        return [*command, "--", *job]
+
+    def run(self, build, timeout):
+        folder = tempfile.mkdtemp(prefix="lockstep-ways-")
+        rings = tempfile.mkdtemp(prefix="lockstep-ways-", dir="/dev/shm")
+        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(build, "standin/lib"), LOCKSTEP_DIR=rings, TMPDIR=folder)
+        for name in ("LOCKSTEP_GPU", "LOCKSTEP_JOB"):
+            environment.pop(name, None)
+        out = os.path.join(folder, "out")
+        process = subprocess.Popen(self.command(build, out), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+        try:
+            self.watch(process, time.monotonic() + timeout)
+            self.judge(out)
+        finally:
+            # `lockstep run` ends its ranks when it goes.
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            shutil.rmtree(folder, ignore_errors=True)
+            time.sleep(0.2)
+            shutil.rmtree(rings, ignore_errors=True)
+        return self
+
+    def watch(self, process, deadline):
+        import select
+        began = None
+        os.set_blocking(process.stdout.fileno(), False)
+        held = ""
+        while time.monotonic() < deadline:
+            select.select([process.stdout], [], [], 0.2)
+            try:
+                held += process.stdout.read() or ""
+            except (BlockingIOError, TypeError):
+                pass
+            *lines, held = held.split("\n")
+            for line in lines:
+                if began is None and ": fault " in line:
+                    began = time.monotonic()
+                if began is not None and self.seconds is None and re.match(r"(HUNG|CRASHED|DESYNC|ENDED EARLY)\b", line):
+                    self.seconds = time.monotonic() - began
+                    self.line = line
+            if process.poll() is not None:
+                return
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            pass
+        self.error = "not declared"
+
+    def judge(self, out):
+        try:
+            with open(os.path.join(out, "verdict.json")) as file:
+                findings = json.load(file)["findings"]
+        except (OSError, ValueError, KeyError) as error:
+            self.error = self.error or f"no verdict: {error}"
+            return
+        self.named = findings[0]["culprit_ranks"] if findings else []
+        if self.error is None and self.seconds is None:
+            self.error = "not declared"
+        if self.error is None and RANK not in self.named:
+            self.error = f"ranks {self.named} are named"
+        if self.error is None and self.named != [RANK] and self.fault not in PAIRS:
+            self.error = f"ranks {self.named} are named"
+        if self.error is None and self.seconds > LIMIT_S:
+            self.error = f"after {self.seconds:.1f} s"
+
+    def cell(self):
+        if self.seconds is None:
+            return "no"
+        rank = "" if self.named == [RANK] else f" ({', '.join(str(rank) for rank in self.named or [])})"
+        return f"{self.seconds:.0f} s{rank}"
+
+
+def cases(options):
+    if options.sample:
+        return [Case(*entry) for entry in SAMPLE]
+    return [Case(way, fault, options.step) for fault, (_, _, in_graph) in FAULTS.items() for way in WAYS
+            if (way != "graphs" or in_graph) and (not options.way or way in options.way) and (not options.fault or fault in options.fault)]
+
+
+def table(done, step):
+    by_place = {(case.fault, case.way): case for case in done}
+    ways = [way for way in WAYS if any(case.way == way for case in done)]
+    lines = [f"| fault in step {step} | " + " | ".join(ways) + " |", "| --- |" + " --- |" * len(ways)]
+    for fault in FAULTS:
+        cells = [by_place[fault, way].cell() if (fault, way) in by_place else "" for way in ways]
+        if any(cells):
+            lines.append(f"| {fault} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
+    parser.add_argument("--sample", action="store_true", help="a representative part")
+    parser.add_argument("--way", action="append", choices=WAYS, help="this way of recording; may be given several times")
+    parser.add_argument("--fault", action="append", choices=list(FAULTS), help="this fault; may be given several times")
+    parser.add_argument("--step", type=int, default=20, help="step of the fault, from 1 (20)")
+    parser.add_argument("--jobs", type=int, default=4, help="runs at the same time (4)")
+    parser.add_argument("--timeout", type=float, default=60, help="seconds a run may take (60)")
+    options = parser.parse_args()
+    build = os.path.abspath(options.build)
+    chosen = cases(options)
+    done = []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(case.run, build, options.timeout) for case in chosen]):
+            case = future.result()
+            if case.error is not None and options.sample:
+                case = Case(case.way, case.fault, case.step).run(build, options.timeout)  # alone: the machine may be busy
+            done.append(case)
+            word = "ok" if case.error is None else "FAIL"
+            print(f"{word:4} {case.way} {case.fault} in step {case.step}: {case.cell()}{'' if case.error is None else ': ' + case.error} "
+                  f"{case.line[:100]}", file=sys.stderr, flush=True)
+    if not options.sample:
+        print(table(done, options.step), end="")
+    return 0 if all(case.error is None for case in done) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
