@@ -24,7 +24,11 @@ bool Busy(const RootView& root) {
 
 void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   for (const RootView& root : finding.roots) {
-    if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) continue;
+    if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) {
+      // What was seen before says nothing any more.
+      if (root.known && root.sample_gap_ns == 0) watched_.erase(root.rank);
+      continue;
+    }
     // What was idle at the latest moment at which this can have been seen: a rank that worked while its answer was
     // awaited must not count as idle for that time.
     const int64_t at = std::min(now, AsOf(now, finding) + root.after_ns);

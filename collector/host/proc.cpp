@@ -76,6 +76,7 @@ Activity ReadActivity(pid_t pid, const ProcessTree& tree) {
     if (const std::optional<ProcStat> below = ReadProcStat(child)) {
       ticks += below->cpu_ticks;
       faults += below->major_faults;
+      activity.running |= below->state == 'R';
     }
     const int64_t io = ReadIoBytes(child);
     if (io > 0 && activity.io_bytes >= 0) activity.io_bytes += io;
@@ -141,6 +142,7 @@ SleepingThreads ReadThreadsInD(pid_t pid) {
     if (++looked > kMostThreads) break;
     const std::string folder = absl::StrCat(ProcPath(pid, "task"), "/", tid);
     const std::optional<ProcStat> stat = ReadProcStat(folder);
+    if (stat && stat->state == 'R') ++found.running;
     if (!stat || stat->state != 'D') continue;
     if (found.count++ > 0) continue;
     found.wchan = ReadSmallFile(folder + "/wchan", 256);

@@ -23,6 +23,7 @@ std::optional<int> ReadWaitStatus(pid_t pid, int pidfd);
 // CPU and I/O used so far by a process and everything below it.
 struct Activity {
   bool valid = false;
+  bool running = false;  // a process below it runs, or waits for a core
   int64_t mono_ns = 0;
   int64_t cpu_ns = 0;
   int64_t io_bytes = 0;  // read and written, and what faults brought in from mapped files; -1: may not be read
@@ -52,6 +53,7 @@ std::vector<std::string> ReadKernelStack(pid_t pid);
 // at no more than 1,024 threads.
 struct SleepingThreads {
   uint32_t count = 0;
+  uint32_t running = 0;  // that run, or wait for a core
   std::string wchan;
 };
 SleepingThreads ReadThreadsInD(pid_t pid);

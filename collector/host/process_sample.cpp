@@ -25,13 +25,17 @@ bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes) {
          static_cast<double>(io_bytes) > kIdleBytesPerSecond * seconds;
 }
 
-void ProcessSampler::Forget(Process* process) {
-  if (!older_.valid) return;
+void ProcessSampler::Unknown(Process* process) {
   process->sample_gap_ns = 0;
   process->cpu_ns_between_samples = process->io_bytes_between_samples = -1;
+  idle_since_ns_ = 0;
+}
+
+void ProcessSampler::Forget(Process* process) {
+  if (!older_.valid) return;
+  Unknown(process);
   older_ = Activity();
   older_stack_.clear();
-  idle_since_ns_ = 0;
 }
 
 void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process) {
@@ -42,21 +46,25 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
   const bool traced = stat->state == 't';
   if (!traced || traced_) process->state = std::string(1, stat->state);
   traced_ = traced;
+  // A thread that keeps the process from going on need not be its main one.
+  const SleepingThreads threads = ReadThreadsInD(pid);
+  const bool running = now.running || threads.running > 0, starved = running && running_;
+  running_ = running;
   if (older_.valid) {
     process->sample_gap_ns = now.mono_ns - older_.mono_ns;
     process->cpu_ns_between_samples = now.cpu_ns - older_.cpu_ns;
     process->io_bytes_between_samples = now.io_bytes < 0 || older_.io_bytes < 0 ? -1 : now.io_bytes - older_.io_bytes;
     if (AtWork(process->sample_gap_ns, process->cpu_ns_between_samples, process->io_bytes_between_samples)) {
       idle_since_ns_ = 0;
+    } else if (starved) {
+      Unknown(process);
     } else if (idle_since_ns_ == 0 && process->sample_gap_ns >= kLeastGap) {
       idle_since_ns_ = older_.mono_ns;
     }
   }
   process->wchan = ReadWchan(pid);
-  // A thread that keeps the process from going on need not be its main one.
-  const SleepingThreads sleeping = ReadThreadsInD(pid);
-  process->threads_in_d = sleeping.count;
-  if (stat->state != 'D' && !sleeping.wchan.empty()) process->wchan = sleeping.wchan;
+  process->threads_in_d = threads.count;
+  if (stat->state != 'D' && !threads.wchan.empty()) process->wchan = threads.wchan;
   process->written_files = ReadWrittenFiles(pid);
   for (std::string& file : process->written_files) file = HostRedaction().Path(file);
   // Better stacks than the kernel's have been taken.

@@ -17,7 +17,8 @@ bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
 
 class ProcessSampler {
  public:
-  // Writes state letter, CPU and I/O since an earlier call, wait channel, threads in uninterruptible sleep, files open
+  // Writes state letter, CPU and I/O since an earlier call (not known where something of it waits for a core again and
+  // again, and gets hardly any), wait channel, threads in uninterruptible sleep, files open
   // for writing, and, unless there is better evidence, the kernel stacks of that earlier call (`stack`) and of now
   // (`stack_later`) into *process. Nothing is written when the process is gone.
   void Sample(pid_t pid, Process* process) { Sample(pid, ProcessTree::Read(), process); }
@@ -29,9 +30,11 @@ class ProcessSampler {
   int64_t idle_since_ns() const { return idle_since_ns_; }
 
  private:
+  void Unknown(Process* process);
+
   Activity older_;
   int64_t idle_since_ns_ = 0;
-  bool traced_ = false;
+  bool traced_ = false, running_ = false;
   std::vector<std::string> older_stack_;
 };
 

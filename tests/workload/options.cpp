@@ -296,10 +296,20 @@ bool ParseFault(const Options& options, const std::string& text, Fault* fault, s
   return CheckPlace(options, *fault, static_cast<bool>(op), error) && CheckValue(options, *fault, error);
 }
 
-bool ParsePause(const Options& options, const std::string& text, bool has_rank, Pause* pause, std::string* error) {
+// `kind`: of a preparation; else null.
+bool ParsePause(const Options& options, const std::string& text, bool has_rank, PrepareKind* kind, Pause* pause,
+                std::string* error) {
+  static constexpr std::array<const char*, 5> kKinds = {"compile", "thread", "read", "lock", "service"};
   std::map<std::string, std::string> pairs;
   if (!ToPairs(text, &pairs, error)) return false;
-  const std::string shape = has_rank ? "step=K,seconds=S[,rank=R]" : "step=K,seconds=S";
+  const std::string shape = std::string("step=K,seconds=S") + (has_rank ? "[,rank=R]" : "") + (kind ? ",how=HOW" : "");
+  if (kind != nullptr) {
+    const auto how = pairs.extract("how");
+    if (!how || !FromName(kKinds, how.mapped(), kind)) {
+      *error = "'" + text + "': expected how=" + Join(kKinds);
+      return false;
+    }
+  }
   auto seconds = pairs.extract("seconds");
   if (!seconds || !pairs.contains("step")) {
     *error = "'" + text + "': expected " + shape;
@@ -309,7 +319,8 @@ bool ParsePause(const Options& options, const std::string& text, bool has_rank, 
     *error = "seconds=" + seconds.mapped() + ": expected a number of seconds, 0 or more";
     return false;
   }
-  if (!TakeInteger(&pairs, "step", 1, options.steps, &pause->step, error)) return false;
+  const int first = kind != nullptr ? 0 : 1;
+  if (!TakeInteger(&pairs, "step", first, options.steps, &pause->step, error)) return false;
   if (has_rank && !TakeInteger(&pairs, "rank", 0, options.WorldSize() - 1, &pause->rank, error)) return false;
   if (!pairs.empty()) {
     *error = "unknown key '" + pairs.begin()->first + "' in '" + text + "'; expected " + shape;
@@ -444,6 +455,11 @@ std::string HelpText() {
          "  --slow-start SEC         the first step begins late, by half of SEC on rank 0 up to SEC on the last (0)\n"
          "  --checkpoint step=K,seconds=S[,rank=R]   after step K rank R (0) writes to a file for S seconds\n"
          "  --evaluate step=K,seconds=S              after step K every rank evaluates for S seconds without NCCL\n"
+         "  --prepare step=K,seconds=S[,rank=R],how=HOW   after step K (0: before the first) rank R (0) is busy "
+         "outside NCCL:\n"
+         "                           compile (in child processes), thread (in another thread), read (a file), lock "
+         "(waits\n"
+         "                           for another process), service (waits for a server that answers late)\n"
          "  --recreate K             after step K an operation of each data group does not end; its ranks abort the\n"
          "                           communicator and make it anew (0: never)\n"
          "  --straggle rank=R,ms=MS  rank R's GPU computes MS longer than the others' in every step\n"
@@ -537,7 +553,7 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
       name.resize(equals);
     }
     const bool known = numbers.contains(name) || seconds.contains(name) || name == "--sync" || name == "--fault" ||
-                       name == "--checkpoint" || name == "--evaluate" || name == "--straggle";
+                       name == "--checkpoint" || name == "--evaluate" || name == "--prepare" || name == "--straggle";
     if (!known) {
       *error = "unknown option '" + args[i] + "'; --help lists them";
       return false;
@@ -581,10 +597,13 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
       good = ParseFault(*options, value, &options->faults.emplace_back(), error);
     } else if (name == "--straggle") {
       good = ParseStraggler(*options, value, &options->straggler, error);
+    } else if (name == "--prepare") {
+      Prepare& prepare = options->preparations.emplace_back();
+      good = ParsePause(*options, value, true, &prepare.kind, &prepare.pause, error);
     } else {
       const bool checkpoint = name == "--checkpoint";
       Pause& pause = (checkpoint ? options->checkpoints : options->evaluations).emplace_back();
-      good = ParsePause(*options, value, checkpoint, &pause, error);
+      good = ParsePause(*options, value, checkpoint, nullptr, &pause, error);
     }
     if (good && name == "--fault" && options->graph && !InGraph(options->faults.back().kind)) {
       *error = std::string("kind=") + Name(options->faults.back().kind) +

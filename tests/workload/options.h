@@ -66,6 +66,19 @@ struct Pause {
   int rank = 0;  // checkpoint only: who writes
 };
 
+// What a healthy rank does for a while outside NCCL.
+enum class PrepareKind {
+  kCompile,  // waits for children that compute, one after another
+  kThread,   // waits for a thread of its own that computes
+  kRead,     // reads a file, a piece at a time
+  kLock,     // looks again and again whether another process is done
+  kService,  // waits for a server that answers late
+};
+struct Prepare {
+  Pause pause;  // step 0: before the first
+  PrepareKind kind = PrepareKind::kCompile;
+};
+
 // A rank whose GPU computes longer than the others' in every step.
 struct Straggler {
   int rank = -1;  // -1: none
@@ -87,6 +100,7 @@ struct Options {
   double slow_start_s = 0;
   std::vector<Pause> checkpoints;
   std::vector<Pause> evaluations;
+  std::vector<Prepare> preparations;
   int recreate_step = 0;  // after this step the data group is aborted and made anew; 0 never
   Straggler straggler;
   double jitter_ms = 0;  // in every step another rank computes longer by this

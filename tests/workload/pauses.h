@@ -1,4 +1,4 @@
-// What makes healthy jobs look hung: a slow first step, a checkpoint, an evaluation.
+// What makes healthy jobs look hung: a slow first step, a checkpoint, an evaluation, compiling, reading.
 #ifndef LOCKSTEP_TESTS_WORKLOAD_PAUSES_H_
 #define LOCKSTEP_TESTS_WORKLOAD_PAUSES_H_
 
@@ -7,13 +7,13 @@
 
 namespace trainsim {
 
-// The host is busy for `seconds`, as a compiler would be, but for its own CPU share: mostly napping.
+// The host is busy for `seconds`, a sixth of the time on the CPU.
 void SlowStart(double seconds);
 
 // Writes to a temporary file without a name for `seconds`.
 void WriteCheckpoint(double seconds);
 
-// Plays the pauses due after `step` on this rank.
+// Plays the pauses due after `step` (0: before the first) on this rank.
 void PauseAfter(const Options& options, int rank, int step, Trainer* trainer);
 
 }  // namespace trainsim

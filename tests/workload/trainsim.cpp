@@ -34,6 +34,7 @@ void Train(const Options& options, const Environment& environment, Trainer* trai
     const double late = environment.world > 1 ? static_cast<double>(environment.rank) / (environment.world - 1) : 1;
     SlowStart(options.slow_start_s * (0.5 + 0.5 * late));
   }
+  PauseAfter(options, environment.rank, 0, trainer);
   for (int step = 1; step <= options.steps; ++step) {
     trainer->Step(step);
     if (environment.rank == 0 && (step % options.print_every == 0 || step == options.steps)) {
