@@ -57,7 +57,8 @@ void Detector::Ended(int64_t now, int32_t rank, EndKind kind) {
   if (!ended_.insert(rank).second || kind == EndKind::kWell) return;
   if (!any_ended_badly_ && EndFollows(now, rank, kind)) {
     // Of ends that come together, any may be seen first.
-    ends_follow_ns_ = now - StillFor(now, finding_, LongestWait(now)) + LimitOf(finding_.comm);
+    ended_wait_ns_ = StillFor(now, finding_, LongestWait(now));
+    ends_follow_ns_ = now - ended_wait_ns_ + LimitOf(finding_.comm);
   }
   any_ended_badly_ = true;
   ended_badly_ns_ = now;
@@ -216,7 +217,7 @@ int64_t Detector::LongestWait(int64_t now) const {
 }
 
 bool Detector::Suspicious(int64_t now) const {
-  if (!late_.empty()) return true;
+  if (!late_.empty() || urgent()) return true;
   if (ended_badly_ns_ != 0 && now - ended_badly_ns_ >= limits_.dead_settle) return true;
   return !ended_.empty() && LongestWait(now) >= limits_.dead_settle;
 }
@@ -248,6 +249,7 @@ Wish Detector::Wanted(int64_t now) const {
 
 Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks) {
   Decision decision = Consider(now, finding);
+  ended_wait_ns_ = 0;
   finding_ = finding;
   found_ = true;
   // Where time alone is lacking, the next look comes when it has passed; where the data is old, that may be now.

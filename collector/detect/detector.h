@@ -123,6 +123,8 @@ class Detector {
   // Bad ends from then on are consequences: a wait had passed its limit and its root, known and at rest, did not bring
   // the first end about itself. 0: none are.
   int64_t ends_follow_ns() const { return ends_follow_ns_; }
+  // They have just begun: judge now, before a launcher starts the job again.
+  bool urgent() const { return ended_wait_ns_ != 0; }
   // Nothing has been heard of a host's agent for `silent_ns`.
   void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
   void HostBack(const std::string& host);
@@ -196,6 +198,7 @@ class Detector {
   absl::flat_hash_set<int32_t> ended_;
   int64_t ended_badly_ns_ = 0;  // the last time a process did; 0: none, or judged since
   int64_t ends_follow_ns_ = 0;
+  int64_t ended_wait_ns_ = 0;  // how long they had waited whom these ends follow; 0: judged
   bool any_ended_badly_ = false;
   Level level_ = Level::kMoving;
   int64_t since_ns_ = 0;

@@ -60,7 +60,7 @@ bool Detector::EndFollows(int64_t now, int32_t rank, EndKind kind) const {
   if (StillFor(now, finding_, LongestWait(now)) < LimitOf(finding_.comm)) return false;
   for (const RootView& root : finding_.roots) {
     const auto watched = watched_.find(root.rank);
-    const bool rests = watched != watched_.end() && watched->second.idle_since_ns != 0;
+    const bool rests = root.idle_ns > 0 || (watched != watched_.end() && watched->second.idle_since_ns != 0);
     if (root.ended || !root.known || (!root.in_recorded_call && !root.stopped && !rests)) return false;
     if (root.rank == rank && kind != EndKind::kKilled) return false;
   }
@@ -113,7 +113,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     decision.doing = late->second.input.doing;
   }
   decision.missing = progress_.Missing(finding.comm);
-  const int64_t longest = std::max(finding.waited_ns, LongestWait(now));
+  const int64_t longest = std::max({finding.waited_ns, LongestWait(now), ended_wait_ns_});
   decision.age_ns = StillFor(now, finding, longest);
   const auto say = [&decision](bool hung, const char* rule, std::string reason) {
     decision.level = hung ? Level::kHung : Level::kMoving;

@@ -418,7 +418,7 @@ void Watch::Tick(int64_t now) {
   TellLate(now);
   if (now >= next_sample_) SampleStill(now);
   if (detector_.Suspicious(now)) {
-    if (now >= next_judgement_) Judge(now);
+    if (now >= next_judgement_ || detector_.urgent()) Judge(now);
   } else {
     suspects_.clear();
     whole_.reset();
