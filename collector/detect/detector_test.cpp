@@ -413,6 +413,85 @@ TEST_F(DetectorTest, InitIsGivenAMinuteAndLoadersThatNobodySeesTwentyMinutes) {
   EXPECT_TRUE(fresh.Judge(now_, finding).hung());
 }
 
+// Nothing was learned yet: a communicator without gaps. `rest`: how long all have been at rest.
+struct FirstStep {
+  const char* name;
+  void (*change)(RootFinding* finding, int64_t rest);
+  double seconds;
+};
+class FirstStepTest : public DetectorTest, public ::testing::WithParamInterface<FirstStep> {};
+
+TEST_P(FirstStepTest, WhatEverybodyDoesDecides) {
+  Beat(1, 1);
+  Pass(kSecond);
+  began_ = now_;
+  LateInput report;
+  report.comm = kComm;
+  report.host = "a";
+  detector_.Late(now_, report);
+  EXPECT_NEAR(HungAfter(100,
+                        [&](RootFinding* finding) {
+                          GetParam().change(finding, std::max<int64_t>(0, now_ - began_ - 2 * kSecond));
+                        }),
+              GetParam().seconds, 0.6);
+}
+INSTANTIATE_TEST_SUITE_P(
+    All, FirstStepTest,
+    ::testing::Values(
+        FirstStep{"AllAtRest", [](RootFinding* f, int64_t rest) { f->rest_ns = f->roots[0].idle_ns = rest; }, 12},
+        FirstStep{"AnotherMayBeAtWork", [](RootFinding* f, int64_t rest) { f->roots[0].idle_ns = rest; }, 60.2},
+        FirstStep{"TheOtherEndMayBeAtWork",
+                  [](RootFinding* f, int64_t rest) {
+                    f->rest_ns = f->roots[0].idle_ns = rest;
+                    f->roots[0].on_socket = true;
+                  },
+                  60.2},
+        FirstStep{"AGpu",
+                  [](RootFinding* f, int64_t rest) {
+                    f->kind = GPU_STALL;
+                    f->rest_ns = rest;
+                  },
+                  12}),
+    [](const auto& step) { return std::string(step.param.name); });
+
+struct EndInWait {
+  const char* name;
+  int32_t rank;
+  EndKind kind;
+  bool works;  // the root
+  bool follows;
+};
+class EndInWaitTest : public DetectorTest, public ::testing::WithParamInterface<EndInWait> {};
+
+TEST_P(EndInWaitTest, FollowsFromAWaitPastItsLimitWhoseRootDoesNothing) {
+  Warm();
+  Stall();
+  Pass(6 * kSecond);
+  RootFinding finding = Finding();
+  finding.roots[0].idle_ns = GetParam().works ? -1 : kSecond;
+  finding.roots[0].cpu_ns = GetParam().works ? kSecond : 0;
+  EXPECT_FALSE(detector_.Judge(now_, finding).hung());
+  detector_.Ended(now_, GetParam().rank, GetParam().kind);
+  EXPECT_EQ(detector_.ends_follow_ns() != 0, GetParam().follows);
+  EXPECT_EQ(detector_.urgent(), GetParam().follows);
+  if (!GetParam().follows) return;
+  EXPECT_LT(detector_.ends_follow_ns(), now_);
+  // All are gone at once; the root leads, without a second of patience.
+  finding = Finding();
+  finding.roots[0].ended = true;
+  finding.waited_ns = 0;
+  EXPECT_TRUE(detector_.Judge(now_, finding).hung());
+  EXPECT_FALSE(detector_.urgent());
+}
+INSTANTIATE_TEST_SUITE_P(All, EndInWaitTest,
+                         ::testing::Values(EndInWait{"AWaiterIsKilled", 3, EndKind::kKilled, false, true},
+                                           EndInWait{"AWaitersWatchdogGivesUp", 3, EndKind::kGaveUp, false, true},
+                                           EndInWait{"TheRootIsKilledWithTheOthers", 8, EndKind::kKilled, false, true},
+                                           EndInWait{"TheRootGivesUpItself", 8, EndKind::kGaveUp, false, false},
+                                           EndInWait{"AWaiterCrashes", 3, EndKind::kCrashed, false, false},
+                                           EndInWait{"TheRootIsAtWork", 3, EndKind::kKilled, true, false}),
+                         [](const auto& end) { return std::string(end.param.name); });
+
 TEST_F(DetectorTest, AnOperationIsGivenWhatItsBytesNeed) {
   Warm();
   Stall();

@@ -163,6 +163,13 @@ const Case kTrue[] = {
      "host stall", 0, 5},
     {"AWaitOutsideNccl", [](JobPlan* p) { Add(p, 5, 40, Doing::kSleep, kEver); }, 3 * kMinute, 0, true, "host stall",
      9 * kSecond, 5},
+    {"AWaitInTheFirstStep", [](JobPlan* p) { Add(p, 5, 0, Doing::kSleep, kEver); }, 3 * kMinute, 0, true, "host stall",
+     12 * kSecond, 5},
+    {"AGpuThatStandsStillInTheFirstStep",
+     [](JobPlan* p) {
+       p->slow.push_back({0, 2, kEver, 1000, 5});
+     },
+     3 * kMinute, 0, true, "gpu stall", 12 * kSecond, 5},
     {"AWaitOutsideNcclWithoutMarks",
      [](JobPlan* p) {
        p->marks = false;

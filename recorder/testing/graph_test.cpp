@@ -55,6 +55,24 @@ class EachMarksTest : public GraphTest, public ::testing::WithParamInterface<con
 INSTANTIATE_TEST_SUITE_P(Marks, EachMarksTest, ::testing::Values("off", "done", "full", "events"),
                          [](const auto& mode) { return std::string(mode.param); });
 
+// What a watcher judges by: read often, so not the whole ring.
+TEST_F(GraphTest, ADigestShowsWhatTheNewestLaunchesIssued) {
+  const Snapshot ring = Record("replays", "LOCKSTEP_GPU=done");
+  ring::ReadOptions options;
+  options.digest_only = true;
+  Snapshot digest;
+  std::string error;
+  ASSERT_TRUE(ring::ReadRingFile(RingPaths()[0], options, &digest, &error)) << error;
+  EXPECT_THAT(digest.ops, IsEmpty());
+  options.in_flight = true;
+  ASSERT_TRUE(ring::ReadRingFile(RingPaths()[0], options, &digest, &error)) << error;
+  EXPECT_EQ(Numbers(digest, CallKind::kBroadcast, OpStage::kLaunched),
+            Numbers(ring, CallKind::kBroadcast, OpStage::kLaunched));
+  EXPECT_THAT(digest.graphs, SizeIs(1));
+  ASSERT_THAT(digest.comms, SizeIs(1));
+  EXPECT_EQ(digest.comms[0].lost_records, 0u);
+}
+
 TEST_P(EachMarksTest, LaunchesIssueWhatWasCapturedInTheOrderOfTheCalls) {
   const Snapshot ring = Record("replays", std::string("LOCKSTEP_GPU=") + GetParam());
   ASSERT_THAT(ring.graphs, SizeIs(1));

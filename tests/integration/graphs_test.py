@@ -17,7 +17,7 @@ class GraphsTest(FolderTest):
     def run_job(self, *arguments, marks="done", kill=True):
         environment = clean_environment()
         environment.update(LOCKSTEP_DIR=self.rings, LOCKSTEP_GPU=marks)
-        command = [LOCKSTEP, "run", "-n", "4", "--out", "out"] + (["--kill-on-hang", "--late-after", "2", "--hang-after", "8"] if kill else [])
+        command = [LOCKSTEP, "run", "-n", "4", "--out", "out"] + (["--kill-on-hang"] if kill else [])
         result = subprocess.run([*command, "--", *JOB, *arguments], cwd=self.folder, env=environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, timeout=300)
         with open(os.path.join(self.folder, "out/verdict.json")) as file:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 from support import BUILD, LOCKSTEP, TRAINSIM, FolderTest, clean_environment, wait_for
@@ -366,6 +367,28 @@ class RunTest(FolderTest):
         self.assertIn("recovered after", seen[-1])
         process.terminate()
         process.communicate(timeout=60)
+
+    def test_ranks_that_are_killed_while_they_wait_are_no_cause(self):
+        # Whoever of them dies first. The ranks are started by a launcher that ends them before the hang is declared.
+        ranks = "".join(f"RANK={rank} LOCAL_RANK={rank} WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$1 {TRAINSIM} --tp 2 --dp 2 --steps 1000000 "
+                        f"--fault rank=2,step=20,kind=stall-host & echo $!; " for rank in range(4))
+        for first in (0, 2):
+            with self.subTest(first=first):
+                with socket.socket() as free:
+                    free.bind(("127.0.0.1", 0))
+                    port = free.getsockname()[1]
+                process = self.start("run", "--out", f"out{first}", "--", "sh", "-c", ranks + "wait", "sh", str(port))
+                pids = [int(process.stdout.readline()) for _ in range(4)]
+                for line in process.stderr:
+                    if "lockstep: late:" in line:
+                        break
+                time.sleep(2)
+                for rank in [first, *(rank for rank in range(4) if rank != first)]:
+                    os.kill(pids[rank], signal.SIGKILL)
+                process.communicate(timeout=60)
+                with open(os.path.join(self.folder, f"out{first}/verdict.json")) as file:
+                    verdict = json.load(file)
+                self.assertEqual((verdict["verdict"], verdict["findings"][0]["culprit_ranks"]), ("HUNG", [2]))
 
     def test_an_incident_folder_that_cannot_be_written(self):
         with open(os.path.join(self.folder, "file"), "w") as file:
