@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -25,6 +26,7 @@
 #include "analyzer/engine/view.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/util/parallel.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {
@@ -195,6 +197,31 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
       "stands still, "
       "a network that does not deliver and a long computation look the same; marks would tell them apart",
       static_cast<double>(least) / 1e9));
+}
+
+// Rings that a small file system had no room for.
+void SayWhatHadNoRoom(const std::vector<Rank>& ranks, Verdict* verdict) {
+  std::map<uint64_t, std::vector<int32_t>> small;  // by the ring's size
+  std::vector<int32_t> in_memory;
+  for (const Rank& rank : ranks) {
+    if (rank.ring_place == ring::RingPlace::kMemory) {
+      in_memory.push_back(rank.rank);
+    } else if (rank.ring_bytes > 0 && rank.ring_bytes < rank.wanted_ring_bytes) {
+      small[rank.ring_bytes].push_back(rank.rank);
+    }
+  }
+  const auto named = [](const std::vector<int32_t>& of) {
+    return absl::StrCat(of.size() == 1 ? "rank " : "ranks ", FoldRanks(of));
+  };
+  for (const auto& [bytes, of] : small) {
+    verdict->add_blind(absl::StrCat("older calls of ", named(of), ": the ring has ", bytes >> 10,
+                                    " KiB only, because its file system is small. Give /dev/shm more room"));
+  }
+  if (!in_memory.empty()) {
+    verdict->add_blind(absl::StrCat("calls of ", named(in_memory),
+                                    ", should one be killed while nothing watches it: the file system had no room, so "
+                                    "the ring is in memory of its process. Give /dev/shm more room"));
+  }
 }
 
 // A rank whose recording was stopped (a switch, its budget) or ended with a program it no longer runs: what it did
@@ -369,6 +396,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   slow->slowness.Fill(&verdict);
   ExplainStartUp(bundle, &verdict);
   SayWhatIsNotWrapped(bundle, &verdict);
+  SayWhatHadNoRoom(bundle.ranks, &verdict);
   if (causes.empty() && !bundle.ranks.empty()) {
     verdict.add_blind(
         "whether all ranks computed the same values: nothing records checksums; compare gradient norms or parameter "

@@ -20,6 +20,12 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr size_t kMaxFiles = 1u << 20;
 
+bool LeadsTo(const std::string& link, std::string_view beginning) {
+  char target[64];
+  const ssize_t length = readlink(link.c_str(), target, sizeof target);
+  return length > 0 && std::string_view(target, static_cast<size_t>(length)).starts_with(beginning);
+}
+
 bool HoldsNoData(const std::string& name) {
   return absl::StartsWith(name, ".") || absl::StartsWith(name, "README") || absl::EndsWith(name, ".log") ||
          name == "verdict.json" || name == "verdict.txt" || name == "report.html" || name == "stacks.json" ||
@@ -79,6 +85,12 @@ class Walk {
         Visit(child, info, depth + 1);
       } else if (errno != ENOENT) {  // a link to nowhere, or a file that went away meanwhile, is none
         Problem(child, errno);
+      } else if (absl::EndsWith(name, ".ring") && LeadsTo(child, "/proc/")) {
+        found_->problems.push_back(
+            {child, -1,
+             "the ring was in memory of its process, which has ended; only an agent or lockstep run "
+             "keeps such a ring",
+             -1});
       }
     }
   }

@@ -221,6 +221,8 @@ struct Rank {
   int64_t stopped_ns = 0;  // when recording stopped although the process went on; 0: it did not, or not known
   ring::GpuMarks gpu_marks = ring::GpuMarks::kOff;
   bool host_waits = false;
+  uint64_t ring_bytes = 0, wanted_ring_bytes = 0;  // the ring's size, and what was asked for; 0: not known
+  ring::RingPlace ring_place = ring::RingPlace::kFolder;
   Process process;
   std::vector<Membership> memberships;
   std::vector<Op> ops;                        // per thread in program order, oldest first

@@ -245,8 +245,8 @@ Verb Agent() {
                  "are in the spool by then")
                  .Default("7d"),
              Bytes("keep-ring-bytes",
-                   "remove the oldest of a user's dead rings beyond this, and beyond a quarter of the memory that "
-                   "rings may take; 0: no limit")
+                   "remove the oldest of a user's dead rings beyond this, and beyond half of what all rings may "
+                   "take; 0: no limit")
                  .Default("5G")
                  .Limits(0, kPiB),
              Option{"containers", Kind::kNotFlag, "do not look into mounts and environment of other processes"}

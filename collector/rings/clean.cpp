@@ -16,6 +16,7 @@
 #include "analyzer/util/printable.h"
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
+#include "collector/rings/memory_ring.h"
 #include "collector/rings/owner.h"
 #include "recorder/ring/reader.h"
 
@@ -79,8 +80,10 @@ class Cleaner {
   }
 
   void Ring(int folder, const std::string& name, const std::string& shown, const struct stat& listed) {
-    if (!S_ISREG(listed.st_mode)) return Keep(shown, "no regular file");
+    const bool in_memory = S_ISLNK(listed.st_mode) && IsMemoryRingLink(folder, name);
+    if (!S_ISREG(listed.st_mode) && !in_memory) return Keep(shown, "no regular file");
     if (!MayGo(folder, listed.st_uid)) return Keep(shown, "another user's");
+    if (in_memory) return Link(folder, name, shown, listed);
     const UniqueFd fd(openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat info {};
     if (!fd.ok() || fstat(fd.get(), &info) != 0 || info.st_ino != listed.st_ino || info.st_dev != listed.st_dev) {
@@ -108,6 +111,20 @@ class Cleaner {
       }
     }
     if (!remove) return Keep(shown, why);
+    Remove(folder, name, shown, info, quiet_s, why);
+  }
+
+  // To a ring in memory of its process. It takes no room itself.
+  void Link(int folder, const std::string& name, const std::string& shown, const struct stat& info) {
+    const int64_t quiet_s = time(nullptr) - info.st_mtime;
+    if (OpenMemoryRing(folder, name).ok()) return Keep(shown, "a ring in memory of a process that is running");
+    if (quiet_s <= std::max(kUnfinishedAfter, options_.older_than_s))
+      return Keep(shown, "a ring in memory of a process that may be out of sight");
+    Remove(folder, name, shown, info, quiet_s, "a ring that went with its process");
+  }
+
+  void Remove(int folder, const std::string& name, const std::string& shown, const struct stat& info, int64_t quiet_s,
+              const std::string& why) {
     // Still the file that was looked at.
     struct stat again {};
     const bool same = fstatat(folder, name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 && again.st_ino == info.st_ino &&

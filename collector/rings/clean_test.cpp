@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -223,6 +224,26 @@ TEST_F(CleanTest, LinksAndOtherUsersFilesAreLeftAlone) {
   options_.folder = link;
   Clean(false);
   EXPECT_THAT(error_, HasSubstr("name the folder itself"));
+}
+
+TEST_F(CleanTest, ALinkToARingInMemoryGoesLongAfterItsProcess) {
+  const std::string job = options_.folder + "/other.0/";
+  std::filesystem::create_directories(job);
+  const int ring = memfd_create("lives.ring", MFD_CLOEXEC);
+  ASSERT_GE(ring, 0);
+  const std::string target = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(ring);
+  const timespec old[2] = {{1'700'000'000, 0}, {1'700'000'000, 0}};
+  for (const char* name : {"lives.ring", "young.ring", "old.ring"}) {
+    ASSERT_EQ(symlink(target.c_str(), (job + name).c_str()), 0);
+    if (std::string(name) == "young.ring") continue;
+    ASSERT_EQ(utimensat(AT_FDCWD, (job + name).c_str(), old, AT_SYMLINK_NOFOLLOW), 0);
+  }
+  const std::string report = Clean();
+  EXPECT_THAT(report, HasSubstr("lives.ring: a ring in memory of a process that is running"));
+  EXPECT_TRUE(std::filesystem::is_symlink(job + "lives.ring"));
+  EXPECT_TRUE(std::filesystem::is_symlink(job + "young.ring")) << "its process may be out of sight";
+  EXPECT_FALSE(std::filesystem::is_symlink(job + "old.ring"));
+  close(ring);
 }
 
 TEST_F(CleanTest, OnlyOldOnesWhenAsked) {

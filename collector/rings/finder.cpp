@@ -30,6 +30,7 @@
 #include "analyzer/util/time_units.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/host/proc.h"
+#include "collector/rings/memory_ring.h"
 #include "recorder/ring/layout.h"
 
 namespace lockstep {
@@ -277,15 +278,21 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
   void Examine(int parent, const std::string& folder, const char* name) {
     // Looked at before it is opened: opening a device or a pipe may do something.
-    const UniqueFd place(openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
-    if (!place.ok()) return;
+    UniqueFd place(openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {};
-    if (fstat(place.get(), &info) != 0) {
-      return;
-    }
-    const auto key = std::make_tuple(info.st_dev, info.st_ino, std::string(name));
-    if (seen_.contains(key)) {
-      return;
+    if (!place.ok() || fstat(place.get(), &info) != 0) return;
+    auto key = std::make_tuple(info.st_dev, info.st_ino, std::string(name));
+    if (seen_.contains(key)) return;
+    if (S_ISLNK(info.st_mode)) {
+      // Once: its process was there when it was made.
+      if (seen_.size() >= kMostSeen) ForgetGone();
+      seen_.insert(key);
+      place = OpenMemoryRing(parent, name);
+      if (!place.ok() || fstat(place.get(), &info) != 0) {
+        Count([](RingFinderCounters* c) { ++c->refused_kind; });
+        return;
+      }
+      key = std::make_tuple(info.st_dev, info.st_ino, std::string(name));
     }
     const auto refuse = [&](uint64_t RingFinderCounters::*counter) {
       if (seen_.size() < kMostSeen) seen_.insert(key);

@@ -3,9 +3,9 @@
 // container that goes away takes nothing with it. A thread of its own does it: a path may lie on a file system that
 // does not answer.
 //
-// Everything found is hostile: folders and files are opened without following links out of the container, only regular
-// files of at most the largest ring's size that nobody but their owner may write are taken, and the numbers of folders,
-// files and looks are bounded.
+// Everything found is hostile: folders and files are opened without following links out of the container (but for a
+// link to a ring in memory, memory_ring.h), only regular files of at most the largest ring's size that nobody but their
+// owner may write are taken, and the numbers of folders, files and looks are bounded.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_FINDER_H_
 #define LOCKSTEP_COLLECTOR_RINGS_FINDER_H_
 

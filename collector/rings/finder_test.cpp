@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -130,6 +132,47 @@ TEST_F(RingFinderTest, WhatIsNoFileOfItsOwnerAloneIsRefused) {
   EXPECT_EQ(counters.refused_kind, 4u);  // pipe, link, folder, socket
   EXPECT_EQ(counters.refused_size, 1u);
   EXPECT_EQ(counters.refused_owner, other_user ? 1u : 0u);
+}
+
+TEST_F(RingFinderTest, ARingInMemoryIsFoundByItsLinkAndOutlivesItsProcess) {
+  fs::create_directories(folder_ + "/rings/job.0");
+  const std::string job = folder_ + "/rings/job.0/";
+  File("secret");
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t process = fork();
+  if (process == 0) {
+    const auto link = [&](const char* name, const std::string& called) {
+      const int fd = memfd_create(called.c_str(), MFD_CLOEXEC);
+      fchmod(fd, 0600);
+      bool done = ftruncate(fd, 4096) == 0 && pwrite(fd, "in memory", 9, 0) == 9;
+      const std::string target = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(fd);
+      done &= symlink(target.c_str(), (job + name).c_str()) == 0;
+      if (!done) _exit(1);
+    };
+    link("right.ring", "right.ring");
+    link("wrong.ring", "anything else");
+    const int other = open((folder_ + "/secret").c_str(), O_RDONLY);
+    const std::string target = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(other);
+    if (symlink(target.c_str(), (job + "file.ring").c_str()) != 0) _exit(1);
+    if (write(ready[1], "r", 1) != 1) _exit(1);
+    pause();
+    _exit(0);
+  }
+  char word = 0;
+  ASSERT_EQ(read(ready[0], &word, 1), 1);
+  ASSERT_EQ(symlink((folder_ + "/secret").c_str(), (job + "plain.ring").c_str()), 0);
+  Start();
+  ASSERT_TRUE(Wait([&] { return Found("right.ring") && finder_->settled(); }));
+  kill(process, SIGKILL);
+  waitpid(process, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  char text[10] = {};
+  EXPECT_EQ(pread(found_["right.ring"].fd, text, 9, 0), 9);
+  EXPECT_STREQ(text, "in memory");
+  EXPECT_EQ(found_["right.ring"].path, job + "right.ring");
+  EXPECT_EQ(found_.size(), 1u) << "a link to anything but a memory file of its name was followed";
 }
 
 TEST_F(RingFinderTest, ManyFilesAreNoTrouble) {

@@ -18,13 +18,13 @@
 #include "analyzer/util/folders.h"
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
+#include "recorder/ring/layout.h"
 
 namespace lockstep {
 namespace {
 
 constexpr char kPrefix[] = "lockstep-run-";
-// The recorder takes at most a sixteenth of what is free and needs 512 KiB: below this it would only forward.
-constexpr uint64_t kLeastFree = 16 * 512 * 1024;
+constexpr uint64_t kLeastFree = 16 * ring::kMinFileBytes;  // a ring takes at most a sixteenth of what is free
 
 void RemoveTree(int parent, const char* name, int depth) {
   if (unlinkat(parent, name, 0) == 0 || depth > 8) return;
@@ -59,17 +59,17 @@ int SweepRingFolders(const std::string& parent, int min_age_seconds) {
   return removed;
 }
 
-absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, bool needs_tmpfs) {
+absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, const ParentNeeds& needs) {
   struct statfs info {};
   if (statfs(parent.c_str(), &info) != 0) {
     return absl::UnavailableError(absl::StrCat(parent, ": ", strerror(errno)));
   }
-  if (needs_tmpfs && info.f_type != TMPFS_MAGIC && info.f_type != RAMFS_MAGIC) {
+  if (needs.tmpfs && info.f_type != TMPFS_MAGIC && info.f_type != RAMFS_MAGIC) {
     return absl::UnavailableError(absl::StrCat(parent, " is not in memory (no tmpfs)"));
   }
   const uint64_t free_bytes = static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
   // A ramfs, and a tmpfs without a limit, report no size.
-  if (info.f_blocks != 0 && free_bytes < kLeastFree) {
+  if (needs.room && info.f_blocks != 0 && free_bytes < kLeastFree) {
     return absl::ResourceExhaustedError(absl::StrCat(parent, " is full (", free_bytes / 1024, " KiB free)"));
   }
   char real[PATH_MAX];
@@ -95,20 +95,26 @@ absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, bool n
 absl::StatusOr<RingFolder> MakeRingFolder(const std::string& wanted) {
   constexpr int kSweepAgeSeconds = 60;
   if (!wanted.empty()) {
-    absl::StatusOr<RingFolder> folder = MakeRingFolderUnder(wanted, false);
+    absl::StatusOr<RingFolder> folder = MakeRingFolderUnder(wanted, {});
     if (folder.ok()) {
       SweepRingFolders(wanted, kSweepAgeSeconds);
       return folder;
     }
     return absl::UnavailableError(absl::StrCat("LOCKSTEP_DIR: ", folder.status().message()));
   }
+  const std::string parents[] = {"/dev/shm", EnvironmentValue("TMPDIR"), "/tmp"};
+  for (const std::string& parent : parents) {
+    if (!parent.empty()) SweepRingFolders(parent, kSweepAgeSeconds);
+  }
   std::string tried;
-  for (const std::string& parent : {std::string("/dev/shm"), EnvironmentValue("TMPDIR"), std::string("/tmp")}) {
-    if (parent.empty()) continue;
-    SweepRingFolders(parent, kSweepAgeSeconds);
-    absl::StatusOr<RingFolder> folder = MakeRingFolderUnder(parent, true);
-    if (folder.ok()) return folder;
-    absl::StrAppend(&tried, tried.empty() ? "" : "; ", folder.status().message());
+  for (const bool room : {true, false}) {
+    tried.clear();
+    for (const std::string& parent : parents) {
+      if (parent.empty()) continue;
+      absl::StatusOr<RingFolder> folder = MakeRingFolderUnder(parent, {.tmpfs = true, .room = room});
+      if (folder.ok()) return folder;
+      absl::StrAppend(&tried, tried.empty() ? "" : "; ", folder.status().message());
+    }
   }
   return absl::UnavailableError(tried);
 }

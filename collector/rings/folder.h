@@ -15,12 +15,17 @@ struct RingFolder {
 };
 
 // Makes a folder under `wanted` (the user's LOCKSTEP_DIR) or, when that is empty, under /dev/shm, else under TMPDIR or
-// /tmp where that is a tmpfs too: a ring on a disk would make training wait for write-back. Also removes folders of
-// runs that were killed together with their keeper. Fails with what was tried when no place can hold a ring.
+// /tmp where that is a tmpfs too: a ring on a disk would make training wait for write-back. Of these the first with
+// room for a ring, else the first: then rings go into memory of their processes, and only links into the folder. Also
+// removes folders of runs that were killed together with their keeper. Fails with what was tried when no place will do.
 absl::StatusOr<RingFolder> MakeRingFolder(const std::string& wanted);
 
-// Under these parents, in order. For tests.
-absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, bool needs_tmpfs);
+// What a parent must be.
+struct ParentNeeds {
+  bool tmpfs = false, room = false;
+};
+// Under this parent. For tests.
+absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, const ParentNeeds& needs);
 
 // Removes a folder made by MakeRingFolder and everything in it, never following a link.
 void RemoveRingFolder(const std::string& path);

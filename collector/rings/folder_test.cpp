@@ -21,7 +21,7 @@ class RingFolderTest : public support::FolderTest {
 };
 
 TEST_F(RingFolderTest, IsPrivateAndRemovedWithEverythingInIt) {
-  const auto folder = MakeRingFolderUnder(folder_, false);
+  const auto folder = MakeRingFolderUnder(folder_, {});
   ASSERT_TRUE(folder.ok()) << folder.status();
   struct stat info {};
   ASSERT_EQ(stat(folder->path.c_str(), &info), 0);
@@ -38,8 +38,8 @@ TEST_F(RingFolderTest, IsPrivateAndRemovedWithEverythingInIt) {
 }
 
 TEST_F(RingFolderTest, OnlyAbandonedFoldersAreSwept) {
-  const auto used = MakeRingFolderUnder(folder_, false);
-  const auto abandoned = MakeRingFolderUnder(folder_, false);
+  const auto used = MakeRingFolderUnder(folder_, {});
+  const auto abandoned = MakeRingFolderUnder(folder_, {});
   ASSERT_TRUE(used.ok() && abandoned.ok());
   close(abandoned->lock_fd);
   EXPECT_EQ(SweepRingFolders(folder_, 3600), 0) << "it is young: its owner may be about to lock it";
@@ -50,9 +50,10 @@ TEST_F(RingFolderTest, OnlyAbandonedFoldersAreSwept) {
 }
 
 TEST_F(RingFolderTest, SaysWhyAPlaceWillNotDo) {
-  EXPECT_THAT(std::string(MakeRingFolderUnder(folder_ + "/none", false).status().message()), HasSubstr("/none"));
+  EXPECT_THAT(std::string(MakeRingFolderUnder(folder_ + "/none", {}).status().message()), HasSubstr("/none"));
   EXPECT_THAT(std::string(MakeRingFolder(folder_ + "/none").status().message()), HasSubstr("LOCKSTEP_DIR"));
-  EXPECT_THAT(std::string(MakeRingFolderUnder("/proc", true).status().message()), HasSubstr("not in memory"));
+  EXPECT_THAT(std::string(MakeRingFolderUnder("/proc", {.tmpfs = true}).status().message()),
+              HasSubstr("not in memory"));
 }
 
 }  // namespace

@@ -18,6 +18,8 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kNotYet = 600;
+// All rings may take a sixteenth of their file system: the dead leave half of it to the living.
+constexpr uint64_t kDeadPart = 32;
 constexpr size_t kMostSharedFolders = 4096;
 
 // /dev/shm/lockstep-1000 that is user 1000's. Everybody may make folders there, under any name.
@@ -64,7 +66,7 @@ RetainedRings RetainRings(const RingRetentionOptions& options, bool by_age) {
     int64_t age = std::numeric_limits<int64_t>::max();
     if (options.bytes > 0) {
       const uint64_t all = uint64_t{system.f_blocks} * static_cast<uint64_t>(system.f_bsize);
-      age = AgeWithin(found.dead, all > 0 ? std::min(options.bytes, all / 4) : options.bytes);
+      age = AgeWithin(found.dead, all > 0 ? std::min(options.bytes, all / kDeadPart) : options.bytes);
     }
     if (by_age && options.age_s > 0) age = std::min(age, options.age_s);
     if (std::none_of(found.dead.begin(), found.dead.end(), [&](const DeadRing& ring) { return ring.quiet_s >= age; }))

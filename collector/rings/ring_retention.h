@@ -19,8 +19,7 @@ struct RingRetentionOptions {
   bool all_users = false;            // of every user, else of this one
   int64_t age_s = 7 * 86400;         // since anything was recorded; 0: however old
   uint64_t bytes =
-      uint64_t{5}
-      << 30;  // of dead rings in one folder, and never more than a quarter of its file system; 0: however much
+      uint64_t{5} << 30;  // of dead rings in one folder, and never more than a 32nd of its file system; 0: however much
   int64_t look_ns = 600'000'000'000;  // from one look to the next
 };
 

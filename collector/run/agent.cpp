@@ -17,9 +17,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/small_file.h"
 #include "analyzer/util/unique_fd.h"
 #include "collector/detect/ends.h"
 #include "collector/evidence/evidence.h"
+#include "collector/rings/memory_ring.h"
 #include "collector/rings/snapshot_merge.h"
 #include "recorder/ring/reader.h"
 
@@ -32,6 +34,13 @@ constexpr int kMostDepth = 2;
 uint64_t OwnPidNamespace() {
   struct stat info {};
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+UniqueFd OpenRingInMemory(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const UniqueFd folder(open(path.substr(0, slash).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd ring = OpenMemoryRing(folder.get(), path.substr(slash + 1));
+  return ring.ok() ? OpenToRead(absl::StrCat("/proc/self/fd/", ring.get())) : UniqueFd();
 }
 
 // The thread that issues most of the operations, as the process numbers it; 0: none does.
@@ -85,6 +94,7 @@ void Agent::Scan(const std::string& folder, int depth) {
 void Agent::Open(const std::string& path) {
   if (slots_.count(path) != 0 || rings_.size() >= kMostRings) return;
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.ok() && errno == ELOOP) fd = OpenRingInMemory(path);
   if (!fd.ok()) return;
   struct stat info {};
   if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {

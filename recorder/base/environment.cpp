@@ -121,9 +121,12 @@ void ReadEnvironment(Environment* env) noexcept {
   const char* const sizes[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", nullptr};
   const char* const locals[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                 nullptr};
+  // Slurm's count is of tasks, each of which may start several ranks.
+  const char* const local_sizes[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", nullptr};
   env->rank = static_cast<int32_t>(Number(First(ranks), 0, kMost, -1));
   env->world_size = static_cast<int32_t>(Number(First(sizes), 1, kMost, -1));
   env->local_rank = static_cast<int32_t>(Number(First(locals), 0, kMost, -1));
+  env->local_ranks = static_cast<int32_t>(Number(First(local_sizes), 1, kMost, 0));
 
   utsname name{};
   uname(&name);

@@ -21,6 +21,7 @@ struct Environment {
   char note[160];        // what was asked for and not understood
   uint32_t restart_count;
   int32_t rank, world_size, local_rank;  // -1 unknown
+  int32_t local_ranks;                   // on this host; 0 unknown
   uint64_t ring_bytes;                   // a power of two within the layout's limits
   GpuMode gpu;
   uint32_t gpu_sample;  // events: one in so many operations is timed

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "recorder/base/clock.h"
+#include "recorder/base/directory.h"
 #include "recorder/base/sys.h"
 #include "recorder/ring/snapshot.h"
 
@@ -14,14 +15,6 @@ using ring::Header;
 
 constexpr char kReason[] = "the process became another program (exec) and records anew";
 constexpr int kMostFiles = 8192;
-
-struct DirectoryEntry {
-  uint64_t inode;
-  int64_t offset;
-  uint16_t bytes;
-  uint8_t type;
-  char name[];
-};
 
 // <host>.<pid>. of the new ring's name: what the old one's begins with too.
 size_t CommonPrefix(const char* name) noexcept {
@@ -63,17 +56,12 @@ void Mark(long folder, const char* name, const Header& own) noexcept {
 LOCKSTEP_COLD void MarkReplacedRings(long folder, const char* name, const Header& own) noexcept {
   const size_t prefix = CommonPrefix(name);
   if (prefix == 0) return;
-  alignas(8) static char entries[4096];
+  alignas(8) static char buffer[4096];
+  Directory directory(folder, buffer, sizeof(buffer));
   int files = 0;
-  for (;;) {
-    const long got = Sys(SYS_getdents64, folder, entries, sizeof(entries));
-    if (got <= 0) return;
-    for (long at = 0; at < got;) {
-      const auto* entry = reinterpret_cast<const DirectoryEntry*>(entries + at);
-      at += entry->bytes;
-      if (++files > kMostFiles || entry->bytes == 0) return;
-      if (strncmp(entry->name, name, prefix) == 0 && strcmp(entry->name, name) != 0) Mark(folder, entry->name, own);
-    }
+  while (const DirectoryEntry* entry = directory.Next()) {
+    if (++files > kMostFiles) return;
+    if (strncmp(entry->name, name, prefix) == 0 && strcmp(entry->name, name) != 0) Mark(folder, entry->name, own);
   }
 }
 

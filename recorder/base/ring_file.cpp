@@ -10,7 +10,9 @@
 #include "recorder/base/environment.h"
 #include "recorder/base/old_rings.h"
 #include "recorder/base/reading_group.h"
+#include "recorder/base/ring_space.h"
 #include "recorder/base/sys.h"
+#include "recorder/ring/snapshot.h"
 
 namespace lockstep::recorder {
 namespace {
@@ -113,58 +115,52 @@ const char* UnfitFileSystem(long folder) noexcept {
   }
 }
 
-// Opens $LOCKSTEP_DIR/<job>.<restart>, making what is missing. The default folder has a name others can guess, so it
-// must be ours and no link; a folder the user names may be shared.
-long OpenFolder(const Environment& env, int64_t group, char* reason, unsigned reason_bytes) noexcept {
+struct Folders {
+  long top = -1;  // LOCKSTEP_DIR
+  long job = -1;  // <job>.<restart> in it
+  Folders() noexcept = default;
+  ~Folders() {
+    if (top >= 0) Sys(SYS_close, top);
+    if (job >= 0) Sys(SYS_close, job);
+  }
+  Folders(const Folders&) = delete;
+  Folders& operator=(const Folders&) = delete;
+};
+
+// Makes what is missing. The default folder has a name others can guess, so it must be ours and no link; a folder the
+// user names may be shared.
+bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* reason,
+                 unsigned reason_bytes) noexcept {
   MakeParents(env.folder);
   const int link_rule = env.folder_is_default ? O_NOFOLLOW : 0;
-  const long top = Sys(SYS_openat, AT_FDCWD, env.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | link_rule, 0);
+  const long top = folders->top =
+      Sys(SYS_openat, AT_FDCWD, env.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | link_rule, 0);
   if (top < 0) {
     snprintf(reason, reason_bytes, "cannot use the folder %s: %s (%ld)", env.folder, ErrorText(top), -top);
-    return -1;
+    return false;
   }
   if (!IsOwnFolder(top, env.folder_is_default)) {
     snprintf(reason, reason_bytes, "the folder %s belongs to another user", env.folder);
-    Sys(SYS_close, top);
-    return -1;
+    return false;
   }
   // A folder that others share is theirs to open to a group.
   if (group >= 0 && IsOwnFolder(top, true)) LetGroupRead(top, group, true);
   Sys(SYS_mkdirat, top, env.job_folder, 0700);
-  const long inner = Sys(SYS_openat, top, env.job_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
-  Sys(SYS_close, top);
-  if (inner < 0) {
-    snprintf(reason, reason_bytes, "cannot make the folder %s/%s: %s (%ld)", env.folder, env.job_folder,
-             ErrorText(inner), -inner);
-    return -1;
+  const long job = folders->job =
+      Sys(SYS_openat, top, env.job_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
+  if (job < 0) {
+    snprintf(reason, reason_bytes, "cannot make the folder %s/%s: %s (%ld)", env.folder, env.job_folder, ErrorText(job),
+             -job);
+    return false;
   }
-  const char* unfit = UnfitFileSystem(inner);
+  const char* unfit = UnfitFileSystem(job);
   if (unfit != nullptr) {
     snprintf(reason, reason_bytes,
              "the folder %s is on %s, where a server or a full disk could stop the job: name one in memory (tmpfs)",
              env.folder, unfit);
-    Sys(SYS_close, inner);
-    return -1;
+    return false;
   }
-  return inner;
-}
-
-// Reserves every page now: a hole in a full tmpfs would be a SIGBUS later.
-long Reserve(long fd, uint64_t bytes) noexcept {
-  const long result = Sys(SYS_fallocate, fd, 0, 0L, static_cast<long>(bytes));
-  if (result != -EOPNOTSUPP && result != -ENOSYS) return result;
-  static const char kZeros[ring::kPage] = {};
-  for (uint64_t at = 0; at < bytes; at += sizeof(kZeros)) {
-    const long written = Sys(SYS_pwrite64, fd, kZeros, sizeof(kZeros), static_cast<long>(at));
-    if (written != static_cast<long>(sizeof(kZeros))) return written < 0 ? written : -ENOSPC;
-  }
-  return 0;
-}
-
-uint64_t FreeBytes(long folder) noexcept {
-  struct statfs info {};
-  if (Sys(SYS_fstatfs, folder, &info) != 0 || info.f_blocks == 0) return UINT64_MAX;  // a tmpfs without a limit says 0
-  return static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+  return true;
 }
 
 // A file beyond the process's limit would be answered with SIGXFSZ, which ends the process.
@@ -172,6 +168,57 @@ uint64_t FileSizeLimit() noexcept {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
   return limit.rlim_cur;
+}
+
+struct RingFile {
+  long fd = -1;
+  uint64_t bytes = 0;  // all reserved
+  ring::RingPlace place = ring::RingPlace::kFolder;
+  char name[256] = {};
+};
+
+void NameFile(const Environment& env, RingFile* file) noexcept {
+  uint64_t random = 0;
+  if (Sys(SYS_getrandom, &random, sizeof(random), 1 /* GRND_NONBLOCK */) != sizeof(random)) random = Mix(Counter());
+  snprintf(file->name, sizeof(file->name), "%.120s.%d.%08x.ring", env.host, ProcessId(),
+           static_cast<unsigned>(random ^ (random >> 32)));
+}
+
+// In the job's folder, else in memory.
+bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, RingFile* file, char* reason,
+              unsigned reason_bytes) noexcept {
+  NameFile(env, file);
+  RingShare share;
+  file->fd = Sys(SYS_openat, folders.job, file->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file->fd >= 0) {
+    share = ReserveShare(folders.top, folders.job, file->fd, wanted, env.local_ranks);
+    file->bytes = share.bytes;
+    if (share.bytes != 0) return true;
+    Sys(SYS_unlinkat, folders.job, file->name, 0);
+    Sys(SYS_close, file->fd);
+  } else if (file->fd != -ENOSPC) {
+    snprintf(reason, reason_bytes, "cannot make a file in %s/%s: %s (%ld)", env.folder, env.job_folder,
+             ErrorText(file->fd), -file->fd);
+    return false;
+  }
+  NameFile(env, file);  // whoever saw the first one keeps it apart
+  file->fd = MakeMemoryFile(file->name, wanted);
+  file->bytes = wanted;
+  file->place = ring::RingPlace::kMemory;
+  if (file->fd >= 0) return true;
+  snprintf(reason, reason_bytes,
+           "there is no room for a ring in %s (all of them may take %llu KiB, others take %llu KiB), nor in memory: %s "
+           "(%ld)",
+           env.folder, static_cast<unsigned long long>(share.budget >> 10),
+           static_cast<unsigned long long>(share.others >> 10), ErrorText(file->fd), -file->fd);
+  return false;
+}
+
+// Tells where a ring in memory is, by a link of the ring's name. A link takes no space of a tmpfs.
+bool LeaveLink(const Folders& folders, const RingFile& file) noexcept {
+  char target[64];
+  snprintf(target, sizeof(target), "/proc/%d/fd/%ld", ProcessId(), file.fd);
+  return Sys(SYS_symlinkat, target, folders.job, file.name) == 0;
 }
 
 void FillHeader(ring::Header* header, const Environment& env) noexcept {
@@ -263,68 +310,46 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   static Environment env;  // too large for the host's stack; CreateRing is entered by one thread at a time
   ReadEnvironment(&env);
   const int64_t group = env.group[0] == 0 ? -1 : FindGroup(env.group);
-  const long folder = OpenFolder(env, group, reason, reason_bytes);
-  if (folder < 0) return false;
-  uint64_t bytes = env.ring_bytes;
+  Folders folders;
+  if (!OpenFolders(env, group, &folders, reason, reason_bytes)) return false;
   const uint64_t largest = FileSizeLimit();
   if (largest < ring::kMinFileBytes) {
-    snprintf(reason, reason_bytes, "the process may not write files of 512 KiB (ulimit -f)");
-    Sys(SYS_close, folder);
+    snprintf(reason, reason_bytes, "the process may not write files of 256 KiB (ulimit -f)");
     return false;
   }
-  while (bytes > largest) bytes /= 2;
-  const uint64_t free_bytes = FreeBytes(folder);
-  while (bytes >= ring::kMinFileBytes && bytes > free_bytes / 16) bytes /= 2;
-  if (bytes < ring::kMinFileBytes) {
-    snprintf(reason, reason_bytes,
-             "only %llu KiB are free in %s, and at most a sixteenth of it is taken (512 KiB needed)",
-             static_cast<unsigned long long>(free_bytes >> 10), env.folder);
-    Sys(SYS_close, folder);
-    return false;
-  }
-  char name[256];
-  uint64_t random = 0;
-  if (Sys(SYS_getrandom, &random, sizeof(random), 1 /* GRND_NONBLOCK */) != sizeof(random)) random = Mix(Counter());
-  snprintf(name, sizeof(name), "%.120s.%d.%08x.ring", env.host, ProcessId(),
-           static_cast<unsigned>(random ^ (random >> 32)));
-  const long fd = Sys(SYS_openat, folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) {
-    snprintf(reason, reason_bytes, "cannot make a file in %s/%s: %s (%ld)", env.folder, env.job_folder, ErrorText(fd),
-             -fd);
-    Sys(SYS_close, folder);
-    return false;
-  }
-  long result = Reserve(fd, bytes);
-  while (result == -ENOSPC && bytes / 2 >= ring::kMinFileBytes) {
-    bytes /= 2;
-    Sys(SYS_ftruncate, fd, 0L);  // nobody maps it yet
-    result = Reserve(fd, bytes);
-  }
-  void* base = MAP_FAILED;
-  if (result == 0) base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(fd), 0);
-  bool group_reads = group >= 0;
+  uint64_t wanted = env.ring_bytes;
+  while (wanted > largest) wanted /= 2;
+  RingFile file;
+  if (!MakeFile(env, folders, wanted, &file, reason, reason_bytes)) return false;
+  const bool in_memory = file.place == ring::RingPlace::kMemory;
+  const uint64_t bytes = file.bytes;
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(file.fd), 0);
+  bool group_reads = group >= 0 && !in_memory;
   if (group_reads)
-    group_reads = IsOwnFolder(folder, true) && LetGroupRead(folder, group, true) && LetGroupRead(fd, group, false);
-  Sys(SYS_close, fd);
-  if (result != 0 || base == MAP_FAILED) {
-    Sys(SYS_unlinkat, folder, name, 0);
-    Sys(SYS_close, folder);
-    const long error = result != 0 ? -result : static_cast<long>(ENOMEM);
-    snprintf(reason, reason_bytes, "cannot reserve %llu KiB in %s: %s (%ld)",
-             static_cast<unsigned long long>(bytes >> 10), env.folder, ErrorText(error), error);
+    group_reads =
+        IsOwnFolder(folders.job, true) && LetGroupRead(folders.job, group, true) && LetGroupRead(file.fd, group, false);
+  if (!in_memory || base == MAP_FAILED) Sys(SYS_close, file.fd);
+  if (base == MAP_FAILED) {
+    Sys(SYS_unlinkat, folders.job, file.name, 0);
+    snprintf(reason, reason_bytes, "cannot map %llu KiB: %s (%d)", static_cast<unsigned long long>(bytes >> 10),
+             ErrorText(ENOMEM), ENOMEM);
     return false;
   }
-  snprintf(map->path, sizeof(map->path), "%s/%s/%s", env.folder, env.job_folder, name);
+  snprintf(map->path, sizeof(map->path), "%s/%s/%s", env.folder, env.job_folder, file.name);
   LayOut(map, static_cast<uint8_t*>(base), bytes);
   const bool no_helper = env.helper && !AddHelper(map);
   ring::Header* header = map->header;
   header->tick_kind = ChooseClock(env.monotonic_clock);
   FillHeader(header, env);
+  header->place = static_cast<uint32_t>(file.place);
+  header->wanted_bytes = wanted;
   if (no_helper && header->note[0] == 0)
     CopyText(header->note, sizeof(header->note), "LOCKSTEP_HELPER: the ring file is too small for it");
   if (env.group[0] != 0 && !group_reads && header->note[0] == 0) {
     snprintf(header->note, sizeof(header->note), "LOCKSTEP_GROUP: %s; the ring is its owner's alone",
-             group < 0 ? "there is no such group" : "the process is no member of the group");
+             group < 0   ? "there is no such group"
+             : in_memory ? "the ring had to go into memory of the process"
+                         : "the process is no member of the group");
   }
   // Two triples a little apart give a first idea of the rate; later ones are better.
   header->triples[0] = ReadTriple();
@@ -338,8 +363,14 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   header->state = 1;  // recording
   FenceRelease();
   memcpy(header->magic, ring::kMagic, sizeof(ring::kMagic));
-  MarkReplacedRings(folder, name, *header);
-  Sys(SYS_close, folder);
+  if (in_memory && !LeaveLink(folders, file)) {
+    Sys(SYS_munmap, base, bytes);
+    Sys(SYS_close, file.fd);
+    *map = RingMap{};
+    snprintf(reason, reason_bytes, "there is no room for a ring in %s, nor for a link to one in memory", env.folder);
+    return false;
+  }
+  MarkReplacedRings(folders.job, file.name, *header);
   return true;
 }
 

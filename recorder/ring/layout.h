@@ -37,7 +37,7 @@ inline constexpr uint32_t kEndianMark = 0x01020304;
 
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint64_t kDefaultFileBytes = 4u << 20;
-inline constexpr uint64_t kMinFileBytes = 512u << 10;
+inline constexpr uint64_t kMinFileBytes = 256u << 10;
 inline constexpr uint64_t kMaxFileBytes = 64u << 20;
 
 inline constexpr uint16_t kNoIndex16 = 0xffff;
@@ -138,10 +138,11 @@ struct Header {
   uint64_t stopped_ticks;  // when `state` became anything but recording
   uint32_t own_call_ns;  // the recorder's own time a call, and its share of the calling thread's time, as measured last
   uint32_t own_permille;
-  uint32_t stepped_down;  // kStepped...: given up because of the budget
-  uint32_t unwrapped;     // functions that the loaded NCCL exports and the recorder does not know
-  int32_t newest_nccl;    // whose functions the recorder knows all
-  uint32_t reserved3;
+  uint32_t stepped_down;      // kStepped...: given up because of the budget
+  uint32_t place;             // RingPlace
+  uint64_t wanted_bytes;      // size that was asked for; 0 in older files
+  uint32_t unwrapped;         // functions that the loaded NCCL exports and the recorder does not know
+  int32_t newest_nccl;        // whose functions the recorder knows all
   char unwrapped_names[480];  // of those functions, as many as there is room for, a space between two
 };
 inline constexpr uint32_t kSteppedMarks = 1, kSteppedTables = 2;
@@ -149,7 +150,7 @@ static_assert(offsetof(Header, stop_word) == 64);
 static_assert(offsetof(Header, state) == 128);
 static_assert(offsetof(Header, pid) == 192);
 static_assert(offsetof(Header, stopped_ticks) == 1800);
-static_assert(sizeof(Header) == 2312);
+static_assert(sizeof(Header) == 2320);
 static_assert(sizeof(Header) <= kPage);
 
 // A communicator's last operations, newest overwriting oldest: recent[n % count] holds operation n (from 0), guard n
@@ -613,7 +614,8 @@ constexpr Capacities CapacitiesFor(uint64_t bytes) {
   }
   if (bytes >= (2u << 20)) return {128, 2048, 64, 8, 1024, 1024, 128, 512, 1024, 128, 768, 2048};
   if (bytes >= (1u << 20)) return {64, 1024, 64, 8, 512, 512, 128, 256, 512, 64, 384, 1024};
-  return {32, 512, 32, 4, 512, 512, 64, 96, 192, 32, 192, 512};
+  if (bytes >= (512u << 10)) return {32, 512, 32, 4, 512, 512, 64, 96, 192, 32, 192, 512};
+  return {32, 256, 32, 2, 256, 256, 32, 48, 96, 16, 96, 256};
 }
 
 // The largest file's tables, for the process's own fixed arrays.

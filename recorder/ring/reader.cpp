@@ -232,6 +232,8 @@ void FillProcess(Reading* reading) {
   process.host_waits = header.host_waits == 1;
   process.recorder_version = Text(header.recorder_version, sizeof(header.recorder_version));
   process.ring_bytes = reading->file.size();
+  process.wanted_bytes = std::min<uint64_t>(header.wanted_bytes, kMaxFileBytes);
+  process.place = header.place == static_cast<uint32_t>(RingPlace::kMemory) ? RingPlace::kMemory : RingPlace::kFolder;
   process.created_mono_ns = reading->clock.ToNs(header.created_ticks);
   process.created_real_ns = process.created_mono_ns == 0 ? 0 : process.created_mono_ns + reading->clock.RealOffset();
 }

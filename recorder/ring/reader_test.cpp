@@ -139,7 +139,7 @@ TEST_F(ReaderTest, ReadsAWholeFile) {
 
 // docs/ring-file.md shows parts of a file that the recorder wrote; the rest is zero here.
 TEST_F(ReaderTest, TheExampleOfThePageIsRead) {
-  std::vector<unsigned char> file(kMinFileBytes, 0);
+  std::vector<unsigned char> file(512 << 10, 0);
   for (const auto& [offset, bytes] : BytesInPage(LOCKSTEP_SOURCE "/docs/ring-file.md")) {
     ASSERT_LE(offset + bytes.size(), file.size());
     std::memcpy(file.data() + offset, bytes.data(), bytes.size());

@@ -34,7 +34,7 @@ inline constexpr RecorderSetting kRecorderSettings[] = {
     {"LOCKSTEP_STEP", "step", "NAME", "the launcher's", "job step"},
     {"LOCKSTEP_HOST", "host", "NAME", "uname", "host's name"},
     {"LOCKSTEP_RING_KIB", "ring-kib", "NUMBER", "4096",
-     "size of the file, 512 to 65536, rounded down to a power of two"},
+     "size of the ring, 256 to 65536, rounded down to a power of two; less where there is no room"},
     {"LOCKSTEP_GPU", "gpu", "off|done|full|events|watch|profiler|auto", "auto", "how the GPU's progress is told"},
     {"LOCKSTEP_GPU_SAMPLE", "gpu-sample", "NUMBER", "1", "with events: one operation of a stream in so many is timed"},
     {"LOCKSTEP_CUDA", "cuda", "on|off|runtime|driver", "on",

@@ -21,6 +21,9 @@ enum class RecorderState : uint32_t {
   kReplaced = 4,  // the process became another program, which has a ring of its own
 };
 
+// kMemory: the file is in no folder and goes with the process, unless somebody else has it open.
+enum class RingPlace : uint32_t { kFolder = 0, kMemory = 1 };
+
 enum class CommState : uint32_t {
   kUnknown = 0,
   kInitializing = 1,  // written before the init call is forwarded
@@ -60,6 +63,8 @@ struct ProcessInfo {
   bool host_waits = false;       // CUDA host waits are being recorded
   std::string recorder_version;  // empty: not known
   uint64_t ring_bytes = 0;       // size of the file
+  uint64_t wanted_bytes = 0;     // that was asked for: more where there was no room; 0: not known
+  RingPlace place = RingPlace::kFolder;
   int64_t created_mono_ns = 0;
   int64_t created_real_ns = 0;  // CLOCK_REALTIME at the same instant
 };

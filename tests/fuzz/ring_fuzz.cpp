@@ -23,7 +23,7 @@ namespace {
 
 using namespace lockstep;
 
-constexpr uint64_t kBytes = ring::kMinFileBytes;
+constexpr uint64_t kBytes = 512 << 10;
 
 void Do(ring::CallKind kind, uintptr_t comm, int peer, uint64_t count) {
   const auto at = [](uintptr_t value) { return reinterpret_cast<void*>(value); };

@@ -75,6 +75,12 @@ class ContainerTest(FolderTest):
         told = self.play(["-i"], "true")
         self.assertGreater(told["host_rings"], 0)
 
+    def test_shared_memory_without_room_for_rings(self):
+        """The rings are in memory of processes that have other numbers outside."""
+        told = self.play(["-i"], "mount -t tmpfs -o size=16m tmpfs /dev/shm && head -c 13000000 /dev/zero >/dev/shm/other")
+        self.assertEqual(told["host_rings"], 0)
+        self.assertTrue(any("in memory of its process" in line for line in told["blind"]), told)
+
     def test_a_user_namespace(self):
         self.play(["-i", "-U", "-r"], "mount -t tmpfs -o size=64m tmpfs /dev/shm", drop=False)
 
@@ -131,10 +137,13 @@ def as_host(plan):
     # The ring's name holds the number that the process has in its own namespace.
     rank = None
     for path in glob.glob(f"/proc/{pid}/root/dev/shm/lockstep-*/boxed.*/*.{inner}.*.ring"):
+        if os.path.islink(path):
+            path = f"/proc/{pid}/fd/{os.path.basename(os.readlink(path))}"
         with open(path, "rb") as file:
             rank = rank_of(file.read(4096))
     host_rings = len(glob.glob("/dev/shm/lockstep-*/boxed.*/*.ring"))
-    print(json.dumps({"culprits": finding["culprit_ranks"], "pid": pid, "inner_pid": inner, "rank_of_pid": rank, "host_rings": host_rings}))
+    print(json.dumps({"culprits": finding["culprit_ranks"], "pid": pid, "inner_pid": inner, "rank_of_pid": rank, "host_rings": host_rings,
+                      "blind": said.get("blind", [])}))
     job.kill()  # and with it all that it started
     job.wait(60)
     agent.terminate()

@@ -97,11 +97,11 @@ class DoctorTest(FolderTest):
         self.assertIn("is no folder", checks["shared memory"]["text"])
         if not may_unshare():
             self.skipTest("a small tmpfs needs a mount namespace, which this user may not make")
-        small = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=6m none "$LOCKSTEP_DIR" && exec "$@"', "sh"]
+        small = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=3m none "$LOCKSTEP_DIR" && exec "$@"', "sh"]
         status, checks = self.doctor(before=small)
         self.assertEqual(status, 1)
         self.assertIn("no ring fits", checks["shared memory"]["text"])
-        some = [word.replace("6m", "80m") for word in small]
+        some = [word.replace("3m", "80m") for word in small]
         status, checks = self.doctor(before=some)
         self.assertEqual(status, 0)
         self.assertIn("8 ranks get rings smaller", checks["shared memory"]["text"])

@@ -120,8 +120,8 @@ class Ring:
     def __init__(self, path):
         head = pathlib.Path(path).read_bytes()[:4096]
         self.nccl_version = struct.unpack_from("<i", head, 140)[0]
-        self.unwrapped, self.newest = struct.unpack_from("<Ii", head, 1820)
-        self.names = head[1832:1832 + 480].split(b"\0")[0].decode("ascii", "replace").split()
+        self.unwrapped, self.newest = struct.unpack_from("<Ii", head, 1832)
+        self.names = head[1840:1840 + 480].split(b"\0")[0].decode("ascii", "replace").split()
 
 
 def rings_in(folder):

@@ -393,5 +393,22 @@ TEST(SharedMemory, ShortageIsASystemErrorNeverASignal) {
   EXPECT_EQ(statuses, AllWell(1));
 }
 
+TEST(SharedMemory, ATransportWithoutRoomFailsEveryRankOfTheCommunicator) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  const auto statuses = RunRanks(3, [&](int rank) {
+    setenv("NCCL_P2P_DISABLE", "1", 1);
+    if (rank == 1) {
+      signal(SIGXFSZ, SIG_IGN);
+      // Room for the communicator, but not for one of its receive buffers.
+      const rlimit little{9637888 - 1, 9637888 - 1};
+      RANK_CHECK(setrlimit(RLIMIT_FSIZE, &little) == 0);
+    }
+    ncclComm_t comm = nullptr;
+    RANK_CHECK(ncclCommInitRank(&comm, 3, id, rank) == (rank == 1 ? ncclSystemError : ncclRemoteError));
+  });
+  EXPECT_EQ(statuses, AllWell(3));
+}
+
 }  // namespace
 }  // namespace standin_test

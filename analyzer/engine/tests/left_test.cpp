@@ -143,6 +143,29 @@ void StopRecording(Rank* rank, size_t operations) {
   }
 }
 
+TEST(RoomForRings, SmallRingsAndRingsInMemoryAreSaid) {
+  Bundle b = Job(2, 2, 2, 6).Run();
+  const auto about_rings = [&b] {
+    const Verdict v = Analyze(b);
+    std::vector<std::string> lines;
+    for (const std::string& line : v.blind()) {
+      if (line.find("room") != line.npos) lines.push_back(line);
+    }
+    return lines;
+  };
+  for (Rank& rank : b.ranks) rank.ring_bytes = rank.wanted_ring_bytes = 4 << 20;
+  EXPECT_EQ(about_rings(), std::vector<std::string>{});
+  for (const size_t rank : {0, 1, 2, 5}) b.ranks[rank].ring_bytes = 256 << 10;
+  for (const size_t rank : {6, 7}) b.ranks[rank].ring_place = ring::RingPlace::kMemory;
+  EXPECT_EQ(
+      about_rings(),
+      (std::vector<std::string>{
+          "older calls of ranks 0-2, 5: the ring has 256 KiB only, because its file system is small. Give /dev/shm "
+          "more room",
+          "calls of ranks 6, 7, should one be killed while nothing watches it: the file system had no room, so the "
+          "ring is in memory of its process. Give /dev/shm more room"}));
+}
+
 TEST(StoppedRecording, IsBlindAndNoCulprit) {
   // Rank 2 stands still; rank 6 works, but nobody records that any more.
   Job job(2, 2, 2, 6);

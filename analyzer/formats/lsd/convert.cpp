@@ -360,6 +360,9 @@ RankHeader EncodeRank(const Rank& rank) {
   out.set_stop_reason(CleanUtf8(rank.stop_reason, 1024));
   out.set_gpu_marks(static_cast<uint32_t>(rank.gpu_marks));
   out.set_host_waits(rank.host_waits);
+  out.set_ring_bytes(rank.ring_bytes);
+  out.set_wanted_ring_bytes(rank.wanted_ring_bytes);
+  out.set_ring_place(static_cast<uint32_t>(rank.ring_place));
   out.set_captured_mono_ns(rank.captured_ns);
   out.set_real_minus_mono_ns(rank.real_minus_mono_ns);
   EncodeProcess(rank.process, out.mutable_process());
@@ -408,6 +411,9 @@ Rank DecodeRank(const RankHeader& header) {
   rank.stop_reason = header.stop_reason();
   rank.gpu_marks = Bounded(header.gpu_marks(), ring::GpuMarks::kProfiler);
   rank.host_waits = header.host_waits();
+  rank.ring_bytes = header.ring_bytes();
+  rank.wanted_ring_bytes = header.wanted_ring_bytes();
+  rank.ring_place = Bounded(header.ring_place(), ring::RingPlace::kMemory);
   rank.captured_ns = header.captured_mono_ns();
   rank.real_minus_mono_ns = header.real_minus_mono_ns();
   rank.process = DecodeProcess(header.process());

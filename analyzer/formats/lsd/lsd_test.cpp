@@ -59,7 +59,8 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
       << rank.job << ' ' << rank.restart_count << ' ' << rank.pid << ' ' << rank.gpu_index << ' ' << rank.gpu_uuid
       << ' ' << rank.gpu_pci << ' ' << rank.nccl_version << ' ' << rank.cuda_version << ' '
       << static_cast<int>(rank.recorder_state) << ' ' << rank.stop_reason << ' ' << rank.stopped_ns << ' '
-      << static_cast<int>(rank.gpu_marks) << ' ' << rank.host_waits << ' ' << rank.captured_ns << ' '
+      << static_cast<int>(rank.gpu_marks) << ' ' << rank.host_waits << ' ' << rank.ring_bytes << ' '
+      << rank.wanted_ring_bytes << ' ' << static_cast<int>(rank.ring_place) << ' ' << rank.captured_ns << ' '
       << rank.real_minus_mono_ns << ' ' << rank.records_lost << ' ' << rank.damaged << rank.only_active
       << rank.start_recorded << '\n';
   const Process& p = rank.process;
@@ -182,6 +183,9 @@ class RandomBundle {
     rank.stopped_ns = Coin() ? Number(1, 1000000000) : 0;
     rank.gpu_marks = static_cast<ring::GpuMarks>(Number(0, 2));
     rank.host_waits = Coin();
+    rank.ring_bytes = static_cast<uint64_t>(Number(0, 1 << 26));
+    rank.wanted_ring_bytes = static_cast<uint64_t>(Number(0, 1 << 26));
+    rank.ring_place = Coin() ? ring::RingPlace::kMemory : ring::RingPlace::kFolder;
     rank.process.life = static_cast<Life>(Number(0, 4));
     rank.process.exit_code = Number(-1, 255);
     rank.process.signal = Number(0, 15);

@@ -291,6 +291,9 @@ class RankMaker {
     for (const ring::StreamSnapshot& stream : input_.snapshot.streams)
       rank.start_recorded |= StartsAreMarked(stream, process.gpu_marks);
     rank.host_waits = process.host_waits;
+    rank.ring_bytes = process.ring_bytes;
+    rank.wanted_ring_bytes = process.wanted_bytes;
+    rank.ring_place = process.place;
     rank.process = input_.process;
     rank.captured_ns = input_.snapshot.read_mono_ns;
     rank.real_minus_mono_ns = process.created_real_ns == 0 ? 0 : process.created_real_ns - process.created_mono_ns;

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -236,19 +237,30 @@ Check SharedMemoryCheck(const Environment& environment, int ranks) {
     return Bad(name, absl::StrCat(there, " cannot be written to"), "set LOCKSTEP_DIR to a folder of your own");
   const auto room = static_cast<int64_t>(system.f_bavail) * static_cast<int64_t>(system.f_bsize);
   const bool memory = system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC;
-  const auto smallest = static_cast<int64_t>(ring::kMinFileBytes);
   const std::string found = absl::StrCat(folder, ": ", BytesText(room), " free", memory ? "" : ", not in memory");
-  if (room / 16 < smallest) {
+  const auto smallest = static_cast<int64_t>(ring::kMinFileBytes),
+             usual = static_cast<int64_t>(ring::kDefaultFileBytes);
+  // A tmpfs without a limit has no size.
+  const int64_t all = system.f_blocks == 0
+                          ? std::numeric_limits<int64_t>::max()
+                          : static_cast<int64_t>(system.f_blocks) * static_cast<int64_t>(system.f_bsize);
+  const std::string more =
+      "give the container more shared memory (docker --shm-size, an emptyDir of medium Memory on /dev/shm), or set "
+      "LOCKSTEP_DIR";
+  if (system.f_blocks != 0 && std::min(room, all) / 16 < smallest) {
     return Bad(name,
-               absl::StrCat(found, ": no ring fits (a ring takes at most a sixteenth of what is free, and at least ",
-                            BytesText(smallest), ")"),
-               "give the container more shared memory (docker --shm-size, an emptyDir of medium Memory on /dev/shm), "
-               "or set LOCKSTEP_DIR");
+               absl::StrCat(found,
+                            ": no ring fits (all rings take at most a sixteenth of its size, one at most a "
+                            "sixteenth of what is free, and at least ",
+                            BytesText(smallest),
+                            "); rings go into memory, where a killed process loses its own unless "
+                            "an agent or lockstep run watches"),
+               more);
   }
-  // What is left when the last rank's ring is made.
-  const auto usual = static_cast<int64_t>(ring::kDefaultFileBytes);
-  if ((room - (ranks - 1) * usual) / 16 < usual) {
-    return Note(name, absl::StrCat(found, ": ", ranks, " ranks get rings smaller than ", BytesText(usual)),
+  if (all / 16 / std::max(ranks, 1) < usual) {
+    return Note(name,
+                absl::StrCat(found, ": ", ranks, " ranks get rings smaller than ", BytesText(usual),
+                             all / 16 / std::max(ranks, 1) < smallest ? ", some of them in memory only" : ""),
                 "more shared memory keeps more history");
   }
   if (!memory)
@@ -296,7 +308,7 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
         checks.push_back(Note(way.name, "not recorded, because LOCKSTEP_HOOK=symbols is set",
                               "LOCKSTEP_HOOK=dlsym, the default, records them"));
       } else {
-        const bool no_room = error.empty() && SharedMemoryCheck(environment, 0).health == Health::kBad;
+        const bool no_room = SharedMemoryCheck(environment, 1).health == Health::kBad;
         checks.push_back(Bad(
             way.name,
             no_room         ? "0 ranks recorded: no ring fits"

@@ -54,11 +54,23 @@ ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uin
   comm.send_seq.assign(static_cast<size_t>(nranks), 0);
   comm.recv_seq.assign(static_cast<size_t>(nranks), 0);
   std::vector<std::vector<unsigned char>> all;
-  const char nothing = 0;
-  if (!AllGatherBoot(comm, &nothing, 1, &all)) {
+  char reserved = 1;
+  if (!AllGatherBoot(comm, &reserved, 1, &all)) {
     return ncclInternalError;
   }
   Segment::ForgetId(place);
+  reserved = comm.segment->ReserveTransport() ? 1 : 0;
+  if (!AllGatherBoot(comm, &reserved, 1, &all)) {
+    return ncclInternalError;
+  }
+  if (reserved == 0) {
+    Warn(&comm, "Error while creating shared memory segment /dev/shm/nccl-XXXXXX: No space left on device");
+    return ncclSystemError;
+  }
+  // The rank that failed closes its connections, and so all others fail too.
+  if (std::any_of(all.begin(), all.end(), [](const std::vector<unsigned char>& said) { return said[0] == 0; })) {
+    return ncclRemoteError;
+  }
   // As NCCL's init, which runs on whatever thread with the communicator's device current.
   const int bound = BoundDevice();
   BindDevice(comm.device);

@@ -27,6 +27,13 @@ constexpr uint32_t kFresh = 0;
 constexpr uint32_t kGrowing = 1;
 constexpr uint32_t kReady = 2;
 constexpr uint32_t kFailed = 3;
+constexpr size_t kReceiveMemBytes = 4096;
+constexpr size_t kChannels = 2;
+
+size_t Setting(const char* name, size_t otherwise) {
+  const char* text = getenv(name);
+  return text == nullptr || *text == 0 ? otherwise : strtoull(text, nullptr, 10);
+}
 
 struct Header {
   uint64_t magic;
@@ -240,8 +247,36 @@ ncclResult_t Segment::Attach(const IdContent& id, int nranks, int rank, int devi
   return ncclSuccess;
 }
 
+bool Segment::ReserveTransport() {
+  if (nranks_ < 2 || Setting("NCCL_P2P_DISABLE", 0) == 0 || Setting("NCCL_SHM_DISABLE", 0) != 0) {
+    return true;
+  }
+  // One receive buffer a channel: its control page and the buffers of the three protocols.
+  const size_t bytes = kReceiveMemBytes + Setting("NCCL_BUFFSIZE", 4 << 20) + Setting("NCCL_LL_BUFFSIZE", 524288) +
+                       Setting("NCCL_LL128_BUFFSIZE", 4915200);
+  const size_t channels = std::clamp<size_t>(Setting("NCCL_MAX_NCHANNELS", kChannels), 1, kChannels);
+  for (size_t channel = 0; channel < channels; ++channel) {
+    const int fd = OpenUnnamed();
+    void* base = MAP_FAILED;
+    if (fd >= 0 && Reserve(fd, bytes)) {
+      base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    }
+    if (fd >= 0) {
+      close(fd);
+    }
+    if (base == MAP_FAILED) {
+      return false;
+    }
+    transport_.push_back({base, bytes});
+  }
+  return true;
+}
+
 Segment::~Segment() {
   munmap(base_, bytes_);
+  for (const Buffer& buffer : transport_) {
+    munmap(buffer.base, buffer.bytes);
+  }
 }
 
 bool Alive(const RankBlock& block) {

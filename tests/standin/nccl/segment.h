@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace standin {
 
@@ -78,6 +79,9 @@ class Segment {
   static ncclResult_t Attach(const IdContent& id, int nranks, int rank, int device, std::unique_ptr<Segment>* segment);
   // Closes this process's own descriptor of an id it made, once everybody has attached.
   static void ForgetId(const IdContent& id);
+  // Reserves what NCCL's shared-memory transport takes for this rank: nothing unless NCCL_P2P_DISABLE is set, for GPUs
+  // that reach each other's memory need none. Kept as long as the segment. False: /dev/shm has no room.
+  bool ReserveTransport();
   ~Segment();
 
   RankBlock& rank(int r) const { return blocks_[r]; }
@@ -105,6 +109,11 @@ class Segment {
   unsigned char* outboxes_ = nullptr;
   unsigned char* mail_ = nullptr;
   size_t mail_bytes_ = 0;
+  struct Buffer {
+    void* base;
+    size_t bytes;
+  };
+  std::vector<Buffer> transport_;
 };
 
 // True while the process that `block` names is there and no zombie.
