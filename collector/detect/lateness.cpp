@@ -12,6 +12,13 @@ namespace {
 constexpr int64_t kClockTrust = 50'000'000;
 constexpr uint64_t kForgetAfterLooks = 4096;  // what no living communicator's ring shows any more
 
+// Whether marks tell how far the stream of a host wait is; where its stream is not known, those of any stream.
+bool IsMarked(const DigestView& view, uint32_t stream) {
+  if (stream == UINT32_MAX) return !view.streams.empty();
+  return std::any_of(view.streams.begin(), view.streams.end(),
+                     [stream](const DigestStream& marked) { return marked.index == stream; });
+}
+
 }  // namespace
 
 Lateness::CommState* Lateness::Touch(uint64_t comm) {
@@ -41,10 +48,15 @@ void Lateness::Count(int64_t now, const DigestView& view) {
   slot.alive = view.alive;
   slot.waiting_since = 0;
   slot.doing = view.doing;
+  // A process that drives several devices has several members of one communicator.
+  absl::flat_hash_map<uint64_t, uint64_t> totals;
+  for (const DigestComm& comm : view.comms) totals[comm.id] += comm.total;
+  for (const auto& [id, issued] : totals) {
+    auto& [total, since] = slot.comms[id];
+    if (total != issued || since == 0) since = now;
+    total = issued;
+  }
   for (const DigestComm& comm : view.comms) {
-    auto& [total, since] = slot.comms[comm.id];
-    if (total != comm.total || since == 0) since = now;
-    total = comm.total;
     if (!comm.active) continue;
     CommState* state = Touch(comm.id);
     members_[comm.id].emplace_back(comm.collectives, view.slot);
@@ -124,7 +136,7 @@ void Lateness::FindWaits(int64_t now, const DigestView& view) {
       if (comm != slot.comms.end() && comm->second.second > slot.first_seen_ns)
         since = std::max(since, comm->second.second);
       NoteWait(view, wait.comm, since, wait.seq, view.doing);
-    } else if (view.streams.empty()) {
+    } else if (!IsMarked(view, wait.stream)) {
       // Without marks nothing tells what the GPU does: the operation issued last is the likeliest.
       NoteWait(view, last_used, std::max(wait.since_ns, slot.progress_ns), 0, view.doing);
     }

@@ -105,6 +105,27 @@ TEST_F(LatenessTest, OneLongPauseSetsNoLimit) {
   EXPECT_EQ(lateness_.LimitOf(kLateComm), 5 * kSecond);
 }
 
+TEST_F(LatenessTest, AProcessOfTwoMembersOfOneCommunicatorIsLateInACall) {
+  views_.resize(1);
+  views_[0].comms.push_back(views_[0].comms[0]);
+  views_[0].comms[1].member = 1;
+  Run(20, 100 * kMs);
+  views_[0].waits.push_back({ring::CallKind::kAllReduce, kLateComm, 20, UINT32_MAX, now_});
+  const std::vector<LateEvent> events = Pass(6 * kSecond);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].comm, kLateComm);
+  EXPECT_THAT(events[0].waiting, ElementsAre(0));
+}
+
+TEST_F(LatenessTest, AWaitForAStreamWithoutMarksIsLateBesideAMarkedOne) {
+  Run(20, 100 * kMs);
+  views_[0].streams.push_back({0, 5, 5, 0, 0});
+  views_[0].waits.push_back({ring::CallKind::kStreamSynchronize, 0, 0, 0, now_});
+  EXPECT_TRUE(Pass(6 * kSecond).empty());
+  views_[0].waits[0].stream = 1;
+  EXPECT_EQ(Pass(6 * kSecond).size(), 1u);
+}
+
 TEST_F(LatenessTest, AnIdleJobWaitsForNobody) {
   Run(20, 100 * kMs);
   EXPECT_TRUE(Pass(600 * kSecond).empty());
@@ -285,6 +306,34 @@ ring::Snapshot RingWith(std::vector<std::pair<uint64_t, ring::CommState>> comms,
 }
 
 // Where nobody is a member any more nobody is behind, here or at the collector, and nothing of it is kept.
+TEST(HostProgressTest, AProcessOfTwoMembersIsWhereTheLowestOfThemIs) {
+  ring::Snapshot digest;
+  digest.comms.resize(2);
+  for (int32_t member = 0; member < 2; ++member) {
+    ring::CommSnapshot& comm = digest.comms[static_cast<size_t>(member)];
+    comm.id = kLateComm;
+    comm.size = 2;
+    comm.member_rank = member;
+    comm.state = ring::CommState::kReady;
+    comm.issued_seq = member == 0 ? 20 : 21;
+  }
+  HostProgress host;
+  const Lateness lateness;
+  host.Observe(kSecond, {{0, &digest}});
+  std::vector<CommBeat> beats = host.Take(kSecond, lateness);
+  ASSERT_EQ(beats.size(), 1u);
+  EXPECT_EQ(beats[0].issued_min, 20u);
+  host.Observe(2 * kSecond, {{0, &digest}});
+  EXPECT_TRUE(host.Take(2 * kSecond, lateness).empty()) << "nothing was issued";
+  digest.comms[1].state = ring::CommState::kDestroyed;
+  digest.comms[0].issued_seq = 22;
+  host.Observe(3 * kSecond, {{0, &digest}});
+  beats = host.Take(3 * kSecond, lateness);
+  ASSERT_EQ(beats.size(), 1u);
+  EXPECT_FALSE(beats[0].gone);
+  EXPECT_EQ(beats[0].issued_min, 22u);
+}
+
 TEST(HostProgressTest, WhatIsTornDownIsSaidToBeGoneAndForgotten) {
   using ring::CommState;
   HostProgress host;

@@ -120,6 +120,32 @@ void HostProgress::Leave(uint64_t id, int32_t rank) {
   comms_.erase(found);
 }
 
+namespace {
+
+// What the living members of one communicator in one process have issued: several where it drives several devices.
+struct IssuedHere {
+  uint64_t least = UINT64_MAX, total = 0;
+  int64_t newest_ns = 0;
+};
+
+absl::flat_hash_map<uint64_t, IssuedHere> IssuedIn(const ring::Snapshot& digest) {
+  absl::flat_hash_map<uint64_t, IssuedHere> by_comm;
+  for (const ring::CommSnapshot& snapshot : digest.comms) {
+    if (snapshot.id == 0 || Ended(snapshot.state)) continue;
+    IssuedHere& issued = by_comm[snapshot.id];
+    issued.least = std::min(issued.least, snapshot.issued_seq);
+    issued.total += snapshot.issued_seq;
+    issued.newest_ns = std::max(issued.newest_ns, snapshot.issued_ns);
+    for (const ring::PeerProgress& peer : snapshot.peers) {
+      issued.total += peer.sends + peer.recvs;
+      issued.newest_ns = std::max({issued.newest_ns, peer.last_send_ns, peer.last_recv_ns});
+    }
+  }
+  return by_comm;
+}
+
+}  // namespace
+
 void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
   (void)now;
   ++look_;
@@ -127,10 +153,11 @@ void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
   for (const RingView& ring : rings) {
     if (ring.rank < 0 || ring.digest == nullptr) continue;
     seen.insert(ring.rank);
+    const absl::flat_hash_map<uint64_t, IssuedHere> by_comm = IssuedIn(*ring.digest);
     for (const ring::CommSnapshot& snapshot : ring.digest->comms) {
       if (snapshot.id == 0) continue;
       if (Ended(snapshot.state)) {
-        Leave(snapshot.id, ring.rank);
+        if (!by_comm.contains(snapshot.id)) Leave(snapshot.id, ring.rank);
         continue;
       }
       Comm& comm = comms_[snapshot.id];
@@ -142,17 +169,12 @@ void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
       auto [entry, fresh] = comm.members.try_emplace(ring.rank);
       Member& member = entry->second;
       member.look = look_;
-      uint64_t total = snapshot.issued_seq;
-      int64_t issued_ns = snapshot.issued_ns;
-      for (const ring::PeerProgress& peer : snapshot.peers) {
-        total += peer.sends + peer.recvs;
-        issued_ns = std::max({issued_ns, peer.last_send_ns, peer.last_recv_ns});
-      }
+      const IssuedHere& issued = by_comm.at(snapshot.id);
       if (fresh) comm.members_told = false;
-      comm.moved |= fresh || member.total != total;
-      member.total = total;
-      member.issued = snapshot.issued_seq;
-      member.issued_ns = issued_ns;
+      comm.moved |= fresh || member.total != issued.total;
+      member.total = issued.total;
+      member.issued = issued.least;
+      member.issued_ns = issued.newest_ns;
       for (const ring::HashCheckpoint& point : snapshot.checkpoints)
         AddPoint(&comm, &member, ring.rank, {point.seq, point.hash});
       for (const ring::HashCheckpoint& point : snapshot.checkpoints)

@@ -45,8 +45,24 @@ bool Grouped() noexcept {
   return t_local.group_depth > 0;
 }
 
-// Around an init call that gives its handle at once. `out` is the caller's variable: a watchdog may use what is in it
-// while the call still waits for other ranks.
+// An init call that gives its handle at once has returned `result`; `out` is the caller's variable.
+void InitReturned(ThreadState* thread, CommLocal* comm, void** out, int result) noexcept {
+  if (comm == nullptr || comm->entry->ended_ticks != 0) return;  // a watchdog has aborted it meanwhile
+  if (!Accepted(result)) {
+    CommEnded(comm, CommState::kInitFailed);
+    return;
+  }
+  BindHandle(comm, out != nullptr ? *out : nullptr);
+  if (Grouped()) {
+    JoinGroup(thread, comm);
+    comm->group_init = true;
+  } else if (result == kNcclSuccess && !comm->nonblocking) {
+    CommIsReady(comm);
+  }
+}
+
+// Around an init call that gives its handle at once. A watchdog may use what is in `out` while the call still waits for
+// other ranks.
 template <typename Forward>
 int MakeNow(CallKind kind, const CommPlan& plan, void** out, const void* caller, Forward forward) noexcept {
   CommLocal* comm = NewComm(plan);
@@ -57,21 +73,7 @@ int MakeNow(CallKind kind, const CommPlan& plan, void** out, const void* caller,
   const int result = forward();
   if (!begun || !Recording() || flight.epoch != g.epoch) return result;
   ErrnoKeeper keep;
-  if (comm != nullptr) {
-    if (comm->entry->ended_ticks != 0) {
-      // A watchdog has aborted it meanwhile.
-    } else if (!Accepted(result)) {
-      CommEnded(comm, CommState::kInitFailed);
-    } else {
-      BindHandle(comm, out != nullptr ? *out : nullptr);
-      if (Grouped()) {
-        JoinGroup(flight.thread, comm);
-        comm->group_init = true;
-      } else if (result == kNcclSuccess && !comm->nonblocking) {
-        CommIsReady(comm);
-      }
-    }
-  }
+  InitReturned(flight.thread, comm, out, result);
   EndCall(&flight, result, comm);
   return result;
 }
@@ -123,6 +125,21 @@ CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, cons
   plan.nonblocking = IsNonblocking(facts, nullptr);
   plan.device = CurrentDevice();
   return plan;
+}
+
+// Around an init call that brings a unique id. Another thread may still be making the ring, for longer than this one
+// waits for it: the communicator's identity is entered when the call returns, since nothing tells it later.
+template <typename Forward>
+int MakeRoot(CallKind kind, const void* unique_id, int size, int rank, const NcclConfig* config, void** out,
+             const void* caller, Forward forward) noexcept {
+  if (StartFor(caller))
+    return MakeNow(kind, RootPlan(kind, unique_id, size, rank, ReadConfig(config)), out, caller, forward);
+  const int result = forward();
+  if (!Accepted(result) || out == nullptr || Load(g.word) == kOff || !StartFor(caller)) return result;
+  ErrnoKeeper keep;
+  if (KnownComm(*out) != nullptr) return result;
+  InitReturned(Thread(), NewComm(RootPlan(kind, unique_id, size, rank, ReadConfig(config))), out, result);
+  return result;
 }
 
 void NameRoot(CommLocal* comm, const void* unique_id) noexcept {
@@ -182,9 +199,8 @@ LOCKSTEP_EXPORT int ncclCommInitRank(NcclComm* comm, int size, NcclUniqueId id, 
   const auto real = reinterpret_cast<decltype(&ncclCommInitRank)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
-  if (!StartFor(caller)) return real(comm, size, id, rank);
-  return MakeNow(CallKind::kCommInitRank, RootPlan(CallKind::kCommInitRank, &id, size, rank, ConfigFacts()), comm,
-                 caller, [&] { return real(comm, size, id, rank); });
+  return MakeRoot(CallKind::kCommInitRank, &id, size, rank, nullptr, comm, caller,
+                  [&] { return real(comm, size, id, rank); });
 }
 
 LOCKSTEP_EXPORT int ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int rank, NcclConfig* config) {
@@ -192,10 +208,8 @@ LOCKSTEP_EXPORT int ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueI
   const auto real = reinterpret_cast<decltype(&ncclCommInitRankConfig)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
-  if (!StartFor(caller)) return real(comm, size, id, rank, config);
-  return MakeNow(CallKind::kCommInitRankConfig,
-                 RootPlan(CallKind::kCommInitRankConfig, &id, size, rank, ReadConfig(config)), comm, caller,
-                 [&] { return real(comm, size, id, rank, config); });
+  return MakeRoot(CallKind::kCommInitRankConfig, &id, size, rank, config, comm, caller,
+                  [&] { return real(comm, size, id, rank, config); });
 }
 
 LOCKSTEP_EXPORT int ncclCommInitRankScalable(NcclComm* comm, int size, int rank, int ids_count, NcclUniqueId* ids,
@@ -204,10 +218,9 @@ LOCKSTEP_EXPORT int ncclCommInitRankScalable(NcclComm* comm, int size, int rank,
   const auto real = reinterpret_cast<decltype(&ncclCommInitRankScalable)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
-  if (ids == nullptr || ids_count < 1 || !StartFor(caller)) return real(comm, size, rank, ids_count, ids, config);
-  return MakeNow(CallKind::kCommInitRankScalable,
-                 RootPlan(CallKind::kCommInitRankScalable, ids, size, rank, ReadConfig(config)), comm, caller,
-                 [&] { return real(comm, size, rank, ids_count, ids, config); });
+  if (ids == nullptr || ids_count < 1) return real(comm, size, rank, ids_count, ids, config);
+  return MakeRoot(CallKind::kCommInitRankScalable, ids, size, rank, config, comm, caller,
+                  [&] { return real(comm, size, rank, ids_count, ids, config); });
 }
 
 // ncclCommInitAll makes an id for itself and calls this.

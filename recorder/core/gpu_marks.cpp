@@ -84,7 +84,10 @@ bool HasMemoryOperations(int32_t device) noexcept {
 bool MapMark(StreamLocal* stream) noexcept {
   ring::MarkLine* mark = &g.map.marks[IndexOf(stream)];
   if (!RegisterMarks()) {
-    if (LoadAcquire(&g_registered) == 3) stream->tries = 0;
+    const uint32_t registered = LoadAcquire(&g_registered);
+    if (registered == 3) stream->tries = 0;
+    // Another thread is registering them: no try of this stream's.
+    if (registered == 1 && stream->tries < kTries) ++stream->tries;
     return false;
   }
   DevicePointer at = 0;

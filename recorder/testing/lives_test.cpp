@@ -31,6 +31,22 @@ std::vector<CommSnapshot> Made(const Snapshot& ring, CallKind how) {
   return made;
 }
 
+TEST_F(LivesTest, AMemberMadeWhileAnotherThreadMakesTheRingKeepsItsIdentity) {
+  // The deny list has a rule that asks NCCL for its version, which takes longer than the other thread waits.
+  ASSERT_EQ(Run("'" LIVES_START_HOST "'", "LOCKSTEP_DENY='nccl 2.4' " + Recorded()).status, 0);
+  const Snapshot ring = AtEnd();
+  ASSERT_THAT(ring.comms, SizeIs(2));
+  EXPECT_NE(ring.comms[0].id, 0u);
+  EXPECT_EQ(ring.comms[0].id, ring.comms[1].id);
+  EXPECT_EQ(ring.comms[0].member_rank + ring.comms[1].member_rank, 1);
+  for (const CommSnapshot& comm : ring.comms) {
+    EXPECT_EQ(comm.origin, CallKind::kCommInitRank);
+    EXPECT_EQ(comm.state, CommState::kReady);
+    EXPECT_EQ(comm.size, 2);
+    EXPECT_EQ(comm.issued_seq, 3u);
+  }
+}
+
 TEST_F(LivesTest, SplitShrinkAndGrowOfOneProcessWithFourDevices) {
   RunBoth("children");
   const Snapshot ring = Copied("living");

@@ -1,0 +1,18 @@
+// One process with two ranks: a thread each makes its member of one communicator, at one time.
+#include <thread>
+
+#include "tests/support/nccl_calls.h"
+
+int main() {
+  UniqueId id;
+  ncclGetUniqueId(&id);
+  const auto rank = [&id](int number) {
+    void* comm = nullptr;
+    ncclCommInitRank(&comm, 2, id, number);
+    for (int i = 0; i < 3; ++i) ncclAllReduce(nullptr, nullptr, 8, 7, 0, comm, nullptr);
+  };
+  std::thread other([&rank] { rank(1); });
+  rank(0);
+  other.join();
+  return 0;
+}
