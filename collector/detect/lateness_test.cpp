@@ -107,9 +107,11 @@ TEST_F(LatenessTest, OneLongPauseSetsNoLimit) {
 
 TEST_F(LatenessTest, AProcessOfTwoMembersOfOneCommunicatorIsLateInACall) {
   views_.resize(1);
+  Run(20, 100 * kMs);
   views_[0].comms.push_back(views_[0].comms[0]);
   views_[0].comms[1].member = 1;
-  Run(20, 100 * kMs);
+  views_[0].comms[1].total += 3;  // sends
+  Look();
   views_[0].waits.push_back({ring::CallKind::kAllReduce, kLateComm, 20, UINT32_MAX, now_});
   const std::vector<LateEvent> events = Pass(6 * kSecond);
   ASSERT_EQ(events.size(), 1u);

@@ -2,7 +2,9 @@
 #ifndef LOCKSTEP_TESTS_STANDIN_CUDA_RUNTIME_H_
 #define LOCKSTEP_TESTS_STANDIN_CUDA_RUNTIME_H_
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include "tests/standin/cuda/engine.h"
 
@@ -15,6 +17,23 @@ namespace standin {
 cudaError_t Report(cudaError_t error);
 bool ValidDevice(int device);
 
+// The runtime finds the driver as the real one does: by dlsym of cuGetProcAddress, and all else by that.
+template <typename F>
+F* Driver(const char* name, F*) {
+  using Find = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
+  static const auto find = reinterpret_cast<Find>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2"));
+  void* function = nullptr;
+  CUdriverProcAddressQueryResult status;
+  find(name, &function, CUDA_VERSION, 0, &status);
+  return reinterpret_cast<F*>(function);
+}
+
 }  // namespace standin
+
+#define DRIVER(NAME)                                             \
+  []() {                                                         \
+    static auto* const function = standin::Driver(#NAME, &NAME); \
+    return function;                                             \
+  }()
 
 #endif  // LOCKSTEP_TESTS_STANDIN_CUDA_RUNTIME_H_

@@ -1,7 +1,6 @@
 // libcudart: stream capture and graphs.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 
 #include "tests/standin/cuda/capture.h"
 #include "tests/standin/cuda/runtime.h"
@@ -13,22 +12,6 @@ namespace {
 cudaError_t Error(int number) {
   return Report(static_cast<cudaError_t>(number));
 }
-
-// The runtime finds the driver as the real one does: by dlsym of cuGetProcAddress, and all else by that.
-template <typename F>
-F* Driver(const char* name, F*) {
-  using Find = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
-  static const auto find = reinterpret_cast<Find>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2"));
-  void* function = nullptr;
-  CUdriverProcAddressQueryResult status;
-  find(name, &function, CUDA_VERSION, 0, &status);
-  return reinterpret_cast<F*>(function);
-}
-#define DRIVER(NAME)                                    \
-  []() {                                                \
-    static auto* const function = Driver(#NAME, &NAME); \
-    return function;                                    \
-  }()
 
 cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
   return Error(DRIVER(cuGraphInstantiateWithFlags)(exec, graph, 0));
