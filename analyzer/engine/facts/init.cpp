@@ -133,6 +133,50 @@ class Finder {
       }
     }
     std::sort(creation->absent.begin(), creation->absent.end());
+    if (creation->unnamed > 0 && creation->unseen.empty() && EveryRankIsRead()) FindCandidates(creation);
+  }
+
+  bool EveryRankIsRead() const {
+    return bundle_.ranks_expected > 0 && bundle_.ranks.size() >= static_cast<size_t>(bundle_.ranks_expected) &&
+           std::none_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) { return rank.damaged; });
+  }
+
+  // Frameworks number a communicator's members in the order of their ranks: where the known ones are, the missing ones
+  // lie between their neighbours.
+  void FindCandidates(PendingCreation* creation) const {
+    const std::vector<Member>& members = model_.comms[creation->comm].members;
+    std::set<int32_t> known, fitting;
+    bool in_order = true;
+    int32_t last = -1;
+    for (const Member& m : members) {
+      if (m.rank_index < 0) continue;
+      in_order &= m.rank_index > last;
+      last = m.rank_index;
+      known.insert(m.rank_index);
+    }
+    for (const auto* list : {&creation->waiting, &creation->returned, &creation->failed})
+      known.insert(list->begin(), list->end());
+    const auto ranks = static_cast<int32_t>(bundle_.ranks.size());
+    for (size_t m = 0; in_order && m < members.size(); ++m) {
+      if (members[m].rank_index >= 0) continue;
+      int32_t low = 0, high = ranks;
+      for (size_t before = m; before-- > 0 && low == 0;) low = members[before].rank_index + 1;
+      for (size_t after = m + 1; after < members.size() && high == ranks; ++after) {
+        if (members[after].rank_index >= 0) high = members[after].rank_index;
+      }
+      for (int32_t r = low; r < high; ++r) fitting.insert(r);
+      while (m + 1 < members.size() && members[m + 1].rank_index < 0) ++m;  // the same neighbours
+    }
+    const auto count = [&](bool all) {
+      creation->candidates.clear();
+      for (int32_t r = 0; r < ranks; ++r) {
+        if (!known.contains(r) && (all || fitting.contains(r))) creation->candidates.push_back(r);
+      }
+      return creation->candidates.size();
+    };
+    const auto needed = static_cast<size_t>(creation->unnamed);
+    // Numbered in another way, or members of another job.
+    if (count(false) < needed && count(true) < needed) creation->candidates.clear();
   }
 
   void MissingOfParent(PendingCreation* creation) const {

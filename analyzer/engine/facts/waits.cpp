@@ -491,6 +491,7 @@ void WaitGraph::BuildHost(size_t rank_index) {
 // Making a communicator needs every member's host. Of members without data nothing is held against them while others
 // are seen not to have come.
 void WaitGraph::AddCreations() {
+  std::vector<std::pair<uint32_t, const PendingCreation*>> unnamed;
   for (const PendingCreation& creation : creations) {
     const uint32_t node = AddNode(NodeKind::kCollective, -1);
     for (const auto* list : {&creation.absent, &creation.astray}) {
@@ -502,6 +503,7 @@ void WaitGraph::AddCreations() {
         edges[node].push_back({missing, Why::kNoData, nullptr, creation.comm});
       }
     }
+    if (edges[node].empty()) unnamed.push_back({node, &creation});
     for (int32_t r : creation.waiting) {
       const HostState host = model_.ranks[r].host;
       // Who waits for its GPU is in no such call, whatever a damaged record says of the communicator.
@@ -511,6 +513,13 @@ void WaitGraph::AddCreations() {
       if (host != HostState::kDead && host != HostState::kStopped)
         edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
     }
+  }
+  // Whichever rank the missing member is, it waits: for all of them, then. One that does not wait may come yet.
+  for (const auto& [node, creation] : unnamed) {
+    const std::vector<int32_t>& candidates = creation->candidates;
+    if (!std::all_of(candidates.begin(), candidates.end(), [&](int32_t r) { return !edges[HostNode(r)].empty(); }))
+      continue;
+    for (int32_t r : candidates) edges[node].push_back({HostNode(r), Why::kInit, nullptr, creation->comm});
   }
 }
 

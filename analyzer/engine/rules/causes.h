@@ -99,6 +99,8 @@ class Causes {
   bool LeftTheLoop(int32_t rank_index, uint32_t comm) const;
   Cause CreationCause(const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) const;
   Cause Unexplained(const PendingCreation& p) const;
+  // Whichever rank the missing member is, it waits for those that make the communicator. False: not so.
+  bool ClosedCreation(const PendingCreation& p, const std::string& call, Cause* c) const;
   Cause NoDataCause(int32_t global_rank) const;
   Cause HostCause(uint32_t node) const;
   std::vector<int32_t> FinishedByCountsAlone(const GpuFront& front) const;

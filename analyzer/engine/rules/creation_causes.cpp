@@ -9,6 +9,7 @@
 #include "analyzer/engine/facts/init.h"
 #include "analyzer/engine/facts/splits.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {
@@ -55,6 +56,11 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     for (const Cause& c : found) unseen.insert(c.missing.begin(), c.missing.end());
     std::erase_if(*causes, [&](const Cause& c) {
       if (c.kind == RANK_NO_DATA && c.ranks.empty()) return Subset(c.missing, unseen);
+      // The same circle, of which the making of the communicator is a part.
+      const auto same = [&c](const Cause& more) {
+        return !more.nodes.empty() && std::find(c.nodes.begin(), c.nodes.end(), more.nodes[0]) != c.nodes.end();
+      };
+      if (c.kind == DEADLOCK_CYCLE && std::any_of(found.begin(), found.end(), same)) return true;
       return (c.kind == INIT_INCOMPLETE || c.kind == RANK_NOT_ARRIVED || c.kind == DEADLOCK_CYCLE) &&
              Subset(c.ranks, waiting);
     });
@@ -160,7 +166,9 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     c.advice = {"Check that this rank was started and is alive: scheduler, launcher log, its own error output.",
                 "A process that never called NCCL leaves no ring."};
     c.refuted_by = "its data showing that it had entered";
-  } else if (all_named && !p.returned.empty()) {
+  } else if (p.absent.empty() && p.unnamed > 0) {
+    if (!ClosedCreation(p, call, &c)) c.kind = FINDING_UNSPECIFIED;  // nobody to name
+    } else if (all_named && !p.returned.empty()) {
     c.ranks = p.waiting;
     c.confidence = 0.6;
     c.what = absl::StrCat("did not come back from ", call, ", which ", p.returned.size(), " other members left");
@@ -180,6 +188,64 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     c.kind = FINDING_UNSPECIFIED;  // nobody to name, or something else holds it, which is the cause
   }
   return c;
+}
+
+bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, Cause* c) const {
+  if (graph_ == nullptr || p.candidates.empty()) return false;
+  const uint32_t first = WaitGraph::HostNode(static_cast<size_t>(p.waiting[0]));
+  const auto circle = std::find_if(graph_->sinks.begin(), graph_->sinks.end(), [&](const auto& sink) {
+    return sink.size() > 1 && std::binary_search(sink.begin(), sink.end(), first);
+  });
+  if (circle == graph_->sinks.end()) return false;
+  // Those whose GPU is in a send to, or a receive from, one that makes it: the two have to do with each other.
+  std::vector<int32_t> partners;
+  for (int32_t r : p.candidates) {
+    const auto to_a_maker = [&](uint32_t i) {
+      const Op& op = bundle_.ranks[static_cast<size_t>(r)].ops[i];
+      const auto& members = model_.comms[model_.CommOf(bundle_.ranks[static_cast<size_t>(r)], op)].members;
+      return ring::IsPointToPoint(op.kind) && op.root_or_peer >= 0 &&
+             static_cast<size_t>(op.root_or_peer) < members.size() &&
+             std::binary_search(p.waiting.begin(), p.waiting.end(),
+                                members[static_cast<size_t>(op.root_or_peer)].rank_index);
+    };
+    const std::vector<Unit>& units = model_.ranks[static_cast<size_t>(r)].in_flight;
+    if (!units.empty() && std::any_of(units[0].ops.begin(), units[0].ops.end(), to_a_maker)) partners.push_back(r);
+  }
+  const bool certain = partners.size() >= static_cast<size_t>(p.unnamed);
+  const auto named = [&](const std::vector<int32_t>& indexes) {
+    std::vector<int32_t> numbers;
+    for (int32_t r : indexes) numbers.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
+    const char* noun = numbers.size() == 1 ? "rank " : "ranks ";
+    return absl::StrCat(noun, FoldRanks(std::move(numbers)));
+  };
+  c->ranks = p.waiting;
+  if (certain) {
+    c->kind = DEADLOCK_CYCLE;
+    c->ranks.insert(c->ranks.end(), partners.begin(), partners.end());
+    std::sort(c->ranks.begin(), c->ranks.end());
+    c->what = absl::StrCat("wait for each other: ", named(p.waiting), " in ", call, ", ", named(partners),
+                           " in a send or receive with ", named(p.waiting), " and most likely its missing member");
+  } else {
+    c->what = Say(Clause("waits", "wait"), " in ", call, ", which ", p.unnamed, " of ", p.size,
+                  " members did not enter; whichever of ", named(p.candidates), " that is, it waits for ",
+                  Clause("this rank", "these ranks"));
+  }
+  // Who else is in the circle waits because of them.
+  for (uint32_t v : *circle) {
+    const int32_t r = graph_->RankOf(v);
+    if (r < 0 ? v == graph_->edges[first][0].to : std::binary_search(c->ranks.begin(), c->ranks.end(), r))
+      c->nodes.push_back(v);
+  }
+  c->confidence = certain ? 0.75 : 0.7;
+  c->evidence.push_back({absl::StrCat("all ", bundle_.ranks.size(), " ranks were read, and none of ",
+                                      named(p.candidates), " is in ", call),
+                         p.candidates});
+  c->waiting.clear();
+  c->advice = {
+      "Look at the named rank's call site: a send without its receive, or a group that only some of its members make.",
+      "Frameworks make a communicator of two ranks at their first send or receive (PyTorch's key: \"LOW:HIGH\" rank)."};
+  c->refuted_by = "a record of the missing member's call, or a member that belongs to another job";
+  return true;
 }
 
 // Whoever is missing waits in something as well, or is not known by rank.

@@ -1,5 +1,6 @@
 // Communicators in the making: who did not come, who came with another id, who made others than its siblings; and where
 // the start of a job went.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@ namespace lockstep {
 namespace {
 
 using lockstep::testing::ExpectOnly;
+using ::testing::HasSubstr;
 
 using ring::CallKind;
 using ring::CommState;
@@ -201,6 +203,89 @@ TEST(Creations, AWaitingRankIsNoCauseOfAnothersWait) {
   start.Enter(0, trio, 0, 5 * kSecond, 0);
   start.Enter(1, trio, 1, 5 * kSecond, 0);
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {3});
+}
+
+// All ranks have made the world and done five collectives in it; the members of a pair are not listed anywhere.
+class Pair : public Start {
+ public:
+  explicit Pair(int n) : Start(n) {
+    World();
+    for (Rank& r : b.ranks) {
+      r.memberships[0].issued = r.memberships[0].launched = 5;
+      r.gpu_marks = ring::GpuMarks::kDone;
+      r.streams.resize(1);
+      r.streams[0].marked = true;
+    }
+    pair_ = Comm("pair", 2, CallKind::kCommInitRank);
+  }
+  void Make(int rank, int member) { Enter(rank, pair_, member, 6 * kSecond, 0); }
+  // The rank's GPU is in collective 6 of the world, or in its first receive from a rank, and its host waits for that.
+  void Wait(int rank, int from = -1) {
+    Rank& r = b.ranks[static_cast<size_t>(rank)];
+    Op op;
+    op.membership = 0;
+    op.kind = from < 0 ? CallKind::kAllReduce : CallKind::kRecv;
+    op.state = OpState::kIncomplete;
+    op.root_or_peer = from;
+    op.seq = from < 0 ? 6 : 1;
+    op.count = 1024;
+    op.thread = op.stream = 0;
+    op.ticket = 1;
+    op.enter_ns = op.return_ns = 6 * kSecond;
+    r.ops.push_back(op);
+    r.streams[0].issued = r.streams[0].given = 1;
+    if (from < 0) {
+      r.memberships[0].issued = r.memberships[0].launched = 6;
+    } else {
+      r.memberships[0].peers.push_back({from, 0, 1});
+    }
+    r.threads[0].wait = CallKind::kStreamSynchronize;
+    r.threads[0].wait_stream = 0;
+    r.threads[0].wait_ticket = 1;
+    r.threads[0].wait_since_ns = 6 * kSecond;
+  }
+
+ private:
+  uint32_t pair_ = 0;
+};
+
+TEST(Creations, APairWhoseOtherMemberWaitsForItsMaker) {
+  Pair job(4);
+  job.Make(0, 0);
+  job.Wait(1, 0);
+  job.Wait(2);
+  job.Wait(3);
+  const Verdict v = Analyze(job.b);
+  ExpectOnly(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_EQ(v.findings(0).victim_count(), 2);
+  EXPECT_THAT(v.findings(0).summary(), HasSubstr("rank 0 in ncclCommInitRank"));
+}
+
+TEST(Creations, APairWhoseOtherMemberMayBeAnyRank) {
+  Pair job(4);
+  job.Make(2, 1);
+  for (int r : {0, 1, 3}) job.Wait(r);
+  const Verdict v = Analyze(job.b);
+  ExpectOnly(v, INIT_INCOMPLETE, {2});
+  EXPECT_EQ(v.findings(0).victim_count(), 3);
+  // Member 0 of it has a lower rank than member 1.
+  EXPECT_THAT(v.findings(0).summary(), HasSubstr("ranks 0, 1"));
+}
+
+TEST(Creations, APairMayStillBeMadeByARankThatDoesNotWait) {
+  Pair job(4);
+  job.Make(0, 0);
+  for (int r : {1, 2}) job.Wait(r);
+  ExpectOnly(Analyze(job.b), HOST_STALL, {3});
+}
+
+TEST(Creations, APairWhoseOtherMemberMayHaveLeftNoData) {
+  Pair job(4);
+  job.Make(0, 0);
+  for (int r : {1, 2}) job.Wait(r);
+  job.b.ranks.pop_back();
+  const Verdict v = Analyze(job.b);
+  for (const Finding& finding : v.findings()) EXPECT_NE(finding.kind(), DEADLOCK_CYCLE);
 }
 
 TEST(Creations, ASplitThatOneRankDidNotEnter) {
