@@ -168,7 +168,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     c.refuted_by = "its data showing that it had entered";
   } else if (p.absent.empty() && p.unnamed > 0) {
     if (!ClosedCreation(p, call, &c)) c.kind = FINDING_UNSPECIFIED;  // nobody to name
-    } else if (all_named && !p.returned.empty()) {
+  } else if (all_named && !p.returned.empty()) {
     c.ranks = p.waiting;
     c.confidence = 0.6;
     c.what = absl::StrCat("did not come back from ", call, ", which ", p.returned.size(), " other members left");
