@@ -31,9 +31,9 @@ class Rank:
 
     def dump(self):
         path = os.path.join(self.folder, "nccl_trace_rank_%d" % self.rank)
-        with open(path + ".part", "wb") as file:
-            file.write(torch._C._distributed_c10d._dump_fr_trace(True, True, False))
-        os.replace(path + ".part", path)
+        held = torch._C._distributed_c10d._dump_fr_trace(True, True, False)
+        with open(path, "wb") as file:
+            file.write(held)
 
     def watch(self):
         while time.monotonic() - self.moved < PATIENCE:
@@ -62,6 +62,7 @@ class Rank:
                 self.pipeline()
         if self.fault == "running":  # alive at its end, between two steps
             time.sleep(PATIENCE + 30)
+        time.sleep(0.5)  # its last operation is noted as ended by another thread
         self.dump()
         os._exit(0)
 
@@ -119,11 +120,10 @@ def main():
                     Rank(place, fault, int(culprit), int(at), layout, rank).train()
                 except Exception as error:  # a peer that ended: its connection tells
                     print("rank %d: %s" % (rank, str(error).splitlines()[0][:200]), flush=True)
-                    time.sleep(PATIENCE + 2)
-                finally:
-                    os._exit(9)
+                time.sleep(20 * PATIENCE)  # the thread that watches dumps and ends the rank
+                os._exit(9)
             children.append(pid)
-        ends = time.monotonic() + 10 * PATIENCE
+        ends = time.monotonic() + 15 * PATIENCE
         while children and time.monotonic() < ends:
             for pid in list(children):
                 ended, _ = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
