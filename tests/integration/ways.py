@@ -184,6 +184,9 @@ class Healthy(Case):
             verdict = str(error)
         self.error = None if verdict == "HEALTHY" else f"{verdict}: {self.line}"
 
+    def cell(self):
+        return "healthy" if self.error is None else "called a hang"
+
     def again(self):
         return Healthy(self.fault.split(" ", 1)[1], *self.preparations)
 
