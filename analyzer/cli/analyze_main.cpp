@@ -55,12 +55,14 @@ int Run(int argc, char** argv) {
   LoadProgress load;
   auto progress = std::make_unique<TerminalProgress>("lockstep analyze", load);
   // Never freed: the program ends soon, and millions of small pieces take their time.
-  static auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(paths, &load));
+  LoadLimits limits;
+  limits.job = options->Text("job");
+  static auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(paths, &load, limits));
   const auto complain = [&](const absl::Status& wrong, int exit_status) {
     const auto quiet = progress->EndLine();
     return Complain(std::string(wrong.message()), exit_status);
   };
-  if (!bundle.ok()) return complain(bundle.status(), kFailed);
+  if (!bundle.ok()) return complain(bundle.status(), absl::IsInvalidArgument(bundle.status()) ? kUsage : kFailed);
   std::string key;
   const absl::StatusOr<Redactor> redactor = MakeRedactor(ParseRedactLevel(options->Text("redact")).value(), "", &key);
   if (!redactor.ok()) return complain(redactor.status(), kUsage);

@@ -282,6 +282,7 @@ class StillSide {
     Append(finder->FromEndsUnderWaits(causes, options.late_after_ns));
     DropDoubtful(&causes);
     Append(finder->FromBeside(causes));
+    finder->BlameTheAhead(&causes);
     DropUnseenBesideSeen();
     JoinStorage(&causes);
     if (causes.empty()) Append(finder->FromAbsence());
@@ -376,6 +377,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   if (causes.empty()) still->Append(finder.FromRendezvous(options.late_after_ns));
   // Where nothing stands still, nobody waits for who left no data.
   if (causes.empty() && (model.stalled || bundle.known_stalled)) still->Append(finder.FromMissing());
+  if (causes.empty()) still->Append(finder.FromUnseenEnds());
   FoldHostsOfFailedGpus(&causes);
   FoldByFactor(model, &causes);
   DoubtUnseenEnd(bundle, options.late_after_ns, &causes);

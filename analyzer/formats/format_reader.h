@@ -23,6 +23,7 @@ struct LoadLimits {
   uint64_t newest = 4'000'000;   // else so many, the newest, shared among the ranks
   uint64_t history = 2'000'000;  // and of the older ones up to so many
   uint32_t at_least = 32;        // of each rank
+  std::string job;               // of several jobs the one to load; empty: there is one
 };
 
 struct ReadControl {

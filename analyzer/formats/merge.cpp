@@ -161,6 +161,14 @@ uint32_t BundleBuilder::InternShape(std::string_view text) {
   return InternInto(text, &bundle_.shapes, &shapes_);
 }
 
+std::map<std::string, int64_t> BundleBuilder::Jobs() const {
+  std::map<std::string, int64_t> jobs;
+  for (const auto& held : held_.ranks) {
+    if (!held->rank.job.empty()) ++jobs[held->rank.job];
+  }
+  return jobs;
+}
+
 void BundleBuilder::KeepOneJob() {
   std::map<std::string, std::vector<int32_t>> jobs;
   for (const auto& held : held_.ranks) {

@@ -73,6 +73,9 @@ class Loader {
       }
       control_.Done(1);
     }
+    const std::string job = control_.limits.job.empty() ? manifest.job : control_.limits.job;
+    if (absl::Status one = OneJob(job, paths); !one.ok()) return one;
+    manifest.job = job;
     Bundle bundle = certain || !records_.library.empty() ? LibraryBundle(manifest) : FrameworkBundle(manifest);
     if (control_.Cancelled()) return absl::CancelledError("cancelled");
     if (bundle.ranks.empty()) {
@@ -88,6 +91,26 @@ class Loader {
   }
 
  private:
+  // Of several jobs one must be chosen: what is well with one says nothing of the others.
+  absl::Status OneJob(const std::string& wanted, const std::vector<std::string>& paths) const {
+    const std::map<std::string, int64_t> jobs = records_.library.Jobs();
+    const bool chosen = !control_.limits.job.empty();
+    if (jobs.contains(wanted) || (!chosen && jobs.size() < 2)) return absl::OkStatus();
+    constexpr size_t kShown = 20;
+    std::string list;
+    size_t shown = 0;
+    for (const auto& [name, ranks] : jobs) {
+      if (shown++ == kShown) break;
+      absl::StrAppend(&list, list.empty() ? "" : ", ", name, " (", ranks, ranks == 1 ? " rank)" : " ranks)");
+    }
+    if (jobs.size() > kShown) absl::StrAppend(&list, " and ", jobs.size() - kShown, " more");
+    const std::string where = paths.empty() ? "" : absl::StrCat(paths[0], paths.size() > 1 ? ", .." : "");
+    return absl::InvalidArgumentError(
+        chosen ? absl::StrCat(where, " holds no job ", wanted, "; it holds ", list)
+               : absl::StrCat(where, " holds ", jobs.size(), " jobs: ", list,
+                              "; choose one with --job NAME, or give the path of its files"));
+  }
+
   void Done(int pass) {
     ++(pass == 1 ? progress_->files_read : progress_->files_unpacked);
     if (progress_->on_files) progress_->on_files(progress_->files_read + progress_->files_unpacked, total_);

@@ -30,10 +30,10 @@ class LoadTest : public ::testing::Test {
   }
 
   // A dump of ranks [first, first + count) of a world of `world`.
-  void PutDump(const std::string& name, int first, int count, int world, int64_t issued = 10,
-               uint32_t restart = 0) const {
+  void PutDump(const std::string& name, int first, int count, int world, int64_t issued = 10, uint32_t restart = 0,
+               const std::string& job = "train") const {
     Bundle bundle;
-    bundle.job = "train";
+    bundle.job = job;
     Communicator comm;
     comm.id = "00000000000000aa";
     comm.size = world;
@@ -44,7 +44,7 @@ class LoadTest : public ::testing::Test {
       Rank rank;
       rank.rank = first + i;
       rank.world_size = world;
-      rank.job = "train";
+      rank.job = job;
       rank.pid = 100 + rank.rank + static_cast<int>(issued);
       rank.restart_count = restart;
       Membership m;
@@ -166,6 +166,27 @@ TEST_F(LoadTest, AnIncidentFolderIsOneBundle) {
   EXPECT_EQ(bundle.stalled_ns, 31'000'000'000);
   EXPECT_TRUE(bundle.problems.empty()) << bundle.problems[0].text;
   EXPECT_THAT(bundle.comms[0].members, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST_F(LoadTest, OfSeveralJobsOneMustBeChosen) {
+  PutDump("both/node0.lsd", 0, 4, 4);
+  PutDump("both/node1.lsd", 0, 2, 2, 10, 0, "other");
+  const auto unclear = LoadPaths({Path("both")});
+  EXPECT_EQ(unclear.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(unclear.status().message(), HasSubstr("other (2 ranks), train (4 ranks)"));
+  LoadLimits limits;
+  limits.job = "other";
+  const auto other = LoadPaths({Path("both")}, nullptr, limits);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->job, "other");
+  EXPECT_EQ(other->ranks.size(), 2u);
+  limits.job = "third";
+  EXPECT_EQ(LoadPaths({Path("both")}, nullptr, limits).status().code(), absl::StatusCode::kInvalidArgument);
+  // An incident's manifest says whose it is.
+  Put("both/manifest.json", R"({"job": "train"})");
+  const auto train = LoadPaths({Path("both")});
+  ASSERT_TRUE(train.ok()) << train.status();
+  EXPECT_EQ(train->ranks.size(), 4u);
 }
 
 TEST_F(LoadTest, KindIsToldByContent) {

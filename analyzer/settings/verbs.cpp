@@ -274,7 +274,7 @@ Verb Analyze() {
           .text = {"Says which rank stopped a distributed job, or on what its ranks disagree, and why.",
                    "PATH is an incident folder, a .lsd dump, a ring file of a dead process, or PyTorch Flight Recorder "
                    "dumps (pickle or JSON), or a folder of these. Lockstep detects file types by content. Several "
-                   "paths are one job."},
+                   "paths are one job. Where the files are of several jobs, Lockstep lists them and asks for one."},
           .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
                        {"lockstep analyze --format html --output report.html incident", "a report to send"}},
           .groups = {{"Output",
@@ -284,7 +284,7 @@ Verb Analyze() {
                        Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
                        Redact(kRedactHelp)}},
                      {"Analysis",
-                      {LateAfter(0, 1e9),
+                      {Text("job", "NAME", "analyze this job, where PATH holds several").Lone(), LateAfter(0, 1e9),
                        File("topology", "where hosts are: lines HOST RACK SWITCH, or topology.conf of Slurm"),
                        Archive("look up whether the culprits were culprits before, in the archive at "
                                "http://HOST:PORT/DATABASE; waits at most 1.5 s"),

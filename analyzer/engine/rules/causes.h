@@ -43,6 +43,11 @@ class Causes {
   // Processes that ended with status 0, or are stopped, while every other host has waited for its GPU for so long, of
   // which no marks tell.
   std::vector<Cause> FromEndsUnderWaits(const std::vector<Cause>& known, int64_t late_after_ns) const;
+  // Where most members of a communicator exited with status 0 after the same operation, whoever issued more of them is
+  // ahead; nobody left early.
+  void BlameTheAhead(std::vector<Cause>* causes) const;
+  // Of rings that nobody watched: processes that are gone and left no mark of a clean exit, once all have ended.
+  std::vector<Cause> FromUnseenEnds() const;
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
   std::vector<Cause> FromAbsence();
   // Of a job that is known to stand still though nothing in the record does: the one host that launched its CUDA graph

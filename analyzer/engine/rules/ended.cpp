@@ -2,12 +2,99 @@
 // every call was made by everybody, so that no operation shows for whom they wait.
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/rules/unseen_end.h"
 
 namespace lockstep {
+
+namespace {
+
+// It ended its communicators itself, as a program does that comes to its end.
+bool LeftItsCommunicators(const Rank& rank) {
+  return !rank.memberships.empty() && std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const auto& ms) {
+    return ms.state == ring::CommState::kDestroyed || ms.state == ring::CommState::kNotMember;
+  });
+}
+
+}  // namespace
+
+std::vector<Cause> Causes::FromUnseenEnds() const {
+  Cause c;
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    const Rank& rank = bundle_.ranks[r];
+    if (!EndUnseen(rank)) return {};
+    if (rank.recorder_state == ring::RecorderState::kRecording && !LeftItsCommunicators(rank))
+      c.ranks.push_back(static_cast<int32_t>(r));
+  }
+  if (c.ranks.empty()) return {};
+  c.kind = RANK_DEAD;
+  c.confidence = 0.7;
+  c.what = Say(Clause("its process", "their processes"), " ended without a clean exit; nobody saw of what");
+  c.evidence.push_back({absl::StrCat("all ", bundle_.ranks.size(), " processes have ended, and the rings of ",
+                                     c.ranks.size(), " have no mark of a clean exit"),
+                        {}});
+  c.alternatives = {"SIGKILL: an operator, the scheduler, the kernel for memory", "a crash, or the host went down",
+                    "the program ended by _exit(), which leaves no mark"};
+  c.tells_apart = "the exit status that the launcher or the scheduler saw; the hosts' kernel logs of that time";
+  c.advice = {"Read the launcher's and the scheduler's log for the exit status or the signal.",
+              "Look in the hosts' kernel logs for the out-of-memory killer: dmesg -T | grep -i 'out of memory'.",
+              "Next time, start the job under lockstep run or an agent: these see how each process ends."};
+  c.refuted_by = "an exit status of 0 in the launcher's log";
+  return {c};
+}
+
+void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
+  if (graph_ == nullptr) return;
+  for (Cause& c : *causes) {
+    if (c.kind != RANK_DEAD || c.op == nullptr || c.op_rank < 0 || !ring::IsCollective(c.op->kind)) continue;
+    const uint32_t comm = model_.CommOf(bundle_.ranks[static_cast<size_t>(c.op_rank)], *c.op);
+    std::vector<int32_t> ahead, ended;
+    bool agree = true;
+    for (const Member& m : model_.comms[comm].members) {
+      const bool known = m.rank_index >= 0 && m.membership != kNoIndex;
+      const Process* process = known ? &bundle_.ranks[static_cast<size_t>(m.rank_index)].process : nullptr;
+      const bool done = known && m.arrived == c.op->seq - 1 && process->life == Life::kExited &&
+                        process->exit_code == 0 && !process->consequence;
+      const bool in_it = known && m.arrived >= c.op->seq;
+      agree &= done || in_it;
+      if (agree) (done ? ended : ahead).push_back(m.rank_index);
+    }
+    if (!agree || ahead.empty() || ended.size() <= ahead.size()) continue;
+    std::sort(ahead.begin(), ahead.end());
+    const std::string where = CommText(bundle_.comms[comm]);
+    const Op* op = c.op;
+    const int32_t op_rank = c.op_rank;
+    c = Cause();
+    c.kind = RANK_AHEAD;
+    c.ranks = std::move(ahead);
+    c.op = op;
+    c.op_rank = op_rank;
+    c.comm = comm;
+    c.confidence = 0.85;
+    c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[static_cast<size_t>(op_rank)], *op), " on ", where,
+                          ", which the other ", ended.size(), " members never issued");
+    c.evidence.push_back({absl::StrCat(ended.size(), " of ", model_.comms[comm].members.size(), " members of ", where,
+                                       " exited with status 0 after #", op->seq - 1),
+                          {}});
+    c.advice = {"Find the code path on which only the named rank makes one call more (logging, evaluation, a retry).",
+                "If its number of steps is right, the others left the training loop early: their data ran out."};
+    c.alternatives = {"the others ended a step too early, all of them"};
+    c.tells_apart = "the number of steps that the program meant";
+    c.refuted_by = "the other ranks having more steps to go";
+    for (int32_t r : c.ranks) {
+      c.nodes.push_back(WaitGraph::HostNode(static_cast<size_t>(r)));
+      for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1);
+           ++q)
+        c.nodes.push_back(graph_->QueueNode(q));
+    }
+  }
+}
 
 std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, int64_t late_after_ns) const {
   if (!known.empty()) return {};

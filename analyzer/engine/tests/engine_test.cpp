@@ -217,6 +217,18 @@ TEST(Engine, SkipAndExtraOfOnePairAreToldApart) {
   ExpectOne(Analyze(extra.Run()), RANK_AHEAD, {5});
 }
 
+TEST(Engine, OneCallMoreAfterAllOthersEndedWell) {
+  for (int rank : {0, 5}) {
+    Job job(2, 2, 2, kSteps);
+    auto& program = job.ranks[rank].program;
+    program.push_back(program[job.Find(rank, "world", kSteps - 1, 1)]);
+    program.push_back({});
+    const Verdict v = Analyze(job.Run());
+    ExpectOne(v, RANK_AHEAD, {rank});
+    EXPECT_NE(v.verdict(), VERDICT_CRASHED);
+  }
+}
+
 // The last call before the host waits: nobody's record goes on, so what comes next is known from the steps before.
 TEST(Engine, LastCallOfAStepSkippedOrRepeated) {
   for (int rank : {0, 5, 7}) {
@@ -495,6 +507,31 @@ TEST(Engine, OppositeOrdersAreAnInversion) {
     std::swap(p[a], p[b]);
   }
   ExpectOne(Analyze(job.Run()), ORDER_INVERSION, {0, 1, 2, 3});
+}
+
+TEST(Engine, RingsOfAHealthyJobThatWasKilledAsAWhole) {
+  Job job(2, 2, 2, kSteps);
+  Bundle gone = job.Run();
+  for (Rank& r : gone.ranks) {
+    r.source = Source::kRing;
+    r.process = Process();
+    r.process.life = Life::kGone;
+    r.recorder_state = ring::RecorderState::kRecording;
+  }
+  gone.known_stalled = false;
+  gone.ranks[6].recorder_state = ring::RecorderState::kCleanExit;
+  Verdict v = Analyze(gone);
+  ExpectOne(v, RANK_DEAD, {0, 1, 2, 3, 4, 5, 7});
+  EXPECT_EQ(v.verdict(), VERDICT_CRASHED);
+  EXPECT_NE(v.findings(0).summary().find("ended without a clean exit"), std::string::npos) << Describe(v);
+  // One that still runs may go on; one whose end nobody can see here may run elsewhere.
+  for (const Life life : {Life::kRunning, Life::kUnknown}) {
+    Bundle partly = gone;
+    partly.ranks[0].process.life = life;
+    EXPECT_EQ(Analyze(partly).findings_size(), 0);
+  }
+  for (Rank& r : gone.ranks) r.recorder_state = ring::RecorderState::kCleanExit;
+  EXPECT_EQ(Analyze(gone).verdict(), VERDICT_HEALTHY);
 }
 
 TEST(Engine, RingsOfAJobThatWasKilledAsAWhole) {

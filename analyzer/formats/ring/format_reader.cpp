@@ -9,19 +9,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/ring/loader.h"
+#include "analyzer/formats/ring/runs.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/proc_stat.h"
 #include "analyzer/util/small_file.h"
+#include "analyzer/util/system.h"
 #include "recorder/ring/reader.h"
 
 namespace lockstep {
 namespace {
 
-// What this host says of the process behind a ring: nothing, unless the ring was recorded on this boot and in this
-// process-number space.
+// What this host says of the process behind a ring: nothing, unless the ring was recorded here, and on this boot in
+// this process-number space.
 Process LookFor(const ring::ProcessInfo& info) {
   Process process;
-  if (BootId().empty() || BootId() != info.boot_id || info.pid <= 0) return process;
+  if (BootId().empty() || info.boot_id.empty() || info.pid <= 0) return process;
+  if (BootId() != info.boot_id) {
+    // This host was started again since.
+    if (info.host == HostName()) process.life = Life::kGone;
+    return process;
+  }
   struct stat space;
   if (stat("/proc/self/ns/pid", &space) != 0 ||
       (info.pid_namespace_inode != 0 && info.pid_namespace_inode != space.st_ino))
@@ -63,6 +70,7 @@ class RingReader final : public FormatReader {
       }
       control.Done(1);
     }
+    NameRuns(&rings);
     AddRings(std::move(rings), &records->library);
   }
 };

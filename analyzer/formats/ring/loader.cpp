@@ -1,6 +1,7 @@
 #include "analyzer/formats/ring/loader.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -458,13 +459,18 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
     const ring::ProcessInfo &x = a.snapshot.process, &y = b.snapshot.process;
     return std::tie(x.host, x.pid, x.start_ticks, a.path) < std::tie(y.host, y.pid, y.start_ticks, b.path);
   });
-  std::vector<Draft> drafts;
+  // Each job's ranks are numbered apart.
+  std::map<std::string, std::vector<Draft>> by_job;
   for (size_t i = 0; i < rings.size(); ++i) {
     std::vector<Part> parts = SplitByDevice(rings[i].snapshot);
     const bool split = parts.size() > 1;
-    for (Part& part : parts) drafts.push_back({i, std::move(part), split, -1});
+    for (Part& part : parts) by_job[rings[i].snapshot.process.job].push_back({i, std::move(part), split, -1});
   }
-  NumberRanks(rings, &drafts, builder);
+  std::vector<Draft> drafts;
+  for (auto& [job, of_job] : by_job) {
+    NumberRanks(rings, &of_job, builder);
+    drafts.insert(drafts.end(), std::make_move_iterator(of_job.begin()), std::make_move_iterator(of_job.end()));
+  }
   for (const RingInput& input : rings) {
     const int32_t rank = input.snapshot.process.rank;
     if (!input.snapshot.process.note.empty()) {

@@ -3,8 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/merge.h"
+#include "analyzer/formats/ring/runs.h"
 #include "analyzer/formats/ring/states.h"
 
 namespace lockstep {
@@ -163,6 +169,65 @@ TEST(RingLoader, RanksWithoutALauncherAreNumberedByTheWorld) {
   ASSERT_EQ(bundle.ranks.size(), 3u);
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(bundle.ranks[static_cast<size_t>(rank)].pid, 500 - rank);
   EXPECT_EQ(bundle.ranks_expected, 3);
+}
+
+// Rings of jobs without a name in one folder.
+class RingRuns : public ::testing::Test {
+ protected:
+  // A run of `size` processes that share a communicator.
+  void Add(uint64_t comm, int32_t size, int64_t began_s, bool numbered) {
+    for (int32_t r = 0; r < size; ++r) {
+      RingInput input = Ring(numbered ? r : -1, numbered ? size : -1, static_cast<int32_t>(comm) * 100 + r);
+      input.snapshot.process.job = "job";
+      input.snapshot.process.created_real_ns = (1'000'000 + began_s) * 1'000'000'000;
+      input.snapshot.comms.push_back(Comm(0, comm, r, size));
+      rings_.push_back(std::move(input));
+    }
+  }
+  std::map<std::string, int> Named() {
+    NameRuns(&rings_);
+    std::map<std::string, int> jobs;
+    for (const RingInput& input : rings_) ++jobs[input.snapshot.process.job];
+    return jobs;
+  }
+  std::vector<RingInput> rings_;
+};
+
+TEST_F(RingRuns, WithoutRanksAreToldApartByTimeAndNumberedApart) {
+  Add(1, 22, 0, false);
+  Add(2, 22, 3600, false);
+  EXPECT_THAT(Named(), ElementsAre(std::pair("job@1970-01-12T13:46:40", 22), std::pair("job@1970-01-12T14:46:40", 22)));
+  BundleBuilder builder;
+  AddRings(rings_, &builder);
+  EXPECT_EQ(builder.Jobs().size(), 2u);
+  builder.SetJob("job@1970-01-12T13:46:40");
+  const Bundle bundle = builder.Finish();
+  ASSERT_EQ(bundle.ranks.size(), 22u);
+  EXPECT_EQ(bundle.ranks.back().rank, 21);
+  EXPECT_EQ(bundle.ranks_expected, 22);
+}
+
+TEST_F(RingRuns, AtOneTimeAreToldApartByRanksAndWorlds) {
+  Add(1, 4, 0, true);
+  Add(2, 4, 1, true);
+  Add(3, 8, 2, true);
+  EXPECT_EQ(Named().size(), 3u);
+}
+
+TEST_F(RingRuns, PartsOfOneJobStayTogether) {
+  Add(1, 4, 0, false);
+  Add(2, 4, 5, false);
+  rings_[0].snapshot.comms.push_back(Comm(1, 7, 0, 2));
+  rings_[6].snapshot.comms.push_back(Comm(1, 7, 1, 2));
+  Add(3, 2, 10, false);  // nothing says that it is not of the same job
+  EXPECT_THAT(Named(), ElementsAre(std::pair("job", 10)));
+}
+
+TEST_F(RingRuns, JobsWithANameAreLeftAlone) {
+  Add(1, 4, 0, true);
+  Add(2, 4, 3600, true);
+  for (RingInput& input : rings_) input.snapshot.process.job = "train";
+  EXPECT_THAT(Named(), ElementsAre(std::pair("train", 8)));
 }
 
 TEST(RingLoader, AProcessWithSeveralDevicesIsSeveralRanks) {
