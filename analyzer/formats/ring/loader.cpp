@@ -11,8 +11,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/evidence/process_evidence.h"
 #include "analyzer/formats/ring/profiler.h"
 #include "analyzer/formats/ring/states.h"
+#include "proto/process.pb.h"
 
 namespace lockstep {
 namespace {
@@ -254,6 +256,7 @@ class RankMaker {
     thread_at_ = SortByIndex(&loose_.rank.threads);
     FillOps();
     FillThreads();
+    if (draft_.split) TakeOwnStack();
     ApplyProfiler(input_.snapshot, comm_at_, &loose_.rank);
     SayWhatTimesAreWorth();
     DeriveProgress(&loose_.rank);
@@ -425,6 +428,23 @@ class RankMaker {
         thread.wait_since_ns = 0;
         thread.wait_stream = kNoIndex;
       }
+    }
+  }
+
+  // Of a process that drives several devices: the stack of the thread that drives this one.
+  void TakeOwnStack() {
+    Process& process = loose_.rank.process;
+    if (process.evidence == nullptr) return;
+    const ring::ThreadSnapshot* own = nullptr;
+    for (const ring::ThreadSnapshot& thread : loose_.rank.threads) {
+      if (my_threads_.count(thread.index) != 0 && (own == nullptr || thread.calls > own->calls)) own = &thread;
+    }
+    if (own == nullptr) return;
+    for (const ThreadStack& thread : process.evidence->threads()) {
+      if (thread.inner_tid() != own->tid || thread.frames().empty()) continue;
+      process.stack = StackTexts(thread, *process.evidence);
+      process.python_stack = StackTexts(thread, *process.evidence, true);
+      process.stack_later.clear();  // another thread's
     }
   }
 

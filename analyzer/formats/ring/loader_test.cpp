@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "analyzer/formats/merge.h"
 #include "analyzer/formats/ring/runs.h"
 #include "analyzer/formats/ring/states.h"
+#include "proto/process.pb.h"
 
 namespace lockstep {
 namespace {
@@ -232,6 +234,16 @@ TEST_F(RingRuns, JobsWithANameAreLeftAlone) {
 
 TEST(RingLoader, AProcessWithSeveralDevicesIsSeveralRanks) {
   RingInput input = Ring(-1, -1, 700);
+  auto evidence = std::make_shared<ProcessEvidence>();
+  for (int tid : {700, 801, 802, 803}) {
+    ThreadStack* stack = evidence->add_threads();
+    stack->set_inner_tid(tid);
+    StackFrame* frame = stack->add_frames();
+    frame->set_kind(StackFrame::NATIVE);
+    frame->set_function(absl::StrCat("in_thread_", tid));
+  }
+  input.process.evidence = evidence;
+  input.process.stack = {"in_thread_700"};
   for (int device = 0; device < 3; ++device) {
     ring::CommSnapshot comm = Comm(static_cast<uint32_t>(device), 0x99, device, 3, 1);
     comm.device = device;
@@ -242,6 +254,7 @@ TEST(RingLoader, AProcessWithSeveralDevicesIsSeveralRanks) {
     input.snapshot.ops.push_back(op);
     ring::ThreadSnapshot thread;
     thread.index = static_cast<uint32_t>(device);
+    thread.tid = 801 + device;
     thread.comm = static_cast<uint32_t>(device);
     thread.call = CallKind::kAllReduce;
     thread.since_ns = 5;
@@ -254,6 +267,8 @@ TEST(RingLoader, AProcessWithSeveralDevicesIsSeveralRanks) {
   for (int rank = 0; rank < 3; ++rank) {
     const Rank& r = bundle.ranks[static_cast<size_t>(rank)];
     EXPECT_EQ(r.gpu_index, rank);
+    ASSERT_EQ(r.process.stack.size(), 1u);
+    EXPECT_THAT(r.process.stack[0], HasSubstr(absl::StrCat("in_thread_", 801 + rank)));
     ASSERT_EQ(r.ops.size(), 1u);
     EXPECT_EQ(r.ops[0].membership, 0u);
     ASSERT_EQ(r.threads.size(), 3u);
