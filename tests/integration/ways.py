@@ -76,7 +76,7 @@ class Case:
     def command(self, build, out):
         shape, comm, _ = FAULTS[self.fault]
         told = ",".join(part for part in (f"rank={RANK},step={self.step},kind={self.fault.split()[0]}", comm) if part)
-        job = [os.path.join(build, "bin/trainsim"), *shape, "--steps", "2000", "--fault", told]
+        job = [os.path.join(build, "bin/trainsim"), *shape, "--steps", "200", "--fault", told]
         command = [os.path.join(build, "bin/lockstep"), "run", "-n", str(WORLD), "--kill-on-hang", "--out", out]
         if self.way == "profiler":
             command.append("--profiler")
@@ -160,7 +160,7 @@ class Case:
     def cell(self):
         if self.seconds is None:
             return "no"
-        rank = "" if self.named == [RANK] else f" ({', '.join(str(rank) for rank in self.named or [])})"
+        rank = "" if self.named == [RANK] else f" ({', '.join(str(rank) for rank in self.named or []) or 'nobody'})"
         return f"{self.seconds:.0f} s{rank}"
 
 
