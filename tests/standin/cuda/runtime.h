@@ -19,9 +19,12 @@ bool ValidDevice(int device);
 
 // The runtime finds the driver as the real one does: by dlsym of cuGetProcAddress, and all else by that.
 template <typename F>
-F* Driver(const char* name, F*) {
+F* Driver(const char* name, F* linked) {
   using Find = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
   static const auto find = reinterpret_cast<Find>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2"));
+  if (find == nullptr) {
+    return linked;  // HIP's runtime has the driver inside
+  }
   void* function = nullptr;
   CUdriverProcAddressQueryResult status;
   find(name, &function, CUDA_VERSION, 0, &status);
