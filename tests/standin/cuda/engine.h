@@ -74,8 +74,8 @@ STANDIN_EXPORT bool Reached(const StreamPoint& point);
 // For what runs on streams: sleeps.
 STANDIN_EXPORT void WaitFor(const StreamPoint& point);
 
-// How the host waits for the device. kAuto spins like CUDA's, and gives way where the job's local ranks outnumber the
-// processors; far more ranks sleep. STANDIN_WAIT=spin|yield|block decides for kAuto.
+// How the host waits for the device. kAuto spins like CUDA's where the machine has more processors than the job has
+// local ranks, else it sleeps. STANDIN_WAIT=spin|yield|block decides for kAuto.
 enum class HostWait { kAuto = 0, kSpin = 1, kYield = 2, kBlock = 4 };
 STANDIN_EXPORT void SetHostWait(int device, HostWait wait);
 STANDIN_EXPORT HostWait HostWaitOf(int device);

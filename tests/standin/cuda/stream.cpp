@@ -283,7 +283,8 @@ namespace {
 
 std::atomic<HostWait> host_waits[kMostDevices];
 
-// Of a machine with a processor for every rank CUDA's own choice is to spin.
+// CUDA spins. The machine it does so on has processors to spare; here ranks that spin would take all of them from
+// whatever watches.
 HostWait AutomaticWait() {
   static const HostWait chosen = [] {
     const char* wanted = getenv("STANDIN_WAIT");
@@ -298,8 +299,7 @@ HostWait AutomaticWait() {
         break;
       }
     }
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return ranks <= processors ? HostWait::kSpin : ranks <= 8 * processors ? HostWait::kYield : HostWait::kBlock;
+    return ranks < sysconf(_SC_NPROCESSORS_ONLN) ? HostWait::kSpin : HostWait::kBlock;
   }();
   return chosen;
 }
