@@ -63,7 +63,7 @@ class EvidenceTest(FolderTest):
     def run_job(self, ranks, *command):
         """Text, HTML and JSON of the incident of a job that hangs."""
         out = os.path.join(self.folder, "out")
-        result = subprocess.run([LOCKSTEP, "run", "-n", str(ranks), "--out", out, "--kill-on-hang", "--", *command],
+        result = subprocess.run([LOCKSTEP, "run", "-n", str(ranks), "--out", out, "--hang-after", "15", "--kill-on-hang", "--", *command],
                                 env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=240)
         self.assertEqual(result.returncode, 90, result.stderr)
         again = subprocess.run([LOCKSTEP, "analyze", out], capture_output=True, text=True, timeout=60)

@@ -107,7 +107,7 @@ class Redact(unittest.TestCase):
         shutil.rmtree(self.shared)
         os.mkdir(self.shared)
         environment = self.cluster.environment(LD_LIBRARY_PATH=STANDIN, LOCKSTEP_DIR=self.cluster.rings, LOCKSTEP_JOB="train")
-        result = subprocess.run([LOCKSTEP, "run", "-n", "2", "--out", out, "--kill-on-hang", "--redact", level, "--", *self.command()],
+        result = subprocess.run([LOCKSTEP, "run", "-n", "2", "--out", out, "--hang-after", "8", "--kill-on-hang", "--redact", level, "--", *self.command()],
                                 env=environment, cwd=self.cluster.folder, capture_output=True, text=True, timeout=240)
         self.assertEqual(result.returncode, 90, result.stderr)
         said = self.cluster.path("said-" + level)
@@ -146,7 +146,11 @@ class Redact(unittest.TestCase):
         os.mkdir(self.shared)
         rings, out, spool = (cluster.path(f"{name}-alone-{level}") for name in ("rings", "incidents", "spool"))
         os.mkdir(rings)
-        agent = cluster.start("lockstep-agent", "alone-" + level, "--alone", "--out", out, "--rings", rings, "--spool", spool, "--redact", level)
+        config = cluster.path("lockstep.conf")
+        with open(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write("[collector]\nhang-after = 8\n")
+        agent = cluster.start("lockstep-agent", "alone-" + level, "--alone", "--out", out, "--rings", rings, "--spool", spool, "--late-after", "1",
+                              "--redact", level, LOCKSTEP_CONFIG=config)
         ranks = []
         try:
             for rank in range(2):
@@ -173,9 +177,10 @@ class Redact(unittest.TestCase):
         os.mkdir(rings)
         tap = Tap(port, target, wire)
         out, spool = cluster.path("incidents-" + level), cluster.path("spool-" + level)
-        collector = cluster.start("lockstep-collector", "collector-" + level, "--listen", f"tcp://127.0.0.1:{target}", "--insecure", "--out", out)
+        collector = cluster.start("lockstep-collector", "collector-" + level, "--listen", f"tcp://127.0.0.1:{target}", "--insecure", "--out", out,
+                                  "--late-after", "1", "--hang-after", "8")
         agent = cluster.start("lockstep-agent", "agent-" + level, "--collector", f"tcp://127.0.0.1:{port}", "--insecure", "--rings", rings,
-                              "--spool", spool, "--redact", level)
+                              "--spool", spool, "--late-after", "1", "--redact", level)
         ranks = []
         try:
             for rank in range(2):

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,7 +22,14 @@ using ring::IsCollective;
 using ring::IsPointToPoint;
 
 Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), options_(options) {
+  shares_process_.resize(bundle.ranks.size());
+  absl::flat_hash_map<std::pair<std::string_view, int32_t>, size_t> first_of;
   for (const Rank& r : bundle.ranks) {
+    const size_t index = static_cast<size_t>(&r - bundle.ranks.data());
+    if (r.pid > 0) {
+      const auto [first, added] = first_of.try_emplace({r.host, r.pid}, index);
+      if (!added) shares_process_[first->second] = shares_process_[index] = true;
+    }
     anyone_runs_ |= r.process.life == Life::kRunning;
     ages_told_ |= !r.damaged && r.captured_ns > 0;
   }
@@ -272,6 +280,8 @@ void Model::SetHost(size_t index, bool dead) {
         if (view.thread == nullptr || t.last_call_ns > view.thread->last_call_ns) view.thread = &t;
       }
     }
+    // Of a process with several ranks no stack tells which GPU a wait is for.
+    if (shares_process_[index]) return;
     if (std::optional<ring::ThreadSnapshot> waiting = GpuWaitInStacks(rank)) {
       view.by_stack = std::make_shared<const ring::ThreadSnapshot>(*std::move(waiting));
       view.host = HostState::kInWait;

@@ -120,6 +120,7 @@ class Model {
   const Lanes& LanesOf(int32_t rank_index) const;
   mutable absl::flat_hash_map<int32_t, Lanes> lanes_;  // made when first needed
   const AnalyzeOptions options_;
+  std::vector<bool> shares_process_;  // by rank: another rank is in the same process
   bool anyone_runs_ = false;
   bool ages_told_ = false;  // some rank that was read whole says when its data was taken
   bool set_back_ = false;   // something is in flight on a clock that was set back since
