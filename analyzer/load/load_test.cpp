@@ -118,7 +118,10 @@ TEST(Registry, FormatsAreDetectedByContent) {
   EXPECT_EQ(name_of("\x80\x04\x95"), "Flight Recorder pickle");
   EXPECT_EQ(Detect("\x80\x04\x95").claim, Claim::kMaybe);
   EXPECT_EQ(name_of(" \n {\"entries\""), "Flight Recorder JSON");
-  for (const std::string_view other : {"", "LSDUMP", "LOCKSTEP RING", "\x80\x07", "PK\x03\x04", "[1]", "hello"})
+  EXPECT_EQ(name_of(" [ {\"record_id\""), "Flight Recorder JSON");
+  for (const std::string_view packed : {"PK\x03\x04", "\x1f\x8b\x08"})
+    EXPECT_EQ(name_of(packed), "Flight Recorder dumps in gzip or zip");
+  for (const std::string_view other : {"", "LSDUMP", "LOCKSTEP RING", "\x80\x07", "PK", "[1]", "[rank0]: [E", "hello"})
     EXPECT_EQ(name_of(other), "") << other;
 }
 

@@ -193,8 +193,8 @@ struct Descriptor {
     CeColl ce_coll;
   };
 };
-// NCCL's own structures of versions before 6 end earlier than these, those of 7 later (a tag of the user's, the kernel's
-// variant): only the member of the event's type is read.
+// NCCL's own structures of versions before 6 end earlier than these, those of 7 later (a tag of the user's, the
+// kernel's variant): only the member of the event's type is read.
 using DescriptorV1 = Descriptor<uint8_t, CollV1, P2pV1, KernelChV3>;
 using DescriptorV2 = Descriptor<uint8_t, CollV2, P2pV2, KernelChV3>;
 using DescriptorV3 = Descriptor<uint8_t, CollV3, P2pV2, KernelChV3>;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -22,6 +23,8 @@ namespace {
 constexpr size_t kMostDevices = 256;
 std::atomic<int> sticky_errors[kMostDevices];
 std::atomic<uint64_t> next_stream_id{1};
+std::atomic<bool> device_used[kMostDevices];
+std::atomic<long> devices_used{0};
 
 struct Work {
   std::function<void()> run;
@@ -33,7 +36,9 @@ struct Work {
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream(int device, bool non_blocking, bool legacy, bool bounded = true)
-      : device_(device), non_blocking_(non_blocking), legacy_(legacy), bounded_(bounded) {}
+      : device_(device), non_blocking_(non_blocking), legacy_(legacy), bounded_(bounded) {
+    if (!legacy && !device_used[device].exchange(true)) devices_used.fetch_add(1);
+  }
 
   uint64_t Push(Work work) {
     const std::lock_guard lock(mutex_);
@@ -299,6 +304,8 @@ HostWait AutomaticWait() {
         break;
       }
     }
+    // A process may drive a device for each of several ranks.
+    ranks = std::max(ranks, devices_used.load());
     return ranks < sysconf(_SC_NPROCESSORS_ONLN) ? HostWait::kSpin : HostWait::kBlock;
   }();
   return chosen;
