@@ -214,6 +214,7 @@ bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, C
   const bool certain = partners.size() >= static_cast<size_t>(p.unnamed);
   const auto named = [&](const std::vector<int32_t>& indexes) {
     std::vector<int32_t> numbers;
+    numbers.reserve(indexes.size());
     for (int32_t r : indexes) numbers.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
     const char* noun = numbers.size() == 1 ? "rank " : "ranks ";
     return absl::StrCat(noun, FoldRanks(std::move(numbers)));

@@ -77,6 +77,7 @@ void NameRuns(std::vector<RingInput>* rings) {
     if (const std::optional<ProcStat> stat = ReadProcStat(process.pid)) part.parents.insert(stat->parent);
   }
   std::vector<RunPart> order;
+  order.reserve(parts.size());
   for (auto& [at, part] : parts) order.push_back(std::move(part));
   std::stable_sort(order.begin(), order.end(),
                    [](const RunPart& a, const RunPart& b) { return a.began_ns < b.began_ns; });

@@ -40,7 +40,7 @@ int main(int count, char** given) {
   });
   std::vector<std::string> words(given + 1, given + count);
   if (inner) words.insert(words.begin(), "--no-config");
-  const absl::StatusOr<settings::ParsedOptions> parsed = settings::Parse("evidence", std::move(words));
+  const absl::StatusOr<settings::ParsedOptions> parsed = settings::Parse("evidence", words);
   if (const std::optional<int> status = settings::Finished("evidence", parsed)) return *status;
   if (inner) {
     const int limit_ms = parsed->Given("limit-ms") ? static_cast<int>(parsed->Number("limit-ms")) : 10'000;

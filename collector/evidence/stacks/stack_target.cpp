@@ -21,8 +21,8 @@ std::atomic<uint64_t> spins{0};
 __attribute__((noinline)) void WaitInNobodysName(int depth) {
   pthread_mutex_lock(&mutex);
   ++there;
-  while (depth >= 0)
-    pthread_cond_wait(&condition, &mutex);  // nobody signals NOLINT(bugprone-infinite-loop): on purpose
+  while (depth >= 0)  // NOLINT(bugprone-infinite-loop): nobody signals
+    pthread_cond_wait(&condition, &mutex);
   pthread_mutex_unlock(&mutex);
 }
 

@@ -25,7 +25,7 @@ int Main(int argc, char** argv) {
   if (!options.ok()) {
     std::vector<std::string> words(argv + 1, argv + argc);
     words.insert(words.begin(), "--no-config");
-    options = settings::Parse("doctor", std::move(words));
+    options = settings::Parse("doctor", words);
   }
   if (const std::optional<int> status = settings::Finished("doctor", options, false)) return *status;
   const ToolOptions tool = MakeToolOptions(*options);
