@@ -33,7 +33,7 @@ class BundleBuilder {
   uint32_t InternString(std::string_view text);
   uint32_t InternShape(std::string_view text);
   void SetStalled(int64_t stalled_ns);
-  // Of several jobs this one is kept.
+  // Keeps the ranks of this job and drops those of other jobs.
   void SetJob(std::string job) { manifest_job_ = std::move(job); }
   // The jobs that ranks were added of, and how many ranks of each; without those whose file names no job.
   std::map<std::string, int64_t> Jobs() const;

@@ -91,7 +91,7 @@ class Loader {
   }
 
  private:
-  // Of several jobs one must be chosen: what is well with one says nothing of the others.
+  // Refuses files of several jobs unless one is chosen: a verdict is about one job.
   absl::Status OneJob(const std::string& wanted, const std::vector<std::string>& paths) const {
     const std::map<std::string, int64_t> jobs = records_.library.Jobs();
     const bool chosen = !control_.limits.job.empty();

@@ -382,7 +382,7 @@ class RunTest(FolderTest):
                 for line in process.stderr:
                     if "lockstep: late:" in line:
                         break
-                time.sleep(2)
+                time.sleep(2)  # a launcher notices some time later
                 for rank in [first, *(rank for rank in range(4) if rank != first)]:
                     os.kill(pids[rank], signal.SIGKILL)
                 process.communicate(timeout=60)

@@ -20,8 +20,7 @@ struct PendingCreation {
   std::vector<int32_t> absent;    // have data here, and have not entered
   std::vector<int32_t> unseen;    // global ranks without data that must come
   int32_t unnamed = 0;            // others that must come, of whom not even the rank is known
-  // Of which one must be each of these (indexes, ascending); empty where data of a rank is missing: then it may be
-  // that.
+  // Ranks that may be the unnamed members (into Bundle::ranks, ascending). Empty if a rank left no data: it may be one.
   std::vector<int32_t> candidates;
   // Ranks that entered a creation of the same size in which they are at places that are free here: with another unique
   // id, as far as can be told. `other` is that communicator.

@@ -280,7 +280,7 @@ void Model::SetHost(size_t index, bool dead) {
         if (view.thread == nullptr || t.last_call_ns > view.thread->last_call_ns) view.thread = &t;
       }
     }
-    // Of a process with several ranks no stack tells which GPU a wait is for.
+    // In a process with several ranks, a stack does not show which GPU the wait is for.
     if (shares_process_[index]) return;
     if (std::optional<ring::ThreadSnapshot> waiting = GpuWaitInStacks(rank)) {
       view.by_stack = std::make_shared<const ring::ThreadSnapshot>(*std::move(waiting));

@@ -46,7 +46,7 @@ class Causes {
   // Where most members of a communicator exited with status 0 after the same operation, whoever issued more of them is
   // ahead; nobody left early.
   void BlameTheAhead(std::vector<Cause>* causes) const;
-  // Of rings that nobody watched: processes that are gone and left no mark of a clean exit, once all have ended.
+  // Processes that ended without a clean exit while nothing watched them. Only when all processes have ended.
   std::vector<Cause> FromUnseenEnds() const;
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
   std::vector<Cause> FromAbsence();

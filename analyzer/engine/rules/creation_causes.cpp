@@ -231,7 +231,7 @@ bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, C
                   " members did not enter; whichever of ", named(p.candidates), " that is, it waits for ",
                   Clause("this rank", "these ranks"));
   }
-  // Who else is in the circle waits because of them.
+  // The other ranks in the circle are victims.
   for (uint32_t v : *circle) {
     const int32_t r = graph_->RankOf(v);
     if (r < 0 ? v == graph_->edges[first][0].to : std::binary_search(c->ranks.begin(), c->ranks.end(), r))

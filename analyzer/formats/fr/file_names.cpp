@@ -106,8 +106,9 @@ std::string HostInName(std::string_view path, const NamedNumber& rank) {
   }
   while (!host.empty() && IsSeparator(host.back())) host.remove_suffix(1);
   while (!host.empty() && IsSeparator(host.front())) host.remove_prefix(1);
-  // What begins with a digit behind a rank is a time; "pid4003" is a process.
-  if (rank.after_rank && (host.empty() || IsDigit(host[0]) || Lower(host).starts_with("pid"))) return "";
+  // Behind a rank stands all sorts of text: a time, a process, an attempt.
+  const std::string begin_of_host = Lower(host.substr(0, 4));
+  if (rank.after_rank && begin_of_host != "node" && begin_of_host != "host") return "";
   return std::any_of(host.begin(), host.end(), IsWord) ? std::string(host) : "";
 }
 

@@ -25,18 +25,18 @@ struct FileName {
   std::vector<NamedNumber> numbers;
 };
 
-// `shared`: how many bytes of the path name folders that hold all of the files. Of these the innermost alone may say
-// the rank, and only after the word.
+// `shared`: length of the folders that all files share. Only the innermost of them may hold the rank, behind the word
+// "rank".
 FileName ParseFileName(std::string_view path, size_t shared);
 
 // The folders that all paths share, with the last slash.
 size_t SharedFolders(const std::vector<std::string>& paths);
 
-// Of one file alone: the number after the word "rank", else the last one of its own name; -1 where it has none.
+// The rank in the name of a single file: the number after the word "rank", else the last number; -1 without one.
 int32_t RankInName(std::string_view path);
 
-// The host that the file's name tells beside its rank: between "rank_" and the rank (nccl_trace_rank_node02_5), after
-// it (rank_5_node02.pkl) or before "_dump_" (node02_dump_5); empty where none of these is there.
+// The host in the file's name: between "rank_" and the rank (nccl_trace_rank_node02_5), before "_dump_"
+// (node02_dump_5), or behind the rank if it begins with "node" or "host" (rank_5_node02.pkl). Empty: the name has none.
 std::string HostInName(std::string_view path, const NamedNumber& rank);
 
 }  // namespace lockstep::fr

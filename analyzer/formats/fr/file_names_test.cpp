@@ -87,6 +87,7 @@ TEST(FrFileNames, OfOneFile) {
            {"dump_99999999", -1, ""},
            {"", -1, ""},
            {"rank_0_node-0.pkl", 0, "node-0"},
+           {"rank_3_final.pkl", 3, ""},
            {"fr_rank3.pid4003.pickle", 3, ""},
            {"rank3_20260101T101500", 3, ""},
            {"nccl_trace_rank_3_1764000123", 3, ""},

@@ -431,7 +431,7 @@ class RankMaker {
     }
   }
 
-  // Of a process that drives several devices: the stack of the thread that drives this one.
+  // If the process drives several devices: takes the stack of the thread that drives this one.
   void TakeOwnStack() {
     Process& process = loose_.rank.process;
     if (process.evidence == nullptr) return;
