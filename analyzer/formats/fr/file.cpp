@@ -9,6 +9,7 @@
 #include "analyzer/formats/fr/file_names.h"
 #include "analyzer/formats/fr/json.h"
 #include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/fr/numbering.h"
 #include "analyzer/formats/fr/ops.h"
 #include "analyzer/formats/fr/pickle.h"
 #include "analyzer/formats/fr/state.h"
@@ -73,6 +74,7 @@ class DumpReader {
             -1,
             "holds no list of entries, as a dump that was asked for without collectives: its operations are not known");
     }
+    NumberByGroup(entries_->mutable_raw(), &file_);
     DecideStates(entries_->raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset,

@@ -66,6 +66,8 @@ struct FileData {
   std::vector<std::string> strings, shapes;  // what Op's indices mean until the files are merged
   int64_t newest_ns = 0;     // latest time_created_ns; with `progress_sum` the choice between files of one rank
   int64_t progress_sum = 0;  // of last_enqueued_collective
+  // Of the oldest operation that is not complete: when it was recorded, and for how long its watchdog waits. 0 unknown.
+  int64_t oldest_open_ns = 0, open_timeout_ns = 0;
 };
 
 // Working memory for file after file.

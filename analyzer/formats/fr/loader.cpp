@@ -62,14 +62,40 @@ constexpr int64_t kTakenWithin = 60'000'000'000;
 // File times are coarser than the entries': ticks of the kernel, whole seconds in a tar archive, two in a zip.
 constexpr int64_t kCoarse = 2'000'000'000;
 
-void SetTaken(int64_t written_ns, Rank* rank) {
+// A watchdog looks every so often, then waits for the dump to be written.
+constexpr int64_t kWatchdogIsLate = 120'000'000'000;
+
+void SetTaken(int64_t written_ns, FileData* file) {
+  Rank* const rank = &file->rank;
   const auto last = std::find_if(rank->ops.rbegin(), rank->ops.rend(), [](const Op& op) { return op.enter_ns > 0; });
-  if (last == rank->ops.rend() || written_ns <= 0 || written_ns - last->enter_ns >= kTakenWithin) return;
+  if (last == rank->ops.rend() || written_ns <= 0) return;
+  const int64_t waited = written_ns - file->oldest_open_ns, timeout = file->open_timeout_ns;
+  // As late as a watchdog that gave up on what is in flight.
+  const bool timed_out =
+      file->oldest_open_ns > 0 && timeout > 0 && waited >= timeout && waited - timeout < kWatchdogIsLate;
+  if (written_ns - last->enter_ns >= kTakenWithin && !timed_out) return;
   if (written_ns < last->enter_ns - kCoarse) {
     rank->set_back = true;
   } else {
     rank->captured_ns = std::max(written_ns, last->enter_ns);
   }
+}
+
+// A job is dumped at once. Files that were written one after the other, before any watchdog gave up, are copies.
+void DoubtTimesOfCopies(std::vector<FileData>* files) {
+  constexpr int64_t kAtOnce = 5'000'000'000;
+  int64_t first = INT64_MAX, last = 0;
+  for (const FileData& file : *files) {
+    const Rank& rank = file.rank;
+    if (rank.captured_ns == 0) continue;
+    if (file.oldest_open_ns > 0 && file.open_timeout_ns > 0 &&
+        rank.captured_ns - file.oldest_open_ns >= file.open_timeout_ns)
+      return;
+    first = std::min(first, rank.captured_ns);
+    last = std::max(last, rank.captured_ns);
+  }
+  if (last - first <= kAtOnce) return;
+  for (FileData& file : *files) file.rank.captured_ns = 0;
 }
 
 // The whole file into `buffer`. Reads rather than maps, so that a file cut meanwhile is short and not a SIGBUS.
@@ -125,7 +151,7 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
   std::vector<FileData> dumps;
   const auto read = [&](std::string_view bytes, const std::string& name, const absl::Status& damage) {
     for (FileData& dump : fr::ReadFile(bytes, name, &space->read)) {
-      SetTaken(written_ns, &dump.rank);
+      SetTaken(written_ns, &dump);
       if (!damage.ok()) {
         dump.problems.push_back({name, -1, std::string(damage.message()), -1});
         dump.rank.damaged = true;
@@ -174,6 +200,14 @@ std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vect
     out.push_back(at->second);
   }
   return out;
+}
+
+// Where an entry does not say with whom a send or receive is (torchcomms), there is one choice in a group of two.
+void NamePeer(const Bundle& bundle, const Rank& rank, Op* op) {
+  if (!ring::IsPointToPoint(op->kind) || op->root_or_peer >= 0 || op->membership == kNoIndex) return;
+  const Membership& own = rank.memberships[op->membership];
+  if (bundle.comms[own.comm].size == 2 && (own.member_rank == 0 || own.member_rank == 1))
+    op->root_or_peer = 1 - own.member_rank;
 }
 
 void Translate(const std::vector<uint32_t>& table, uint32_t* index) {
@@ -248,6 +282,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   }
   files.clear();
 
+  DoubtTimesOfCopies(&kept);
   std::vector<std::vector<uint32_t>> memberships;
   fr::MergeGroups(&kept, bundle, &memberships);
   absl::flat_hash_map<std::string, uint32_t> known_strings, known_shapes;
@@ -260,6 +295,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   Parallel(kept.size(), [&](size_t f, size_t) {
     for (Op& op : kept[f].rank.ops) {
       op.membership = memberships[f][op.membership];
+      NamePeer(*bundle, kept[f].rank, &op);
       Translate(strings[f], &op.name);
       Translate(strings[f], &op.dtypes);
       Translate(strings[f], &op.call_site);

@@ -96,7 +96,6 @@ OpName ParseOpName(std::string_view profiling_name) {
   if (size_t colon = op.find(':'); colon != std::string_view::npos) {
     std::string_view backend = op.substr(0, colon);
     if (!IsBackend(backend)) return out;
-    out.gloo = Lower(backend).starts_with("gloo");
     op.remove_prefix(colon + 1);
   }
   op = Strip(op);

@@ -20,7 +20,6 @@ struct OpName {
   std::string_view text;        // without the backend: "_all_gather_base", "send 0->3"
   int32_t own = -1, peer = -1;  // of send and receive: ranks inside the group
   bool batch_end = false;       // the record that stands for a coalesced batch
-  bool gloo = false;            // a backend whose work is retired when it has ended, never marked completed
 };
 
 // Bytes that no writer puts into a name: controls, or what is no UTF-8. Such text was damaged.

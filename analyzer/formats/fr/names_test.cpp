@@ -80,7 +80,6 @@ TEST(FrNames, SendAndReceiveNameRanksOfTheGroup) {
   EXPECT_EQ(recv.kind, CallKind::kRecv);
   EXPECT_EQ(recv.own, 12);
   EXPECT_EQ(recv.peer, 7);
-  EXPECT_TRUE(recv.gloo);
   for (const char* vague : {"nccl:send", "nccl:send 0->", "nccl:send ->3", "nccl:send -1->3",
                             "nccl:send 0->99999999999", "nccl:send 0<-3", "nccl:send a->b"}) {
     EXPECT_EQ(ParseOpName(vague).kind, CallKind::kSend) << vague;

@@ -239,6 +239,9 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
       case Key::kTimeDiscoveredCompletedNs:
         fields.numbers[kCompleted] = value;
         break;
+      case Key::kTimeoutMs:
+        fields.numbers[kTimeout] = value;
+        break;
       case Key::kRetired:
         fields.retired = value;
         break;
@@ -293,7 +296,6 @@ std::string_view EntryReader::MakePattern(const Fields& fields, const Types& inp
   op.root_or_peer = info.name.peer;
   op.batch_end = info.name.batch_end;
   op.membership = group;
-  raw.gloo = info.name.gloo;
   raw.p2p = Truth(fields.is_p2p) || ring::IsPointToPoint(op.kind);
   // It stands for sends and receives: a group, in no collective's numbering.
   if (raw.p2p && op.batch_end) op.kind = CallKind::kGroup;
@@ -337,6 +339,8 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
     detail_.clear();
     return Skip("a collective without its number");
   }
+  raw.op_id = counter(kOpId, kUnknown);
+  raw.timeout_ms = integer(kTimeout, -1);
   op.record_id = counter(kRecordId, kUnknown);
   op.enter_ns = std::max<int64_t>(integer(kCreated, 0), 0);
   op.started_ns = std::max<int64_t>(integer(kStarted, 0), 0);

@@ -22,9 +22,10 @@ enum class RawState : uint8_t { kUnknown, kScheduled, kStarted, kCompleted };
 struct RawOp {
   RawState state = RawState::kUnknown;
   bool p2p = false;
-  bool gloo = false;
   bool measured = false;  // its duration is in the dump
   int64_t collective_seq = kUnknown, p2p_seq = kUnknown;
+  int64_t op_id = kUnknown;  // counts the operations of both kinds
+  int64_t timeout_ms = -1;   // after which the watchdog gives up; -1 not known
 };
 
 // An integer of any of the forms the format has: int, whole double, bool, decimal text. False for anything else.
@@ -47,11 +48,12 @@ class EntryReader {
     kCollectiveSeq,
     kP2pSeq,
     kSeq,
-    kOpId /* read past */,
+    kOpId,
     kCreated,
     kStarted,
     kCompleted,
     kDuration,
+    kTimeout,
     kNumbers
   };
   using Numbers = std::array<Value, kNumbers>;
@@ -94,6 +96,7 @@ class EntryReader {
 
   // Parallel to file->rank.ops.
   const std::vector<RawOp>& raw() const { return raw_; }
+  std::vector<RawOp>* mutable_raw() { return &raw_; }
 
  private:
   struct KnownShape {

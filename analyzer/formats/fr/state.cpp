@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,7 +24,7 @@ struct Reached {
 
 // What is known of one group while its operations are judged.
 struct GroupView {
-  const GroupStatus* status = nullptr;
+  std::optional<GroupStatus> status;        // in the numbers that entries carry
   int64_t collective_completed = kUnknown;  // pg_status proves these complete
   int64_t p2p_completed = kUnknown, p2p_enqueued = kUnknown;
   bool counts_p2p = false;  // the last enqueued is a point-to-point operation
@@ -40,8 +41,11 @@ class StateJudge {
 
   void Run() {
     FindMarks();
-    for (size_t i = 0; i < views_.size(); i++) views_[i].status = StatusOf(file_, file_.used[i]);
     for (size_t i = 0; i < rank_.ops.size(); i++) views_[rank_.ops[i].membership].last_op = i;
+    for (size_t i = 0; i < views_.size(); i++) {
+      const GroupStatus* status = StatusOf(file_, file_.used[i]);
+      if (status != nullptr) views_[i].status = Numbered(*status, i);
+    }
     for (size_t i = 0; i < views_.size(); i++) ReadCounters(i);
     if (LacksActive()) {
       rank_.only_active = false;
@@ -53,9 +57,46 @@ class StateJudge {
     for (size_t i = 0; i < rank_.ops.size(); i++) Count(rank_.ops[i], raw_[i]);
     DropNoticedStarts();
     for (size_t i = 0; i < views_.size(); i++) file_.used[i].progress = ProgressOf(i);
+    FindOldestOpen();
   }
 
  private:
+  // PyTorch's nccl2 backend counts by op_id in pg_status, other backends by the number of the last operation. Which of
+  // both a line does shows on the group's newest entry.
+  GroupStatus Numbered(GroupStatus status, size_t group) const {
+    const size_t last = views_[group].last_op;
+    if (last == SIZE_MAX) return status;
+    const auto number = [](const RawOp& raw) { return raw.p2p ? raw.p2p_seq : raw.collective_seq; };
+    const RawOp& newest = raw_[last];
+    if (status.enqueued < 0 || status.enqueued != newest.op_id || newest.op_id == number(newest)) return status;
+    const bool mixed = file_.used[group].has_p2p && file_.used[group].collectives > 0;
+    const auto renumber = [&](int64_t* count) {
+      if (*count < 0) return;
+      int64_t found = mixed ? kUnknown : *count + number(newest) - newest.op_id;
+      for (size_t i = 0; i < raw_.size(); i++) {
+        if (rank_.ops[i].membership == group && raw_[i].op_id == *count) found = number(raw_[i]);
+      }
+      *count = found;
+    };
+    renumber(&status.completed);
+    renumber(&status.started);
+    status.enqueued = number(newest);
+    return status;
+  }
+
+  // The operation in flight for longest, and how long its watchdog would have waited for it.
+  void FindOldestOpen() {
+    for (size_t i = 0; i < rank_.ops.size(); i++) {
+      const Op& op = rank_.ops[i];
+      const bool open =
+          op.state == OpState::kStarted || op.state == OpState::kEnqueued || op.state == OpState::kIncomplete;
+      if (!open || op.enter_ns <= 0 || (file_.oldest_open_ns > 0 && op.enter_ns >= file_.oldest_open_ns)) continue;
+      file_.oldest_open_ns = op.enter_ns;
+      constexpr int64_t kMostMs = 1'000'000'000;
+      file_.open_timeout_ns = std::clamp<int64_t>(raw_[i].timeout_ms, 0, kMostMs) * 1'000'000;
+    }
+  }
+
   void Count(const Op& op, const RawOp& raw) {
     if (op.seq < 0 || op.state == OpState::kQueued) return;  // what waits for its group's end was not enqueued
     Reached& reached = views_[op.membership].reached;
@@ -86,7 +127,7 @@ class StateJudge {
         std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
     for (uint32_t v = 0; v < views_.size(); v++) {
       const GroupView& view = views_[v];
-      if (view.status == nullptr || file_.used[v].has_p2p || file_.used[v].p2ps > 0) continue;
+      if (!view.status || file_.used[v].has_p2p || file_.used[v].p2ps > 0) continue;
       if (view.status->enqueued < (counts ? -1 : 0)) continue;  // the dump does not say
       std::vector<uint32_t> beyond;
       bool plain = true;
@@ -103,16 +144,23 @@ class StateJudge {
   }
 
   void FindMarks() {
-    bool any_ended = false;
+    bool any_completed = false, any_retired = false, work_done = false;
     for (size_t i = 0; i < raw_.size(); i++) {
-      if (raw_[i].state == RawState::kStarted || rank_.ops[i].started_ns > 0) rank_.start_recorded = true;
-      if (raw_[i].state == RawState::kCompleted || rank_.ops[i].retired) any_ended = true;
+      any_completed |= raw_[i].state == RawState::kCompleted;
+      any_retired |= rank_.ops[i].retired;
     }
-    bool work_done = false;
-    for (const GroupStatus& status : file_.statuses) {
-      if (status.started >= 0) rank_.start_recorded = true;
-      if (status.completed >= 0) work_done = true;
+    for (const GroupStatus& status : file_.statuses) work_done |= status.completed >= 0;
+    const bool any_ended = any_completed || any_retired;
+    // Backends other than PyTorch's first one for NCCL never mark an operation completed: it has ended once it is
+    // retired. There a retired one that is not complete has timed out.
+    retires_ = any_retired && !any_completed && (work_done || file_.statuses.empty());
+    for (size_t i = 0; i < raw_.size(); i++) {
+      const Op& op = rank_.ops[i];
+      // A start that is noted with the completion, or a state that is never brought up to date, tells of no start.
+      const bool noted = op.started_ns > 0 && (op.completed_ns == 0 || op.started_ns < op.completed_ns);
+      if (noted || (raw_[i].state == RawState::kStarted && !retires_)) rank_.start_recorded = true;
     }
+    for (const GroupStatus& status : file_.statuses) rank_.start_recorded |= status.started >= 0;
     rank_.only_active = entries_included_ && !any_ended && work_done;
     if (!rank_.only_active && !rank_.ops.empty()) {
       rank_.records_lost = static_cast<uint64_t>(std::max<int64_t>(rank_.ops.front().record_id, 0));
@@ -144,7 +192,7 @@ class StateJudge {
   void ReadCounters(size_t index) {
     GroupView& view = views_[index];
     const UsedGroup& group = file_.used[index];
-    if (view.status == nullptr) return;
+    if (!view.status) return;
     int64_t enqueued = Plain(view.status->enqueued), completed = Plain(view.status->completed);
     bool has_p2p = group.has_p2p || group.p2ps > 0;
     if (!has_p2p) {
@@ -179,11 +227,12 @@ class StateJudge {
   OpState StateOf(const Op& op, const RawOp& raw) const {
     const GroupView& view = views_[op.membership];
     if (raw.state == RawState::kCompleted) return OpState::kCompleted;
+    if (retires_) return op.retired ? OpState::kCompleted : OpState::kIncomplete;
     int64_t proven = raw.p2p ? view.p2p_completed : view.collective_completed;
     // Collectives of a group complete in order. Sends and receives to different peers do not, so there the count proves
     // something only of those that the watchdog has dropped as well.
     if (op.seq >= 0 && op.seq <= proven && (!raw.p2p || op.retired)) return OpState::kCompleted;
-    if (op.retired) return raw.gloo && proven == kUnknown ? OpState::kUnknown : OpState::kIncomplete;
+    if (op.retired) return OpState::kIncomplete;
     switch (raw.state) {
       case RawState::kStarted:
         return OpState::kStarted;
@@ -214,7 +263,7 @@ class StateJudge {
     for (uint32_t i = first_queued_; i-- > 0 && first_queued_ < rank_.ops.size();) {
       Op& op = rank_.ops[i];
       const GroupView& view = views_[op.membership];
-      const bool counted = view.status != nullptr && !raw_[i].p2p && !view.counts_p2p && view.status->enqueued >= 0;
+      const bool counted = view.status && !raw_[i].p2p && !view.counts_p2p && view.status->enqueued >= 0;
       const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
       if (launched || !counted || op.seq <= view.status->enqueued) break;
       op.state = OpState::kQueued;
@@ -225,7 +274,7 @@ class StateJudge {
       // A call of another thread is recorded in the moment before it is enqueued; what the group's own counter does not
       // hold although more was recorded since is in the open group as well.
       const GroupView& view = views_[op.membership];
-      const bool counted = view.status != nullptr && !raw_[i].p2p && !view.counts_p2p;
+      const bool counted = view.status && !raw_[i].p2p && !view.counts_p2p;
       const bool not_enqueued = counted && op.seq > Plain(view.status->enqueued) && i + 1 < rank_.ops.size();
       if (!launched && (op.thread == rank_.ops[first_queued_].thread || not_enqueued)) op.state = OpState::kQueued;
     }
@@ -323,10 +372,10 @@ class StateJudge {
     const UsedGroup& group = file_.used[index];
     const auto& [first_open, last_done, last] = view.reached;
     Progress out;
-    if (view.status != nullptr && !group.has_p2p && group.p2ps <= 0) {
+    if (view.status && !group.has_p2p && group.p2ps <= 0) {
       out = FromStatus(*view.status, false, rank_.start_recorded);
       out.p2p_issued = out.p2p_started = out.p2p_completed = group.p2ps == 0 ? kNone : kUnknown;
-    } else if (view.status != nullptr) {
+    } else if (view.status) {
       // Entries carry both counters, so the newest one gives the other counter too, unless newer operations have
       // completed and are gone.
       const RawOp& newest = raw_[view.last_op];
@@ -356,6 +405,9 @@ class StateJudge {
     // Entries and pg_status are not written in the same instant: what either proves holds.
     if (last[0] >= 0 && out.issued != kUnknown) out.issued = std::max(out.issued, last[0]);
     if (last_done[0] >= 0 && out.completed != kUnknown) out.completed = std::max(out.completed, last_done[0]);
+    // Several threads may carry a group's operations out: the last to end is not the last before which all have.
+    if (retires_ && first_open[0] != INT64_MAX)
+      out.completed = std::min(out.completed, std::max(first_open[0] - 1, kNone));
     if (last[1] >= 0 && out.p2p_issued != kUnknown) out.p2p_issued = std::max(out.p2p_issued, last[1]);
     return out;
   }
@@ -365,6 +417,7 @@ class StateJudge {
   Rank& rank_;
   std::vector<GroupView> views_;
   bool entries_included_;
+  bool retires_ = false;  // its backend retires operations in place of completing them
   uint64_t batches_ = 0;
   uint32_t first_queued_ = UINT32_MAX;  // of a batch that the host did not end
 };

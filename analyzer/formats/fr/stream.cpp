@@ -396,6 +396,8 @@ EntryStream::Bytes EntryStream::Pair(Bytes at) {
       return Number(at, EntryReader::kCompleted);
     case Key::kDurationMs:
       return Number(at, EntryReader::kDuration);
+    case Key::kTimeoutMs:
+      return Number(at, EntryReader::kTimeout);
     case Key::kRetired:
       return Scalar(at, &fields_.retired);
     case Key::kIsP2p:

@@ -47,6 +47,7 @@ constexpr KeyName kKeyNames[] = {
     {"duration_ms", Key::kDurationMs},
     {"retired", Key::kRetired},
     {"is_p2p", Key::kIsP2p},
+    {"timeout_ms", Key::kTimeoutMs},
 };
 
 }  // namespace

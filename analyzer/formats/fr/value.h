@@ -56,6 +56,7 @@ enum class Key : uint16_t {
   kDurationMs,
   kRetired,
   kIsP2p,
+  kTimeoutMs,
 };
 
 Key FindKey(std::string_view text);

@@ -1,0 +1,55 @@
+#include "analyzer/formats/fr/numbering.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace lockstep::fr {
+namespace {
+
+bool CountsAllGroupsTogether(const std::vector<RawOp>& raw, const FileData& file) {
+  const std::vector<Op>& ops = file.rank.ops;
+  std::vector<int64_t> newest(file.used.size(), kUnknown);
+  bool gap = false;
+  for (size_t i = 0; i < ops.size(); i++) {
+    const int64_t number = raw[i].collective_seq;
+    if (number < 0 || (i > 0 && number != raw[i - 1].collective_seq + 1)) return false;
+    int64_t& before = newest[ops[i].membership];
+    gap |= before != kUnknown && number != before + 1;
+    before = number;
+  }
+  return gap;
+}
+
+}  // namespace
+
+void NumberByGroup(std::vector<RawOp>* raw, FileData* file) {
+  std::vector<Op>& ops = file->rank.ops;
+  if (!CountsAllGroupsTogether(*raw, *file)) return;
+  if ((*raw)[0].collective_seq > 1) {
+    file->problems.push_back({.path = file->rank.path,
+                              .text = "numbers the operations of all groups together, and has lost the oldest: which "
+                                      "of them belong together on two ranks is not known. Give the recorder more "
+                                      "entries (TORCHCOMM_FR_BUFFER_SIZE)",
+                              .rank = file->rank.rank,
+                              .like = "numbers of all groups together"});
+    file->rank.damaged = true;
+    ops.clear();
+    raw->clear();
+    return;
+  }
+  for (UsedGroup& group : file->used) {
+    group.collectives = group.p2ps = 0;
+    group.first_collective = kUnknown;
+    group.collective_zero = false;
+  }
+  for (size_t i = 0; i < ops.size(); i++) {
+    UsedGroup& group = file->used[ops[i].membership];
+    RawOp& one = (*raw)[i];
+    ops[i].seq = one.p2p ? ++group.p2ps : ++group.collectives;
+    one.collective_seq = group.collectives;
+    one.p2p_seq = group.p2ps;
+    if (!one.p2p && group.first_collective == kUnknown) group.first_collective = 1;
+  }
+}
+
+}  // namespace lockstep::fr
