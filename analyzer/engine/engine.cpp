@@ -181,6 +181,24 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
         "communicators in the making: a framework's dump knows them once they are made, so a rank that never comes to "
         "one is not seen");
   }
+  if (frameworks && !model.bundle.known_stalled && verdict->verdict() == VERDICT_HEALTHY) {
+    constexpr int64_t kMoves = 2'000'000'000;  // a job that runs calls NCCL more often
+    int64_t newest = 0, taken = 0;
+    for (const Rank& rank : ranks) {
+      taken = std::max(taken, rank.captured_ns);
+      for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
+    }
+    if (taken == 0 || taken - newest > kMoves) {
+      verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
+      verdict->add_blind(absl::StrCat(
+          "whether the job goes on: ",
+          taken == 0 ? std::string("nothing tells how long before the dumps the newest record was made")
+                     : absl::StrFormat("the newest record is %.0f s older than the dumps",
+                                       static_cast<double>(taken - newest) / 1e9),
+          ". It may have ended, or it waits outside of what is recorded: in a barrier or store outside NCCL, in the "
+          "creation of a communicator, in a data loader. The ranks' stacks would tell"));
+    }
+  }
   // Without marks an operation that never ends and one that has ended are one record, but the hosts' waits are not.
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < ranks.size(); ++i) {

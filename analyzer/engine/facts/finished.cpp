@@ -10,12 +10,12 @@ int32_t FinishedAlone(const Model& model, uint32_t comm, int64_t seq) {
   for (const Member& m : model.comms[comm].members) {
     if (m.rank_index < 0 || m.membership == kNoIndex) continue;
     const Op* theirs = model.FindCollective(m, seq);
-    if (theirs != nullptr) {
-      if (theirs->state == OpState::kCompleted || !NeedsEveryMember(theirs->kind)) return -1;
-      inside += model.InFlight(m.rank_index, *theirs);
-    } else if (m.completed >= seq) {
+    if (theirs != nullptr && !NeedsEveryMember(theirs->kind)) return -1;
+    if (theirs != nullptr ? theirs->state == OpState::kCompleted : m.completed >= seq) {
       if (alone >= 0) return -1;
       alone = m.rank_index;
+    } else if (theirs != nullptr) {
+      inside += model.InFlight(m.rank_index, *theirs);
     }
   }
   return inside >= kOthers ? alone : -1;

@@ -9,10 +9,9 @@
 
 namespace lockstep {
 
-// Into Bundle::ranks: the only member that completed collective `seq` by its counters, its record of the call being
-// gone, while two or more others hold the operation in flight and nobody else completed it; -1: there is none. Its call
-// must have been another one, smaller or of another kind: the same one would have ended for all, or (a GPU that stands
-// still) for all but one.
+// Into Bundle::ranks: the only member that completed collective `seq`, by its record or its counters, while two or more
+// others hold the operation in flight and nobody else completed it; -1: there is none. A GPU that stands still keeps
+// one member from an operation's end, not all but one.
 int32_t FinishedAlone(const Model& model, uint32_t comm, int64_t seq);
 
 }  // namespace lockstep

@@ -73,8 +73,13 @@ class Siblings {
   std::map<std::tuple<std::string, int32_t, int, int32_t, int64_t>, Vote> votes_;
 };
 
+// Elements that a send gives or a receive takes; -1 not known.
+int64_t Elements(const Op& op) {
+  return op.count >= 0 ? op.count : op.kind == CallKind::kSend ? op.input_elements : op.output_elements;
+}
+
 bool Fits(const Op& send, const Op& recv) {
-  return send.count == recv.count && send.datatype == recv.datatype;
+  return Elements(send) == Elements(recv) && send.datatype == recv.datatype;
 }
 
 // What one member sent to, or received from, one peer: in the order of the numbers.
@@ -100,6 +105,38 @@ void Sort(Lanes* lanes) {
 const Op* At(const Lane& lane, int64_t seq) {
   const auto it = std::lower_bound(lane.begin(), lane.end(), seq, [](const Op* op, int64_t n) { return op->seq < n; });
   return it != lane.end() && (*it)->seq == seq ? *it : nullptr;
+}
+
+struct Misfit {
+  const Op *send = nullptr, *recv = nullptr;
+  std::pair<int32_t, int32_t> pair;  // sender and receiver, as members
+};
+
+// Of a communicator recorded by frameworks, whose numbers do not pair sends with receives: the first unfinished send
+// that meets a receive of another size. Those that ended did fit.
+Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
+  Misfit first;
+  const auto& members = model.comms[comm].members;
+  for (size_t m = 0; m < members.size(); ++m) {
+    if (members[m].rank_index < 0 || members[m].membership == kNoIndex) continue;
+    const Rank& rank = model.bundle.ranks[static_cast<size_t>(members[m].rank_index)];
+    if (rank.source != Source::kFlightRecorder) continue;
+    for (const Unit& unit : model.ranks[static_cast<size_t>(members[m].rank_index)].in_flight) {
+      for (const uint32_t i : unit.ops) {
+        const Op& op = rank.ops[i];
+        if (op.membership != members[m].membership || op.kind != CallKind::kSend || op.root_or_peer < 0 ||
+            static_cast<size_t>(op.root_or_peer) >= members.size())
+          continue;
+        bool counted = false;
+        const Op* other =
+            model.OtherSide(members[m].rank_index, op, members[static_cast<size_t>(op.root_or_peer)], &counted);
+        if (other == nullptr || !counted || Elements(op) < 0 || Elements(*other) < 0 || Fits(op, *other)) continue;
+        if (first.send == nullptr || op.enter_ns < first.send->enter_ns)
+          first = {&op, other, {static_cast<int32_t>(m), op.root_or_peer}};
+      }
+    }
+  }
+  return first;
 }
 
 }  // namespace
@@ -139,6 +176,12 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
         }
         ++i, ++j;
       }
+    }
+    if (send == nullptr) {
+      const Misfit misfit = FirstOfFrameworks(model, c);
+      send = misfit.send;
+      recv = misfit.recv;
+      pair = misfit.pair;
     }
     if (send == nullptr) continue;
     Mismatch first;
@@ -181,7 +224,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
     first.usual_op = tell_sender ? recv : send;
     first.usual_rank = tell_sender ? to : from;
     auto text = [&](const Op& op) {
-      return first.kind == MISMATCH_DATATYPE ? DatatypeText(op.datatype) : absl::StrCat("count ", op.count);
+      return first.kind == MISMATCH_DATATYPE ? DatatypeText(op.datatype) : absl::StrCat("count ", Elements(op));
     };
     first.odd_text = text(*first.odd_op);
     first.usual_text = text(*first.usual_op);

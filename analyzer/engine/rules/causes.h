@@ -43,8 +43,8 @@ class Causes {
   // Processes that ended with status 0, or are stopped, while every other host has waited for its GPU for so long, of
   // which no marks tell.
   std::vector<Cause> FromEndsUnderWaits(const std::vector<Cause>& known, int64_t late_after_ns) const;
-  // Where most members of a communicator exited with status 0 after the same operation, whoever issued more of them is
-  // ahead; nobody left early.
+  // Where most members of a communicator stopped after the same operation, by exiting with status 0 or with nothing
+  // unfinished, whoever issued more of them is ahead: one call too many is likelier than that many ranks at fault.
   void BlameTheAhead(std::vector<Cause>* causes) const;
   // Processes that ended without a clean exit while nothing watched them. Only when all processes have ended.
   std::vector<Cause> FromUnseenEnds() const;

@@ -52,20 +52,25 @@ std::vector<Cause> Causes::FromUnseenEnds() const {
 void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
   if (graph_ == nullptr) return;
   for (Cause& c : *causes) {
-    if (c.kind != RANK_DEAD || c.op == nullptr || c.op_rank < 0 || !ring::IsCollective(c.op->kind)) continue;
+    if ((c.kind != RANK_DEAD && c.kind != RANK_NOT_ARRIVED) || c.op == nullptr || c.op_rank < 0 ||
+        c.stall != Stall::kUnknown || !ring::IsCollective(c.op->kind))
+      continue;
     const uint32_t comm = model_.CommOf(bundle_.ranks[static_cast<size_t>(c.op_rank)], *c.op);
-    std::vector<int32_t> ahead, ended;
-    bool agree = true;
+    std::vector<int32_t> ahead, behind;
+    bool agree = true, exited = true;
     for (const Member& m : model_.comms[comm].members) {
       const bool known = m.rank_index >= 0 && m.membership != kNoIndex;
       const Process* process = known ? &bundle_.ranks[static_cast<size_t>(m.rank_index)].process : nullptr;
-      const bool done = known && m.arrived == c.op->seq - 1 && process->life == Life::kExited &&
-                        process->exit_code == 0 && !process->consequence;
-      const bool in_it = known && m.arrived >= c.op->seq;
-      agree &= done || in_it;
-      if (agree) (done ? ended : ahead).push_back(m.rank_index);
+      const RankView* view = known ? &model_.ranks[static_cast<size_t>(m.rank_index)] : nullptr;
+      const bool ended = known && process->life == Life::kExited && process->exit_code == 0 && !process->consequence;
+      // Where its host is, nothing tells; it holds nothing unfinished.
+      const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
+      const bool done = known && m.arrived == c.op->seq - 1 && (ended || idle);
+      agree &= done || (known && m.arrived >= c.op->seq);
+      exited &= !done || ended;
+      if (agree) (done ? behind : ahead).push_back(m.rank_index);
     }
-    if (!agree || ahead.empty() || ended.size() <= ahead.size()) continue;
+    if (!agree || ahead.empty() || behind.size() <= ahead.size() || c.ranks.size() != behind.size()) continue;
     std::sort(ahead.begin(), ahead.end());
     const std::string where = CommText(bundle_.comms[comm]);
     const Op* op = c.op;
@@ -76,17 +81,19 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
     c.op = op;
     c.op_rank = op_rank;
     c.comm = comm;
-    c.confidence = 0.85;
+    c.confidence = exited ? 0.85 : 0.7;
     c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[static_cast<size_t>(op_rank)], *op), " on ", where,
-                          ", which the other ", ended.size(), " members never issued");
-    c.evidence.push_back({absl::StrCat(ended.size(), " of ", model_.comms[comm].members.size(), " members of ", where,
-                                       " exited with status 0 after #", op->seq - 1),
-                          {}});
+                          ", which the other ", behind.size(), " members never issued");
+    c.evidence.push_back(
+        {absl::StrCat(behind.size(), " of ", model_.comms[comm].members.size(), " members of ", where,
+                      exited ? " exited with status 0 after #" : " hold nothing unfinished after #", op->seq - 1),
+         {}});
     c.advice = {"Find the code path on which only the named rank makes one call more (logging, evaluation, a retry).",
                 "If its number of steps is right, the others left the training loop early: their data ran out."};
-    c.alternatives = {"the others ended a step too early, all of them"};
-    c.tells_apart = "the number of steps that the program meant";
-    c.refuted_by = "the other ranks having more steps to go";
+    c.alternatives = {exited ? "the others ended a step too early, all of them"
+                             : "the others stand still outside of NCCL, all of them, and would have come"};
+    c.tells_apart = exited ? "the number of steps that the program meant" : "the stacks of the other ranks";
+    c.refuted_by = exited ? "the other ranks having more steps to go" : "the other ranks coming to that call";
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(static_cast<size_t>(r)));
       for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1);

@@ -91,18 +91,25 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   c.confidence = bundle_.ranks[static_cast<size_t>(alone)].damaged ? 0.7 : 0.8;
   const std::string what = absl::StrCat(OpText(bundle_, bundle_.ranks[static_cast<size_t>(r)], *front.op), " on ",
                                         CommText(bundle_.comms[front.comm]));
-  c.what = absl::StrCat("alone is done with ", what,
-                        ", in which all others are: its call there, whose record is gone, was most likely another one");
+  const auto& members = model_.comms[front.comm].members;
+  const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
+  const bool gone = own == members.end() || model_.FindCollective(*own, front.op->seq) == nullptr;
+  c.what = absl::StrCat("alone is done with ", what, ", in which all others are: ",
+                        gone ? "its call there, whose record is gone, was most likely another one"
+                             : "it was given something else there than the others, or did not wait for them");
   c.evidence.push_back({absl::StrCat(Who(alone), " counts it as completed; ", Who(r),
                                      " and the others are in it, and it ends for all or for none"),
                         {alone, r}});
   c.alternatives = {"the network or a GPU inside the operation, after this rank had all that it needed"};
   c.may_be_network = true;
-  c.tells_apart = "a longer record of the named rank (a larger ring); the profiler's network steps";
+  c.tells_apart =
+      gone ? "a longer record of the named rank (a larger ring); the profiler's network steps"
+           : "the values and sizes that this rank and the others pass to the call; the profiler's network steps";
   c.advice = {
-      "Look for what this rank passes to that call and the others do not: a size, a datatype, another operation.",
-      "Record with a larger ring."};
-  c.refuted_by = "that rank's record of the call being the same as the others'";
+      "Look for what this rank passes to that call and the others do not: a size, a datatype, another operation."};
+  if (gone) c.advice.push_back("Record with a larger ring.");
+  c.refuted_by = gone ? "that rank's record of the call being the same as the others'"
+                      : "the others having completed the call a moment later";
   return c;
 }
 

@@ -19,6 +19,7 @@
 #include "analyzer/formats/fr/groups.h"
 #include "analyzer/formats/fr/identity.h"
 #include "analyzer/formats/fr/packed.h"
+#include "analyzer/formats/fr/taken.h"
 #include "analyzer/util/parallel.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/small_file.h"
@@ -53,49 +54,6 @@ class Buffer {
 
 std::string_view Folder(std::string_view path) {
   return path.substr(0, path.rfind('/') + 1);
-}
-
-// A dump holds no time of its own. Where its file was written this soon after its newest entry, that is when it was
-// taken, of a job that may well have moved; written later, it may be a copy. The newest is the last in record order: of
-// a clock that was set back, the largest time is an old one.
-constexpr int64_t kTakenWithin = 60'000'000'000;
-// File times are coarser than the entries': ticks of the kernel, whole seconds in a tar archive, two in a zip.
-constexpr int64_t kCoarse = 2'000'000'000;
-
-// A watchdog looks every so often, then waits for the dump to be written.
-constexpr int64_t kWatchdogIsLate = 120'000'000'000;
-
-void SetTaken(int64_t written_ns, FileData* file) {
-  Rank* const rank = &file->rank;
-  const auto last = std::find_if(rank->ops.rbegin(), rank->ops.rend(), [](const Op& op) { return op.enter_ns > 0; });
-  if (last == rank->ops.rend() || written_ns <= 0) return;
-  const int64_t waited = written_ns - file->oldest_open_ns, timeout = file->open_timeout_ns;
-  // As late as a watchdog that gave up on what is in flight.
-  const bool timed_out =
-      file->oldest_open_ns > 0 && timeout > 0 && waited >= timeout && waited - timeout < kWatchdogIsLate;
-  if (written_ns - last->enter_ns >= kTakenWithin && !timed_out) return;
-  if (written_ns < last->enter_ns - kCoarse) {
-    rank->set_back = true;
-  } else {
-    rank->captured_ns = std::max(written_ns, last->enter_ns);
-  }
-}
-
-// A job is dumped at once. Files that were written one after the other, before any watchdog gave up, are copies.
-void DoubtTimesOfCopies(std::vector<FileData>* files) {
-  constexpr int64_t kAtOnce = 5'000'000'000;
-  int64_t first = INT64_MAX, last = 0;
-  for (const FileData& file : *files) {
-    const Rank& rank = file.rank;
-    if (rank.captured_ns == 0) continue;
-    if (file.oldest_open_ns > 0 && file.open_timeout_ns > 0 &&
-        rank.captured_ns - file.oldest_open_ns >= file.open_timeout_ns)
-      return;
-    first = std::min(first, rank.captured_ns);
-    last = std::max(last, rank.captured_ns);
-  }
-  if (last - first <= kAtOnce) return;
-  for (FileData& file : *files) file.rank.captured_ns = 0;
 }
 
 // The whole file into `buffer`. Reads rather than maps, so that a file cut meanwhile is short and not a SIGBUS.
@@ -151,7 +109,7 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
   std::vector<FileData> dumps;
   const auto read = [&](std::string_view bytes, const std::string& name, const absl::Status& damage) {
     for (FileData& dump : fr::ReadFile(bytes, name, &space->read)) {
-      SetTaken(written_ns, &dump);
+      fr::SetTaken(written_ns, &dump);
       if (!damage.ok()) {
         dump.problems.push_back({name, -1, std::string(damage.message()), -1});
         dump.rank.damaged = true;
@@ -282,7 +240,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   }
   files.clear();
 
-  DoubtTimesOfCopies(&kept);
+  fr::DoubtTimesOfCopies(&kept);
   std::vector<std::vector<uint32_t>> memberships;
   fr::MergeGroups(&kept, bundle, &memberships);
   absl::flat_hash_map<std::string, uint32_t> known_strings, known_shapes;
@@ -304,6 +262,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
     }
   });
   for (FileData& file : kept) bundle->ranks.push_back(std::move(file.rank));
+  fr::TellByUnnoticedEnds(bundle);
   std::sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
     return std::tie(a.rank, a.offset, a.text, a.path) < std::tie(b.rank, b.offset, b.text, b.path);
   });

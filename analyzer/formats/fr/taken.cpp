@@ -1,0 +1,85 @@
+#include "analyzer/formats/fr/taken.h"
+
+#include <algorithm>
+
+#include "analyzer/model/call_kinds.h"
+
+namespace lockstep::fr {
+namespace {
+
+// A dump holds no time of its own. Where its file was written this soon after its newest entry, that is when it was
+// taken, of a job that may well have moved; written later, it may be a copy. The newest is the last in record order: of
+// a clock that was set back, the largest time is an old one.
+constexpr int64_t kTakenWithin = 60'000'000'000;
+// File times are coarser than the entries': ticks of the kernel, whole seconds in a tar archive, two in a zip.
+constexpr int64_t kCoarse = 2'000'000'000;
+
+// A watchdog looks every so often, then waits for the dump to be written.
+constexpr int64_t kWatchdogIsLate = 120'000'000'000;
+
+}  // namespace
+
+void SetTaken(int64_t written_ns, FileData* file) {
+  Rank* const rank = &file->rank;
+  const auto last = std::find_if(rank->ops.rbegin(), rank->ops.rend(), [](const Op& op) { return op.enter_ns > 0; });
+  if (last == rank->ops.rend() || written_ns <= 0) return;
+  const int64_t waited = written_ns - file->oldest_open_ns, timeout = file->open_timeout_ns;
+  // As late as a watchdog that gave up on what is in flight.
+  const bool timed_out =
+      file->oldest_open_ns > 0 && timeout > 0 && waited >= timeout && waited - timeout < kWatchdogIsLate;
+  if (written_ns - last->enter_ns >= kTakenWithin && !timed_out) return;
+  if (written_ns < last->enter_ns - kCoarse) {
+    rank->set_back = true;
+  } else {
+    rank->captured_ns = std::max(written_ns, last->enter_ns);
+  }
+}
+
+void DoubtTimesOfCopies(std::vector<FileData>* files) {
+  constexpr int64_t kAtOnce = 5'000'000'000;
+  int64_t first = INT64_MAX, last = 0;
+  for (const FileData& file : *files) {
+    const Rank& rank = file.rank;
+    if (rank.captured_ns == 0) continue;
+    if (file.oldest_open_ns > 0 && file.open_timeout_ns > 0 &&
+        rank.captured_ns - file.oldest_open_ns >= file.open_timeout_ns)
+      return;
+    first = std::min(first, rank.captured_ns);
+    last = std::max(last, rank.captured_ns);
+  }
+  if (last - first <= kAtOnce) return;
+  for (FileData& file : *files) file.rank.captured_ns = 0;
+}
+
+void TellByUnnoticedEnds(Bundle* bundle) {
+  constexpr int64_t kBetweenLooks = 2'000'000'000;
+  struct Most {
+    int64_t issued = kNone, completed = kNone;
+  };
+  std::vector<Most> most(bundle->comms.size());
+  int64_t newest = 0;
+  for (const Rank& rank : bundle->ranks) {
+    if (rank.source != Source::kFlightRecorder || rank.captured_ns > 0 || rank.set_back) return;
+    for (const Membership& ms : rank.memberships) {
+      most[ms.comm].issued = std::max(most[ms.comm].issued, ms.issued);
+      most[ms.comm].completed = std::max(most[ms.comm].completed, ms.completed);
+    }
+    for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
+  }
+  const auto unnoticed = [&](const Rank& rank, const Op& op) {
+    if (op.membership == kNoIndex || !NeedsEveryMember(op.kind) || op.seq < 0) return false;
+    const bool open =
+        op.state == OpState::kStarted || op.state == OpState::kEnqueued || op.state == OpState::kIncomplete;
+    const Membership& ms = rank.memberships[op.membership];
+    return open && newest - op.enter_ns <= kBetweenLooks && most[ms.comm].completed >= op.seq &&
+           ms.issued >= most[ms.comm].issued;
+  };
+  const bool ran = std::any_of(bundle->ranks.begin(), bundle->ranks.end(), [&](const Rank& rank) {
+    return std::any_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) { return unnoticed(rank, op); });
+  });
+  for (Rank& rank : bundle->ranks) {
+    if (ran) rank.captured_ns = newest;
+  }
+}
+
+}  // namespace lockstep::fr
