@@ -37,17 +37,26 @@ void SetTaken(int64_t written_ns, FileData* file) {
 
 void DoubtTimesOfCopies(std::vector<FileData>* files) {
   constexpr int64_t kAtOnce = 5'000'000'000;
-  int64_t first = INT64_MAX, last = 0;
+  // By the files' times alone hosts whose clocks differ would look as if they were dumped one after the other, and by
+  // the times since the newest records a host that stopped early.
+  struct Range {
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    void Add(int64_t value) {
+      least = std::min(least, value);
+      most = std::max(most, value);
+    }
+    bool Wide() const { return most > least && most - least > kAtOnce; }
+  } written, idle;
   for (const FileData& file : *files) {
     const Rank& rank = file.rank;
     if (rank.captured_ns == 0) continue;
     if (file.oldest_open_ns > 0 && file.open_timeout_ns > 0 &&
         rank.captured_ns - file.oldest_open_ns >= file.open_timeout_ns)
       return;
-    first = std::min(first, rank.captured_ns);
-    last = std::max(last, rank.captured_ns);
+    written.Add(rank.captured_ns);
+    idle.Add(rank.captured_ns - file.newest_ns);
   }
-  if (last - first <= kAtOnce) return;
+  if (!written.Wide() || !idle.Wide()) return;
   for (FileData& file : *files) file.rank.captured_ns = 0;
 }
 
