@@ -8,7 +8,7 @@ namespace lockstep::fr {
 namespace {
 
 // The opcodes that have a place in entries.
-constexpr uint8_t kMark = '(', kNone = 'N', kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M', kLong1 = 0x8a,
+constexpr uint8_t kMark = '(', kNoneCode = 'N', kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M', kLong1 = 0x8a,
                   kBinFloat = 'G', kTrue = 0x88, kFalse = 0x89, kUnicode = 'X', kShortUnicode = 0x8c, kEmptyList = ']',
                   kAppend = 'a', kAppends = 'e', kEmptyTuple = ')', kTuple2 = 0x86, kEmptyDict = '}', kSetItems = 'u',
                   kPut = 'q', kLongPut = 'r', kMemoize = 0x94, kGet = 'h', kLongGet = 'j', kFrameLength = 0x95;
@@ -139,7 +139,7 @@ inline EntryStream::Bytes EntryStream::Scalar(Bytes at, Value* out) {
       out->type = Type::kDouble;
       out->real = std::bit_cast<double>(__builtin_bswap64(Load<uint64_t>(at + 1)));
       return at + 9;
-    case kNone:
+    case kNoneCode:
       *out = Simple(Type::kNone);
       return at + 1;
     case kTrue:
