@@ -301,6 +301,7 @@ class StillSide {
     DropDoubtful(&causes);
     Append(finder->FromBeside(causes));
     finder->BlameTheAhead(&causes);
+    finder->BlameTheSilent(&causes);
     DropUnseenBesideSeen();
     JoinStorage(&causes);
     if (causes.empty()) Append(finder->FromAbsence());

@@ -244,6 +244,9 @@ struct Rank {
   bool damaged = false;         // part of its data could not be read
   bool only_active = false;     // Flight Recorder: the dump holds incomplete operations only
   bool start_recorded = false;  // a started time or mark exists, so "not started" means something
+  bool ends_untold = false;  // Flight Recorder: of a backend that retires operations in place of completing them (gloo,
+                             // torchcomms): one that failed looks as if it had ended well, and sends, receives and
+                             // barriers may leave no entry
   bool set_back = false;  // Flight Recorder: the file is older than its newest record, so that its clock was set back
                           // before it was written, and nothing tells for how long anything had been in flight
 };

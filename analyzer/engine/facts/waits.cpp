@@ -20,6 +20,9 @@ bool IsFaulty(Front front) {
   return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
 }
 
+// Ends that a framework's watchdog may not have noticed yet when it was asked for a dump.
+constexpr int32_t kBetweenLooks = 2;
+
 bool MakesWithoutBlocking(const Rank& rank) {
   return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
     return ms.state == ring::CommState::kInitializing && !ms.recorded->blocking;
@@ -367,6 +370,10 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     }
     if (front.front == Front::kIdle) front = here;
     if (here.front == Front::kNotReached) break;
+    // What all members hold unfinished for long enough to have noticed its end is what the GPU is in. Somebody's
+    // absence from what stands behind it explains nothing.
+    const bool in_order = queue.stream != kNoIndex || rank.source == Source::kFlightRecorder;
+    if (in_order && k == passed && HeldByAll(rank_index, here)) break;
   }
   // Whose GPU did not get to what follows has not merely failed to notice that the one before it ended.
   if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
@@ -374,10 +381,21 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   AddLaunchOrder(index);
 }
 
+bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
+  constexpr int64_t kNoticed = 2'000'000'000;
+  if (front.front != Front::kAllArrived || front.op == nullptr || !IsCollective(front.op->kind)) return false;
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  int32_t unfinished = 0;
+  for (const Unit& unit : model_.ranks[rank_index].in_flight) {
+    unfinished += rank.ops[unit.ops[0]].membership == front.op->membership;
+  }
+  return (Model::Age(rank, *front.op) >= kNoticed || unfinished > kBetweenLooks) &&
+         CollectiveOf(front.comm, front.op->seq, false).all_inside;
+}
+
 // A framework's watchdog looks every so often, so a dump may lack the last completion or two. More than that it misses
 // only when the GPU, or the watchdog with it, stands still.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
-  constexpr int32_t kBetweenLooks = 2;
   return queues[queue].front.front == Front::kPeersFinished &&
          model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
          AloneDone(queues[queue].front) < 0 && CountUnnoticed(queue) <= kBetweenLooks;

@@ -126,8 +126,12 @@ class WaitGraph {
     uint32_t started_node =
         kNoIndex;  // only where nobody lacks, and streams of some did not reach it: who started waits
     bool peers_finished = false, any_started = false;
+    bool all_inside = false;  // every member left data, and holds it unfinished
   };
 
+  // Whether every member is in the collective at this front, for longer than it takes to notice an end or with more
+  // behind it than goes unnoticed.
+  bool HeldByAll(size_t rank_index, const GpuFront& front);
   // Of the last Build: marks in `stands_` who must not be forgiven; true when there are any.
   bool StandByThemselves();
   void MakeQueues();

@@ -110,6 +110,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
   if (!fresh) return it->second;
   Collective collective;
   std::vector<Edge> lacking, unknown, not_started;
+  size_t inside = 0;
   for (const Member& member : model_.comms[comm].members) {
     if (member.rank_index < 0) {
       if (member.global_rank >= 0) unknown.push_back({MissingNode(member.global_rank), Why::kNoData, nullptr, comm});
@@ -130,7 +131,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       continue;
     }
     if (theirs != nullptr ? theirs->state == OpState::kCompleted : member.completed >= seq) {
-      collective.peers_finished = true;
+      collective.peers_finished |= !model_.bundle.ranks[member.rank_index].ends_untold;
       continue;
     }
     if (gone) {
@@ -157,6 +158,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       }
       continue;
     }
+    ++inside;
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
     if (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr)) {
       // Behind only if what is ahead of it does not finish either; fronts that wait for nobody are found by the sinks.
@@ -165,6 +167,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       not_started.push_back({QueueNode(queue), Why::kNotStarted, nullptr, comm});
     }
   }
+  collective.all_inside = inside == model_.comms[comm].members.size();
   // A member that is known to lack is a better answer than one of which nothing is known.
   std::vector<Edge>* out = !lacking.empty()                                 ? &lacking
                            : collective.any_started && !not_started.empty() ? &not_started

@@ -46,6 +46,8 @@ class Causes {
   // Where most members of a communicator stopped after the same operation, by exiting with status 0 or with nothing
   // unfinished, whoever issued more of them is ahead: one call too many is likelier than that many ranks at fault.
   void BlameTheAhead(std::vector<Cause>* causes) const;
+  // Puts a rank without data in the place of ranks that may wait for it unrecorded.
+  void BlameTheSilent(std::vector<Cause>* causes) const;
   // Processes that ended without a clean exit while nothing watched them. Only when all processes have ended.
   std::vector<Cause> FromUnseenEnds() const;
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).

@@ -52,6 +52,32 @@ int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, con
   return witness;
 }
 
+// Whether more of the ranks that made both calls made what this one waits in first. Then it left out nothing: it has
+// not come to the other call yet.
+bool ComesBefore(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
+  const Bundle& bundle = model.bundle;
+  const std::string& at = model.comms[model.CommOf(bundle.ranks[static_cast<size_t>(rank_index)], front)].klass;
+  const std::string& lacked = model.comms[left.comm].klass;
+  int before = 0, behind = 0;
+  for (size_t s = 0; s < model.ranks.size(); ++s) {
+    const Rank& rank = bundle.ranks[s];
+    if (static_cast<int32_t>(s) == rank_index) continue;
+    const Op *first = nullptr, *second = nullptr;
+    for (const Membership& ms : rank.memberships) {
+      const CommView& view = model.comms[ms.comm];
+      if (ms.member_rank < 0 || (view.klass != at && view.klass != lacked)) continue;
+      const Member& own = view.members[static_cast<size_t>(ms.member_rank)];
+      if (view.klass == at) first = model.FindCollective(own, front.seq);
+      if (view.klass == lacked) second = model.FindCollective(own, left.seq);
+    }
+    if (first == nullptr || second == nullptr || first->kind != front.kind) continue;
+    const bool ordered = first->record_id >= 0 && second->record_id >= 0;
+    if (!ordered && first->thread != second->thread) continue;
+    ++((ordered ? first->record_id < second->record_id : first->index < second->index) ? before : behind);
+  }
+  return before > behind;
+}
+
 }  // namespace
 
 std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool beside) const {
@@ -85,6 +111,31 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   if (odd.empty()) odd = std::move(ahead);
   // All others have issued whatever is waited for.
   if ((kManyAgainstOne + 1) * never.size() <= all.size()) odd = never;
+  if (odd.empty()) return {};
+  // Who stands where its siblings come before the call that it lacks is no cause: those are that it waits for there.
+  std::set<int32_t> instead;
+  std::erase_if(odd, [&](int32_t r) {
+    const auto left =
+        std::find_if(left_out.begin(), left_out.end(), [&](const LeftOut& l) { return l.lacking.contains(r); });
+    if (left == left_out.end()) return false;
+    for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
+      const uint32_t node = graph_->QueueNode(q);
+      const Op* op = graph_->QueueOf(node).front.op;
+      if (op == nullptr || !ring::IsCollective(op->kind) || !ComesBefore(model_, r, *op, *left)) continue;
+      for (const Edge& in : graph_->edges[node]) {
+        if (graph_->Kind(in.to) != WaitGraph::NodeKind::kCollective) continue;
+        for (const Edge& e : graph_->edges[in.to]) {
+          if (e.why == Why::kNotIssued && graph_->IsHost(e.to) && inside(e.to)) instead.insert(graph_->RankOf(e.to));
+        }
+      }
+      return true;
+    }
+    return false;
+  });
+  if (odd.empty() && instead.size() == 1) {
+    odd = std::move(instead);
+    left_out.clear();
+  }
   if (odd.empty()) return {};
   // Sends and receives that lack their other side are another matter, and two alone may each be wrong: unless a sibling
   // shows what comes before that place.

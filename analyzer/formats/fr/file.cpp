@@ -75,6 +75,7 @@ class DumpReader {
             "holds no list of entries, as a dump that was asked for without collectives: its operations are not known");
     }
     NumberByGroup(entries_->mutable_raw(), &file_);
+    if (file_.used.size() == 1) file_.used[0].size_hint = std::max(file_.used[0].size_hint, nameless_size_);
     DecideStates(entries_->raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset,
@@ -111,8 +112,11 @@ class DumpReader {
       claim.desc = std::string(document_.Text(document_.Get(value, Key::kDesc)));
       bool good = value.type == Type::kDict && used.insert(value.index).second &&
                   ReadMembers(document_.Get(value, Key::kRanks), &claim.members) && !claim.members.empty();
-      // Backends that know no names list one nameless group with ranks counted inside it: nothing to go by.
-      if (good && claim.name.empty()) return true;
+      // Backends that know no names list one nameless group, the last that was made, with ranks counted inside it.
+      if (good && claim.name.empty()) {
+        nameless_size_ = static_cast<int32_t>(claim.members.size());
+        return true;
+      }
       if (good) {
         file_.claims.push_back(std::move(claim));
       } else if (bad++ == 0) {
@@ -192,6 +196,7 @@ class DumpReader {
   std::optional<EntryReader> entries_;
   Value dump_;
   absl::flat_hash_set<uint32_t> lists_;
+  int32_t nameless_size_ = 0;
 };
 
 FileData NoDump(const std::string& path, int64_t offset, std::string why, std::string like = "") {

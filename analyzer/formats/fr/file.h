@@ -51,7 +51,7 @@ struct UsedGroup {
   bool has_p2p = false;
   bool has_batches = false;     // of point-to-point operations
   int32_t own_group_rank = -1;  // as send and receive say it; -1 unknown or contradictory
-  int32_t size_hint = 0;        // least size that the numbers of send and receive prove
+  int32_t size_hint = 0;        // least size that numbers of send and receive, or pg_config, prove
   int64_t newest_issued_ns = 0;
   Progress progress;
 };

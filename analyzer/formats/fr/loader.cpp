@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -172,6 +174,45 @@ void Translate(const std::vector<uint32_t>& table, uint32_t* index) {
   if (*index != kNoIndex) *index = table[*index];
 }
 
+// Sets of dumps that number the same ranks in several folders are different jobs (replicas, attempts): they are never
+// mixed. Used is the largest, then one in which something is unfinished, then the newest; the others are told of. A
+// folder that holds but a few ranks again has older dumps of the same job.
+void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
+  struct Set {
+    std::set<int32_t> ranks;
+    bool unfinished = false;
+    int64_t newest_ns = 0;
+  };
+  std::map<std::string, Set> sets;
+  for (const FileData& file : *files) {
+    if (file.rank.rank < 0) continue;
+    Set& set = sets[std::string(Folder(file.rank.path))];
+    set.ranks.insert(file.rank.rank);
+    set.unfinished |= file.oldest_open_ns > 0;
+    set.newest_ns = std::max(set.newest_ns, file.newest_ns);
+  }
+  const auto key = [](const auto& set) {
+    return std::make_tuple(set.second.ranks.size(), set.second.unfinished, set.second.newest_ns);
+  };
+  const auto used =
+      std::max_element(sets.begin(), sets.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  if (used == sets.end()) return;
+  std::set<std::string> others;
+  for (const auto& [folder, set] : sets) {
+    const size_t again = static_cast<size_t>(std::count_if(
+        set.ranks.begin(), set.ranks.end(), [&](int32_t rank) { return used->second.ranks.contains(rank); }));
+    if (folder != used->first && again > 1 && again * 2 > used->second.ranks.size()) others.insert(folder);
+  }
+  if (others.empty()) return;
+  for (const std::string& folder : others) {
+    problems->push_back({.path = folder,
+                         .text = absl::StrCat("not used: holds dumps of the same ranks as ", used->first,
+                                              ", so of another job or attempt; analyze each folder alone"),
+                         .like = "another job's folder"});
+  }
+  std::erase_if(*files, [&](const FileData& file) { return others.contains(std::string(Folder(file.rank.path))); });
+}
+
 }  // namespace
 
 void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, const std::atomic<bool>* cancel,
@@ -217,6 +258,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   }
   loaded.clear();
   fr::NameRanks(&files);
+  KeepOneJob(&files, &problems);
   fr::CorrectRanks(&files, &problems);
   std::sort(files.begin(), files.end(), [](const FileData& a, const FileData& b) {
     return a.rank.rank != b.rank.rank ? a.rank.rank < b.rank.rank : Better(a, b);

@@ -115,6 +115,9 @@ void InferMembers(const std::vector<int32_t>& silent, int32_t job_size, std::vec
       for (int32_t member : group->members) all = std::max(all, member + 1);
     }
   }
+  for (const UnlistedGroup& group : *groups) {
+    if (group.desc == "default_pg") all = std::max(all, std::min(group.size_hint, kMaxRank + 1));
+  }
   for (UnlistedGroup& group : *groups) {
     if (group.desc != "default_pg") continue;
     group.members.resize(static_cast<size_t>(all));

@@ -154,6 +154,7 @@ class StateJudge {
     // Backends other than PyTorch's first one for NCCL never mark an operation completed: it has ended once it is
     // retired. There a retired one that is not complete has timed out.
     retires_ = any_retired && !any_completed && (work_done || file_.statuses.empty());
+    rank_.ends_untold = retires_;
     for (size_t i = 0; i < raw_.size(); i++) {
       const Op& op = rank_.ops[i];
       // A start that is noted with the completion, or a state that is never brought up to date, tells of no start.

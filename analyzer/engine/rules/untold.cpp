@@ -1,0 +1,74 @@
+// Ranks without data beside dumps of backends whose sends, receives, barriers and failures leave no entry.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/engine/rules/causes.h"
+
+namespace lockstep {
+
+// Who holds nothing unfinished there may wait for a rank without data in a call that is not recorded, or have fallen
+// with it. That one rank is at fault, whose data is missing because of it, is likelier than a fault elsewhere and a
+// lost file beside it.
+void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
+  std::map<int32_t, std::vector<uint32_t>> silent;  // global rank -> communicators
+  for (uint32_t comm = 0; comm < model_.comms.size(); ++comm) {
+    for (const Member& m : model_.comms[comm].members) {
+      if (m.rank_index < 0 && m.global_rank >= 0) silent[m.global_rank].push_back(comm);
+    }
+  }
+  if (silent.empty()) return;
+  for (Cause& c : *causes) {
+    const bool stands = c.kind == RANK_NOT_ARRIVED || c.kind == HOST_STALL;
+    const bool untold = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
+      return bundle_.ranks[static_cast<size_t>(r)].ends_untold &&
+             model_.ranks[static_cast<size_t>(r)].in_flight.empty() &&
+             model_.ranks[static_cast<size_t>(r)].host == HostState::kUnknown;
+    });
+    if (!stands || !untold || c.ranks.empty()) continue;
+    // Those that share the smallest communicator with all of them.
+    std::vector<int32_t> nearest;
+    int32_t size = INT32_MAX;
+    for (const auto& [rank, comms] : silent) {
+      int32_t least = INT32_MAX;
+      for (const uint32_t comm : comms) {
+        const auto& members = model_.comms[comm].members;
+        const bool holds_all = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
+          return std::any_of(members.begin(), members.end(), [r](const Member& m) { return m.rank_index == r; });
+        });
+        if (holds_all) least = std::min(least, bundle_.comms[comm].size);
+      }
+      if (least < size) nearest.clear();
+      if (least <= size && least != INT32_MAX) nearest.push_back(rank);
+      size = std::min(size, least);
+    }
+    if (nearest.empty()) continue;
+    std::vector<int32_t> named;
+    for (const int32_t r : c.ranks) named.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
+    const std::string who = absl::StrCat(named.size() == 1 ? "rank " : "ranks ", absl::StrJoin(named, ", "));
+    Cause blamed = NoDataCause(nearest[0]);
+    blamed.missing = nearest;
+    blamed.confidence = 0.5;
+    blamed.nodes = std::move(c.nodes);
+    blamed.comm = c.comm;
+    blamed.op = c.op;
+    blamed.op_rank = c.op_rank;
+    blamed.evidence = std::move(c.evidence);
+    blamed.evidence.push_back(
+        {absl::StrCat(who, named.size() == 1 ? " is" : " are",
+                      " waited for and may itself wait for a rank that left no data: this backend "
+                      "does not record sends, receives and barriers"),
+         c.ranks});
+    blamed.alternatives = {
+        absl::StrCat(who, named.size() == 1 ? " stands" : " stand", " still without its help, and the file is lost")};
+    blamed.tells_apart = absl::StrCat("the stack of ", who, ", and whether the process of the other still runs");
+    c = std::move(blamed);
+  }
+}
+
+}  // namespace lockstep
