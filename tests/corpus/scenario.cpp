@@ -65,10 +65,6 @@ void SettleTruth(const Request& request, Outcome* outcome) {
   if (request.variant == "missing1" || request.variant == "missing10" || request.variant == "cut" ||
       request.scenario == 30)
     truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
-  // A framework's dump does not tell a job that is idle from one that waits outside of NCCL.
-  auto& allowed = truth.verdicts_allowed;
-  if (request.fr && std::find(allowed.begin(), allowed.end(), "HEALTHY") != allowed.end())
-    allowed.push_back("INCOMPLETE_DATA");
   if (truth.healthy) return;
   // Without start marks a network and a GPU that stand still leave one record.
   auto& kinds = truth.kinds_allowed;
@@ -353,6 +349,10 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       }
       SettleTwoFaults(request, base, before_second, plan->sim, outcome);
     }
+    // A framework's dump does not tell a job that is idle from one that waits outside of NCCL.
+    auto& allowed = outcome->truth.verdicts_allowed;
+    if (request.fr && std::find(allowed.begin(), allowed.end(), "HEALTHY") != allowed.end())
+      allowed.push_back("INCOMPLETE_DATA");
     return true;
   }
   if (error->empty()) *error = "this scenario cannot be made with these options";

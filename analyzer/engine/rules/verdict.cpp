@@ -248,16 +248,10 @@ std::vector<Cause> Causes::FromSinks() {
   for (const Cause& c : causes) {
     if (c.kind != COLLECTIVE_STUCK) still.insert(c.ranks.begin(), c.ranks.end());
   }
-  // So does what all members are in, and all of them left data: no rank without data holds it up.
-  const auto complete = [&](const Cause& c) {
-    return c.kind == COLLECTIVE_STUCK && !c.doubtful && !c.hypothesis && c.comm != kNoIndex &&
-           std::all_of(model_.comms[c.comm].members.begin(), model_.comms[c.comm].members.end(),
-                       [](const Member& m) { return m.rank_index >= 0; });
-  };
   const bool certain = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful; });
   // Whoever left no data most likely waits for the cause that is known.
-  const bool known = std::any_of(causes.begin(), causes.end(),
-                                 [&](const Cause& c) { return (!weak(c) || complete(c)) && !c.hypothesis; });
+  const bool known =
+      std::any_of(causes.begin(), causes.end(), [&](const Cause& c) { return !weak(c) && !c.hypothesis; });
   if (known) {
     std::vector<int32_t> silent;
     for (const Cause& c : causes) {
