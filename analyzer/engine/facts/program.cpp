@@ -175,8 +175,12 @@ class Aligner {
       } else if (i + 1 == a.size() && DoneBefore(a, b, j)) {
         d.type = Divergence::Type::kSkipped;  // the sibling waits in a call that it makes seldom; the other went on to
                                               // what follows such places
-      } else if (j > 0 && SameCall(b[j], b[j - 1])) {
+      } else if (j > 0 && SamePlace(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
+      } else if (ComesLater(a, i, b, j)) {
+        d.type = Divergence::Type::kSkipped;  // several calls at once
+      } else if (j > 0 && SameCall(b[j], b[j - 1])) {
+        d.type = Divergence::Type::kExtra;  // likewise, from another line
       } else if (same_lane && j + 1 >= b.size()) {
         d.type = Divergence::Type::kChanged;
       } else {
@@ -192,6 +196,16 @@ class Aligner {
     const size_t whole = std::min(kLookAhead, b.size() - j);
     for (size_t k = 0; whole >= kMuch && k + whole <= a.size(); ++k) {
       if (Run(a, k, b, j) >= whole) return true;
+    }
+    return false;
+  }
+
+  // Whether all that is left of `b` follows in `a`, a few calls later.
+  bool ComesLater(const Segment& a, size_t i, const Segment& b, size_t j) const {
+    constexpr size_t kFar = 64;
+    const size_t whole = std::min(kLookAhead, b.size() - j);
+    for (size_t d = 1; d <= kFar && i + d + whole <= a.size(); ++d) {
+      if (Run(a, i + d, b, j) >= whole) return true;
     }
     return false;
   }

@@ -18,6 +18,61 @@ bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && OpName(bundle, a) == OpName(bundle, b);
 }
 
+// Whether two communicators number one program alike: all that both members recorded shortly before that number is the
+// same. Replicas that run different numbers of micro-batches, or other sequence lengths, do not.
+bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t seq) {
+  constexpr int64_t kBefore = 8;
+  for (int64_t back = 1; back <= kBefore; ++back) {
+    const Op *x = model.FindCollective(a, seq - back), *y = model.FindCollective(b, seq - back);
+    if (x != nullptr && y != nullptr && !Alike(model.bundle, *x, *y)) return false;
+  }
+  return true;
+}
+
+// Votes on which of two calls comes at that number by what came before it: in all communicators of the kind, which of
+// the two followed the same names of calls, sizes left aside. The longest context that tells counts.
+int ByContext(const Model& model, uint32_t comm, int64_t seq, const std::string& first, const std::string& second) {
+  if (first == second) return -1;
+  const Bundle& bundle = model.bundle;
+  for (int64_t length = 3; length >= 1; --length) {
+    std::vector<std::string> context;
+    for (const Member& m : model.comms[comm].members) {
+      context.clear();
+      for (int64_t back = length; back >= 1; --back) {
+        const Op* op = model.FindCollective(m, seq - back);
+        if (op != nullptr) context.push_back(OpName(bundle, *op));
+      }
+      if (static_cast<int64_t>(context.size()) == length) break;
+    }
+    if (static_cast<int64_t>(context.size()) != length) continue;
+    int votes[2] = {0, 0};
+    for (uint32_t c = 0; c < model.comms.size(); ++c) {
+      if (model.comms[c].klass != model.comms[comm].klass) continue;
+      for (const Member& m : model.comms[c].members) {
+        if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+        const Rank& rank = bundle.ranks[static_cast<size_t>(m.rank_index)];
+        const auto& list = model.ranks[static_cast<size_t>(m.rank_index)].collectives[m.membership];
+        for (size_t i = context.size(); i < list.size(); ++i) {
+          const Op& op = rank.ops[list[i]];
+          // What the members at odds issued from there on is in question itself.
+          if (c == comm && op.seq >= seq) break;
+          const std::string name = OpName(bundle, op);
+          if (name != first && name != second) continue;
+          bool same = rank.ops[list[i - context.size()]].seq == op.seq - length;
+          for (size_t k = 0; same && k < context.size(); ++k) {
+            same = OpName(bundle, rank.ops[list[i - context.size() + k]]) == context[k];
+          }
+          if (same) ++votes[name == first ? 0 : 1];
+        }
+      }
+    }
+    if (votes[0] >= 2 && votes[1] == 0) return 1;
+    if (votes[1] >= 2 && votes[0] == 0) return 0;
+    if (votes[0] > 0 && votes[1] > 0) return -1;
+  }
+  return -1;
+}
+
 }  // namespace
 
 int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
@@ -33,6 +88,9 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
     if (c == comm || model.comms[c].klass != klass) continue;
     for (const Member& m : model.comms[c].members) {
       if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      if (!std::all_of(model.comms[comm].members.begin(), model.comms[comm].members.end(),
+                       [&](const Member& own) { return NumberAlike(model, own, m, seq); }))
+        continue;
       // Members of a framework's batch share a number.
       const auto& list = model.ranks[m.rank_index].collectives[m.membership];
       const Rank& rank = bundle.ranks[m.rank_index];
@@ -45,6 +103,8 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
     }
   }
   if (const int side = against(at_place); side >= 0) return side;
+  if (const int side = ByContext(model, comm, seq, OpName(bundle, first), OpName(bundle, second)); side >= 0)
+    return side;
   // Then anywhere in them, until there is a witness for each.
   int anywhere[2] = {0, 0};
   for (uint32_t c = 0; c < model.comms.size(); ++c) {

@@ -234,6 +234,8 @@ class StateJudge {
     // something only of those that the watchdog has dropped as well.
     if (op.seq >= 0 && op.seq <= proven && (!raw.p2p || op.retired)) return OpState::kCompleted;
     if (op.retired) return OpState::kIncomplete;
+    // A batch's members never complete by themselves: in a dump of what is active they stand after the batch has ended.
+    if (raw.p2p && rank_.only_active && op.seq >= 0 && op.seq <= proven) return OpState::kUnknown;
     switch (raw.state) {
       case RawState::kStarted:
         return OpState::kStarted;
