@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/stopped.h"
 
@@ -40,7 +41,8 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const std::string&
       context.clear();
       for (int64_t back = length; back >= 1; --back) {
         const Op* op = model.FindCollective(m, seq - back);
-        if (op != nullptr) context.push_back(OpName(bundle, *op));
+        // Of what is not complete the number itself is in question.
+        if (op != nullptr && op->state == OpState::kCompleted) context.push_back(OpName(bundle, *op));
       }
       if (static_cast<int64_t>(context.size()) == length) break;
     }
@@ -105,8 +107,13 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   if (const int side = against(at_place); side >= 0) return side;
   if (const int side = ByContext(model, comm, seq, OpName(bundle, first), OpName(bundle, second)); side >= 0)
     return side;
-  // Then anywhere in them, until there is a witness for each.
+  // Then anywhere in them: calls of other kinds by their names, others by what they pass, unless that differs from call
+  // to call anyway.
+  const bool by_name = OpName(bundle, first) != OpName(bundle, second);
+  constexpr size_t kRepeats = 4;
   int anywhere[2] = {0, 0};
+  size_t calls = 0;
+  absl::flat_hash_set<std::pair<int64_t, int64_t>> sizes;
   for (uint32_t c = 0; c < model.comms.size(); ++c) {
     if (model.comms[c].klass != klass) continue;
     for (const Member& m : model.comms[c].members) {
@@ -116,13 +123,20 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
         const Op& op = rank.ops[i];
         // What the members at odds issued from there on is in question itself.
         if (c == comm && op.seq >= seq) continue;
-        const int side = side_of(op);
+        const std::string name = OpName(bundle, op);
+        const int side = !by_name                         ? side_of(op)
+                         : name == OpName(bundle, first)  ? 0
+                         : name == OpName(bundle, second) ? 1
+                                                          : -1;
         if (side >= 0) ++anywhere[side];
         if (anywhere[0] > 0 && anywhere[1] > 0) return -1;
+        if (by_name || name != OpName(bundle, first)) continue;
+        ++calls;
+        sizes.insert({op.count, op.input_elements});
       }
     }
   }
-  return against(anywhere);
+  return sizes.size() * kRepeats > calls && sizes.size() > 1 ? -1 : against(anywhere);
 }
 
 std::vector<bool> FindOutOfOrder(const Model& model) {
