@@ -7,8 +7,11 @@
 #ifndef LOCKSTEP_ANALYZER_TESTING_FR_DUMPS_H_
 #define LOCKSTEP_ANALYZER_TESTING_FR_DUMPS_H_
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +36,9 @@ struct FrFrame {
   std::string name, filename;
   int64_t line = 1;
 };
+
+constexpr int64_t kFirstEntryNs = 1'758'000'000'000'000'000;  // where entries do not say when they were made
+constexpr int64_t kTimeoutNs = 600'000'000'000;               // that entries carry
 
 struct FrEntry {
   std::string op = "nccl:all_reduce";  // profiling_name
@@ -362,8 +368,7 @@ inline FrValue ToValue(const FrDump& dump, bool json = false) {
       one.Set("op_id", V::Int(entry.op_id >= 0 ? entry.op_id : entry.is_p2p ? entry.p2p_seq : entry.seq));
     }
     one.Set("profiling_name", V::Text(entry.op));
-    one.Set("time_created_ns",
-            V::Int(entry.created_ns >= 0 ? entry.created_ns : 1'758'000'000'000'000'000 + place * 1'000'000));
+    one.Set("time_created_ns", V::Int(entry.created_ns >= 0 ? entry.created_ns : kFirstEntryNs + place * 1'000'000));
     if (entry.duration_ms >= 0) one.Set("duration_ms", V::Real(entry.duration_ms));
     one.Set("input_sizes", sizes(entry.input));
     if (!dump.single_seq) one.Set("input_dtypes", texts(entry.input_dtypes));
@@ -373,7 +378,7 @@ inline FrValue ToValue(const FrDump& dump, bool json = false) {
     one.Set("time_discovered_started_ns", time(entry.started_ns));
     one.Set("time_discovered_completed_ns", time(entry.completed_ns));
     one.Set("retired", V::Bool(entry.retired));
-    if (!dump.single_seq) one.Set("timeout_ms", V::Int(600000)).Set("is_p2p", V::Bool(entry.is_p2p));
+    if (!dump.single_seq) one.Set("timeout_ms", V::Int(kTimeoutNs / 1'000'000)).Set("is_p2p", V::Bool(entry.is_p2p));
     entries.Add(std::move(one));
     place++;
   }
@@ -414,12 +419,27 @@ inline Bundle LoadFiles(const std::vector<std::string>& paths) {
   return bundle;
 }
 
-// The dumps of ranks 0, 1, ... through files; ranks without a dump are left out.
+// Makes the file look as if it had been written then.
+inline void SetFileTime(const std::string& path, int64_t ns) {
+  const timespec when = {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
+  const timespec times[] = {when, when};
+  EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+// The dumps of ranks 0, 1, ... through files, as written by watchdogs that gave up; ranks without a dump are left out.
 inline Bundle LoadDumps(const std::vector<std::optional<FrDump>>& by_rank, bool json = false) {
   DumpFolder folder;
+  int64_t newest = kFirstEntryNs;
+  for (const auto& dump : by_rank) {
+    if (!dump.has_value()) continue;
+    newest = std::max(newest, kFirstEntryNs + static_cast<int64_t>(dump->entries.size()) * 1'000'000);
+    for (const FrEntry& entry : dump->entries) newest = std::max(newest, entry.created_ns);
+  }
   for (size_t rank = 0; rank < by_rank.size(); rank++) {
     if (!by_rank[rank].has_value()) continue;
-    folder.WriteRank(static_cast<int>(rank), json ? ToJson(*by_rank[rank]) : ToPickle(*by_rank[rank]));
+    const std::string file =
+        folder.WriteRank(static_cast<int>(rank), json ? ToJson(*by_rank[rank]) : ToPickle(*by_rank[rank]));
+    SetFileTime(file, newest + kTimeoutNs + 1'000'000'000);
   }
   return LoadFiles(folder.Files());
 }

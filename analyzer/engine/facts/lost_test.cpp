@@ -400,6 +400,8 @@ TEST(Lost, WhatAPeerWithoutTheRecordCountsAsOverMayHaveBeenAnotherCall) {
     for (int rank : {0, 2, 3}) folder.WriteRank(rank, fr_test::ToPickle(dump_of(rank)));
     const std::string whole = fr_test::ToPickle(dump_of(1));
     folder.WriteRank(1, cut ? whole.substr(0, whole.size() / 2) : whole);
+    for (const std::string& file : folder.Files())
+      fr_test::SetFileTime(file, fr_test::kFirstEntryNs + fr_test::kTimeoutNs + 1'000'000'000);
     const Verdict v = Analyze(fr_test::LoadFiles(folder.Files()));
     ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
     EXPECT_EQ(v.findings(0).kind(), GPU_STALL) << v.DebugString();

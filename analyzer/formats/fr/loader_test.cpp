@@ -92,7 +92,7 @@ TEST(FrLoader, AnEntryBecomesAnOperation) {
   EXPECT_EQ(rank.world_size, 2);
   EXPECT_EQ(rank.source, Source::kFlightRecorder);
   EXPECT_EQ(rank.nccl_version, 22703);
-  EXPECT_EQ(rank.captured_ns, 0);
+  EXPECT_EQ(rank.captured_ns, fr_test::kFirstEntryNs + 1'000'000 + fr_test::kTimeoutNs + 1'000'000'000);
   ASSERT_THAT(rank.memberships, SizeIs(1));
   EXPECT_EQ(rank.memberships[0].member_rank, 1);
   EXPECT_EQ(rank.memberships[0].issued, 1);
@@ -239,7 +239,7 @@ TEST(FrLoader, ScheduledMeansNotStartedOnlyWhereStartsAreRecorded) {
 TEST(FrLoader, RetiredWithoutCompletionTimedOut) {
   FrDump dump;
   dump.groups[0] = {.enqueued = 2, .completed = 1};
-  dump.entries = {{.seq = 1, .retired = true}, {.seq = 2, .retired = true}};
+  dump.entries = {{.seq = 1, .state = "completed", .retired = true}, {.seq = 2, .retired = true}};
   Bundle bundle = LoadDumps({dump});
   EXPECT_EQ(bundle.ranks[0].ops[0].state, OpState::kCompleted);
   EXPECT_EQ(bundle.ranks[0].ops[1].state, OpState::kIncomplete);

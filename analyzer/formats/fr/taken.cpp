@@ -17,12 +17,18 @@ constexpr int64_t kCoarse = 2'000'000'000;
 // A watchdog looks every so often, then waits for the dump to be written.
 constexpr int64_t kWatchdogIsLate = 120'000'000'000;
 
+// The newest entry that tells its time; null: none does.
+const Op* NewestOf(const Rank& rank) {
+  const auto last = std::find_if(rank.ops.rbegin(), rank.ops.rend(), [](const Op& op) { return op.enter_ns > 0; });
+  return last == rank.ops.rend() ? nullptr : &*last;
+}
+
 }  // namespace
 
 void SetTaken(int64_t written_ns, FileData* file) {
   Rank* const rank = &file->rank;
-  const auto last = std::find_if(rank->ops.rbegin(), rank->ops.rend(), [](const Op& op) { return op.enter_ns > 0; });
-  if (last == rank->ops.rend() || written_ns <= 0) return;
+  const Op* const last = NewestOf(*rank);
+  if (last == nullptr || written_ns <= 0) return;
   const int64_t waited = written_ns - file->oldest_open_ns, timeout = file->open_timeout_ns;
   // As late as a watchdog that gave up on what is in flight.
   const bool timed_out =
@@ -54,7 +60,7 @@ void DoubtTimesOfCopies(std::vector<FileData>* files) {
         rank.captured_ns - file.oldest_open_ns >= file.open_timeout_ns)
       return;
     written.Add(rank.captured_ns);
-    idle.Add(rank.captured_ns - file.newest_ns);
+    idle.Add(rank.captured_ns - NewestOf(rank)->enter_ns);
   }
   if (!written.Wide() || !idle.Wide()) return;
   for (FileData& file : *files) file.rank.captured_ns = 0;

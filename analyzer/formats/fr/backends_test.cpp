@@ -1,0 +1,127 @@
+// What the marks of an entry mean differs between the backends that write them; the file itself tells.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "analyzer/testing/fr_dumps.h"
+
+namespace lockstep {
+namespace {
+
+using fr_test::FrDump;
+using fr_test::FrEntry;
+using fr_test::LoadDumps;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::vector<OpState> StatesOf(const Rank& rank) {
+  std::vector<OpState> states;
+  for (const Op& op : rank.ops) states.push_back(op.state);
+  return states;
+}
+
+// gloo's two threads end operations out of order, and its counter is that of the last to end.
+TEST(FrBackends, WhatIsRetiredIsCompleteWhereNothingIsEverMarkedCompleted) {
+  FrDump dump;
+  dump.groups = {{.enqueued = 4, .completed = 4}};
+  dump.entries = {{.op = "gloo:all_reduce", .seq = 1, .retired = true},
+                  {.op = "gloo:all_reduce", .seq = 2, .retired = true},
+                  {.op = "gloo:all_reduce", .seq = 3},
+                  {.op = "gloo:all_reduce", .seq = 4, .retired = true}};
+  const Bundle bundle = LoadDumps({dump});
+  EXPECT_EQ(StatesOf(bundle.ranks[0]), (std::vector<OpState>{OpState::kCompleted, OpState::kCompleted,
+                                                             OpState::kIncomplete, OpState::kCompleted}));
+  EXPECT_EQ(bundle.ranks[0].memberships[0].completed, 2);
+  EXPECT_TRUE(bundle.ranks[0].ends_untold);
+}
+
+// torchcomms leaves "started" where it stood when the call was made.
+TEST(FrBackends, AStateThatIsNeverBroughtUpToDateTellsOfNoStart) {
+  FrDump dump;
+  dump.pg_status = false;
+  dump.entries = {{.op = "ncclx:all_reduce", .seq = 1, .state = "started", .retired = true},
+                  {.op = "ncclx:all_reduce", .seq = 2, .state = "started"}};
+  const Bundle bundle = LoadDumps({dump});
+  EXPECT_EQ(StatesOf(bundle.ranks[0]), (std::vector<OpState>{OpState::kCompleted, OpState::kIncomplete}));
+  EXPECT_FALSE(bundle.ranks[0].start_recorded);
+}
+
+// PyTorch's nccl2 backend notes the start with the completion, and counts operations by op_id.
+FrDump Nccl2() {
+  FrDump dump;
+  dump.groups = {{.enqueued = 3, .completed = 1}};
+  for (int seq = 1; seq <= 4; ++seq) {
+    FrEntry entry{.op = "nccl2:all_reduce", .seq = seq, .op_id = seq - 1};
+    if (seq <= 2) {
+      entry.state = "completed";
+      entry.retired = true;
+      entry.started_ns = entry.completed_ns = fr_test::kFirstEntryNs + seq * 5'000'000;
+    }
+    dump.entries.push_back(entry);
+  }
+  return dump;
+}
+
+TEST(FrBackends, AStartThatIsNotedAtCompletionIsNone) {
+  const Bundle bundle = LoadDumps({Nccl2()});
+  EXPECT_FALSE(bundle.ranks[0].start_recorded);
+  EXPECT_EQ(bundle.ranks[0].ops[3].state, OpState::kIncomplete);
+}
+
+TEST(FrBackends, CountersByOpIdBecomeNumbersThatEntriesCarry) {
+  const Bundle bundle = LoadDumps({Nccl2()});
+  EXPECT_EQ(bundle.ranks[0].memberships[0].issued, 4);
+  EXPECT_EQ(bundle.ranks[0].memberships[0].completed, 2);
+}
+
+// Two groups whose calls one process counts together, from `first` on.
+FrDump Torchcomms(int64_t first) {
+  FrDump dump;
+  dump.pg_status = false;
+  dump.groups = {{.name = "world", .ranks = {0, 1}}, {.name = "pair", .ranks = {0, 1}, .pg_id = 1}};
+  for (int64_t n = 0; n < 6; ++n) {
+    dump.entries.push_back({.op = n == 4 ? "nccl:send" : "nccl:all_reduce",
+                            .seq = first + n,
+                            .pg = n % 3 == 0 ? "world" : "pair",
+                            .desc = "nccl",
+                            .pg_id = n % 3 == 0 ? 0 : 1,
+                            .state = "completed",
+                            .retired = true});
+  }
+  return dump;
+}
+
+TEST(FrBackends, OneNumberForAllGroupsIsTakenApart) {
+  const Bundle bundle = LoadDumps({Torchcomms(0), Torchcomms(0)});
+  ASSERT_THAT(bundle.ranks[0].ops, SizeIs(6));
+  std::vector<int64_t> numbers;
+  for (const Op& op : bundle.ranks[0].ops) numbers.push_back(op.seq);
+  EXPECT_EQ(numbers, (std::vector<int64_t>{1, 1, 2, 2, 1, 3}));
+  // In a group of two there is one peer.
+  EXPECT_EQ(bundle.ranks[0].ops[4].root_or_peer, 1);
+  EXPECT_EQ(bundle.ranks[1].ops[4].root_or_peer, 0);
+  EXPECT_THAT(bundle.problems, IsEmpty());
+}
+
+TEST(FrBackends, OneNumberForAllGroupsIsOfNoUseWithoutItsBeginning) {
+  const Bundle bundle = LoadDumps({Torchcomms(4711)});
+  EXPECT_THAT(bundle.ranks[0].ops, IsEmpty());
+  EXPECT_TRUE(bundle.ranks[0].damaged);
+  ASSERT_THAT(bundle.problems, SizeIs(1));
+  EXPECT_THAT(bundle.problems[0].text, ::testing::HasSubstr("TORCHCOMM_FR_BUFFER_SIZE"));
+}
+
+// A backend that knows no names of groups lists one, with the number of its members.
+TEST(FrBackends, ANamelessGroupTellsHowManyRanksThereAre) {
+  FrDump dump;
+  dump.groups = {{.name = "", .desc = "", .ranks = {0, 1, 2, 3}, .enqueued = 1, .completed = 1}};
+  dump.entries = {{.op = "gloo:all_reduce", .seq = 1, .retired = true}};
+  const Bundle bundle = LoadDumps({dump, dump, dump});
+  ASSERT_THAT(bundle.comms, SizeIs(1));
+  EXPECT_THAT(bundle.comms[0].members, SizeIs(4));
+}
+
+}  // namespace
+}  // namespace lockstep
