@@ -437,10 +437,13 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
     // Work that is slow makes its rank come last again and again; a few long waits (a communicator made anew, a
     // neighbour on the host now and then) do not, though each of few steps may have met one. Enough steps tell it by
     // themselves: there what comes once a step counts.
+    // But in most of them it must have come last by more than its times can err: a lag that is as long in every step
+    // and lengthens none (work that lies beside the rank's own waiting) is seen in own times as well, and costs
+    // nothing.
     const bool few = pace.durations_only || pace.own_ns.size() < kEnoughSteps;
-    if (const Among& among = among_others[s.rank];
-        few && among.compared >= kFewMeetings && among.last * 5 < among.compared)
-      continue;
+    const Among& among = among_others[s.rank];
+    const int64_t seldom = few ? among.compared / 5 : static_cast<int64_t>(pace.own_ns.size()) / 2;
+    if (among.compared >= kFewMeetings && among.last < seldom) continue;
     kept.push_back(s);
   }
   AddUnseen(unseen, &kept);

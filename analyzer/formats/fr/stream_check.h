@@ -36,8 +36,7 @@ inline std::string DescribeEntries(const FileData& file, const EntryReader& read
     absl::StrAppend(&out, op.completed_ns, " ", text(file.shapes, op.input_shape), text(file.shapes, op.output_shape),
                     " ");
     absl::StrAppend(&out, op.input_elements, " ", op.output_elements, " ", text(file.strings, op.dtypes), " at ");
-    absl::StrAppend(&out, text(file.strings, op.call_site), " raw ", static_cast<int>(raw.state), raw.p2p,
-                    " ");
+    absl::StrAppend(&out, text(file.strings, op.call_site), " raw ", static_cast<int>(raw.state), raw.p2p, " ");
     absl::StrAppend(&out, raw.collective_seq, " ", raw.p2p_seq, "\n");
   }
   return out;

@@ -42,7 +42,7 @@ void SetTaken(int64_t written_ns, FileData* file) {
 }
 
 void DoubtTimesOfCopies(std::vector<FileData>* files) {
-  constexpr int64_t kAtOnce = 5'000'000'000;
+  constexpr int64_t kAtOnce = 5'000'000'000, kApart = 100'000'000;
   // By the files' times alone hosts whose clocks differ would look as if they were dumped one after the other, and by
   // the times since the newest records a host that stopped early.
   struct Range {
@@ -53,6 +53,7 @@ void DoubtTimesOfCopies(std::vector<FileData>* files) {
     }
     bool Wide() const { return most > least && most - least > kAtOnce; }
   } written, idle;
+  std::vector<int64_t> times;
   for (const FileData& file : *files) {
     const Rank& rank = file.rank;
     if (rank.captured_ns == 0) continue;
@@ -60,9 +61,15 @@ void DoubtTimesOfCopies(std::vector<FileData>* files) {
         rank.captured_ns - file.oldest_open_ns >= file.open_timeout_ns)
       return;
     written.Add(rank.captured_ns);
+    times.push_back(rank.captured_ns);
     idle.Add(rank.captured_ns - NewestOf(rank)->enter_ns);
   }
   if (!written.Wide() || !idle.Wide()) return;
+  // Ranks of one host are dumped at once, however its clock was set.
+  std::sort(times.begin(), times.end());
+  size_t apart = 0;
+  for (size_t i = 1; i < times.size(); ++i) apart += times[i] - times[i - 1] >= kApart;
+  if (apart * 2 < times.size() - 1) return;
   for (FileData& file : *files) file.rank.captured_ns = 0;
 }
 
