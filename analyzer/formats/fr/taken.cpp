@@ -1,6 +1,7 @@
 #include "analyzer/formats/fr/taken.h"
 
 #include <algorithm>
+#include <set>
 
 #include "analyzer/model/call_kinds.h"
 
@@ -96,9 +97,16 @@ void TellByUnnoticedEnds(Bundle* bundle) {
     return open && newest - op.enter_ns <= kBetweenLooks && most[ms.comm].completed >= op.seq &&
            ms.issued >= most[ms.comm].issued;
   };
-  const bool ran = std::any_of(bundle->ranks.begin(), bundle->ranks.end(), [&](const Rank& rank) {
-    return std::any_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) { return unnoticed(rank, op); });
-  });
+  bool ran = false;
+  for (const Rank& rank : bundle->ranks) {
+    // Each group has a watchdog of its own: a GPU that stands still is behind in several groups at once.
+    std::set<uint32_t> behind;
+    for (const Op& op : rank.ops) {
+      if (unnoticed(rank, op)) behind.insert(op.membership);
+    }
+    if (behind.size() > 1) return;
+    ran |= !behind.empty();
+  }
   for (Rank& rank : bundle->ranks) {
     if (ran) rank.captured_ns = newest;
   }

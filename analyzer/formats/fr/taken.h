@@ -21,7 +21,8 @@ void DoubtTimesOfCopies(std::vector<FileData>* files);
 
 // Where no file's time tells: a watchdog notices the end of an operation within a second or two, so an end that some
 // ranks have noticed and others have not shows a job that was dumped while it ran. Then captured_ns is that of the
-// newest record. Only ranks that came to all that the others came to count: one that did not may stand still.
+// newest record. Only ranks that came to all that the others came to count, and none may be behind in several groups:
+// such a one may stand still.
 void TellByUnnoticedEnds(Bundle* bundle);
 
 }  // namespace lockstep::fr
