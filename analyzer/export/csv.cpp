@@ -16,7 +16,9 @@ constexpr char kHeader[] =
     "reduction,root_or_peer,group,stream,enter_ns,return_ns,started_ns,completed_ns,result,call_site\r\n";
 
 void Text(std::string_view text, std::string* line) {
-  const std::string clean = Printable(text, 400);
+  std::string clean = Printable(text, 400);
+  // Spreadsheets take such a text for a formula; an apostrophe says that it is none.
+  if (!clean.empty() && std::string_view("=+-@").find(clean[0]) != std::string_view::npos) clean.insert(0, 1, '\'');
   line->push_back(',');
   if (clean.find_first_of(",\"") == std::string::npos) {
     line->append(clean);

@@ -224,6 +224,14 @@ TEST(Export, CsvIsOneLineAnOperation) {
   EXPECT_THAT(csv, Not(HasSubstr("\x1b")));
 }
 
+TEST(Export, CsvHoldsNoFormulas) {
+  Bundle job = MakeExportJob();
+  for (const char* host : {"=1+1", "+1", "-1", "@sum"}) {
+    job.ranks[0].host = host;
+    EXPECT_THAT(Text(ExportCsv, job, MakeExportVerdict()), HasSubstr(absl::StrCat("\r\n0,'", host, ",")));
+  }
+}
+
 TEST(Export, RanksAndTimeAreSelected) {
   ExportOptions options;
   options.ranks = {{2, 3}, {5, 5}};

@@ -7,10 +7,13 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "analyzer/util/folders.h"
 #include "analyzer/util/small_file.h"
 
@@ -20,10 +23,17 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr size_t kMaxFiles = 1u << 20;
 
-bool LeadsTo(const std::string& link, std::string_view beginning) {
+// A recorder that found no room for its ring leaves such a link to its own memory: NAME.ring to /proc/PID/fd/NUMBER.
+bool IsRingInMemory(const std::string& link) {
   char target[64];
   const ssize_t length = readlink(link.c_str(), target, sizeof target);
-  return length > 0 && std::string_view(target, static_cast<size_t>(length)).starts_with(beginning);
+  if (length <= 0 || !absl::EndsWith(link, ".ring")) return false;
+  const std::vector<std::string> parts = absl::StrSplit(std::string(target, static_cast<size_t>(length)), '/');
+  const auto number = [](const std::string& text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  };
+  return parts.size() == 5 && parts[0].empty() && parts[1] == "proc" && number(parts[2]) && parts[3] == "fd" &&
+         number(parts[4]);
 }
 
 bool HoldsNoData(const std::string& name) {
@@ -81,11 +91,18 @@ class Walk {
       if (HoldsNoData(name)) continue;
       const std::string child = absl::EndsWith(path, "/") ? path + name : absl::StrCat(path, "/", name);
       struct stat info;
-      if (stat(child.c_str(), &info) == 0) {
+      const bool known = lstat(child.c_str(), &info) == 0;
+      if (known && S_ISLNK(info.st_mode) && !IsRingInMemory(child)) {
+        // It may lead anywhere, to another job's data as well.
+        found_->problems.push_back({.path = child,
+                                    .text = "a link, which is not followed: name what it leads to, to have it read",
+                                    .note = true,
+                                    .like = "links"});
+      } else if (known && (!S_ISLNK(info.st_mode) || stat(child.c_str(), &info) == 0)) {
         Visit(child, info, depth + 1);
-      } else if (errno != ENOENT) {  // a link to nowhere, or a file that went away meanwhile, is none
+      } else if (errno != ENOENT) {  // a file that went away meanwhile is none
         Problem(child, errno);
-      } else if (absl::EndsWith(name, ".ring") && LeadsTo(child, "/proc/")) {
+      } else if (known) {
         found_->problems.push_back(
             {child, -1,
              "the ring was in memory of its process, which has ended; only an agent or lockstep run "

@@ -238,13 +238,28 @@ TEST_F(LoadTest, FlightRecorderDumpsJoinAndOtherFilesLikeThemAreNotes) {
   EXPECT_TRUE(bundle.problems[0].note);
 }
 
-TEST_F(LoadTest, FilesGivenTwiceAndLinkedFoldersCountOnce) {
+TEST_F(LoadTest, FilesGivenTwiceCountOnce) {
   PutDump("a/node.lsd", 0, 2, 2);
-  fs::create_directory_symlink(folder_, folder_ / "a" / "loop");
-  fs::create_symlink("/nonexistent/target", folder_ / "a" / "dangling");
   const Bundle bundle = MustLoad({Path("a"), Path("a/node.lsd"), folder_.string()});
   EXPECT_EQ(bundle.ranks.size(), 2u);
   EXPECT_TRUE(bundle.problems.empty());
+}
+
+// Whoever may write the folder could lead elsewhere by a link in it.
+TEST_F(LoadTest, LinksBelowAPathAreNotFollowed) {
+  PutDump("a/node.lsd", 0, 2, 4);
+  PutDump("b/node.lsd", 2, 2, 4);
+  fs::create_directory_symlink(folder_ / "b", folder_ / "a" / "folder");
+  fs::create_symlink(folder_ / "b" / "node.lsd", folder_ / "a" / "file.lsd");
+  fs::create_symlink("/proc/self/root", folder_ / "a" / "root.ring");
+  const Bundle bundle = MustLoad({Path("a")});
+  EXPECT_EQ(bundle.ranks.size(), 2u);
+  size_t said = 0;
+  for (const Problem& problem : bundle.problems)
+    said += problem.note && problem.text.find("not followed") != std::string::npos;
+  EXPECT_EQ(said, 3u);
+  // What is named is read, a link as well.
+  EXPECT_EQ(MustLoad({Path("a"), Path("a/folder")}).ranks.size(), 4u);
 }
 
 TEST_F(LoadTest, PipesAndDevicesAreNotRead) {

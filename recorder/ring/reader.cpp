@@ -15,18 +15,18 @@
 namespace lockstep::ring {
 namespace internal {
 
-bool File::Read(uint64_t offset, void* to, uint64_t bytes) const {
-  if (offset > size_ || bytes > size_ - offset) return false;
-  auto* at = static_cast<unsigned char*>(to);
-  while (bytes > 0) {
-    const ssize_t got = pread(fd_, at, bytes, static_cast<off_t>(offset));
+uint64_t File::ReadUpTo(uint64_t offset, void* to, uint64_t bytes) const {
+  if (offset > size_) return 0;
+  if (bytes > size_ - offset) bytes = size_ - offset;
+  uint64_t read = 0;
+  while (read < bytes) {
+    const ssize_t got =
+        pread(fd_, static_cast<unsigned char*>(to) + read, bytes - read, static_cast<off_t>(offset + read));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    offset += static_cast<uint64_t>(got);
-    bytes -= static_cast<uint64_t>(got);
+    if (got <= 0) break;
+    read += static_cast<uint64_t>(got);
   }
-  return true;
+  return read;
 }
 
 void Reading::Problem(const std::string& text) {

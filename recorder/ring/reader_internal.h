@@ -18,7 +18,10 @@ class File {
   File(int fd, uint64_t size) : fd_(fd), size_(size) {}
   uint64_t size() const { return size_; }
   // Reads exactly `bytes` at `offset`; false when the file does not hold them (any more).
-  bool Read(uint64_t offset, void* to, uint64_t bytes) const;
+  bool Read(uint64_t offset, void* to, uint64_t bytes) const { return ReadUpTo(offset, to, bytes) == bytes; }
+  // Reads what the file holds of `bytes` at `offset`; how many that were. Whoever may write the file can cut it
+  // meanwhile.
+  uint64_t ReadUpTo(uint64_t offset, void* to, uint64_t bytes) const;
 
  private:
   int fd_;
@@ -82,7 +85,7 @@ std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t co
   if (!table.present || table.stride == 0) return result;
   if (count > table.count) count = table.count;
   std::vector<unsigned char> bytes(static_cast<size_t>(count * table.stride));
-  while (count > 0 && !reading.file.Read(table.offset, bytes.data(), count * table.stride)) --count;
+  count = reading.file.ReadUpTo(table.offset, bytes.data(), count * table.stride) / table.stride;
   result.resize(static_cast<size_t>(count));
   const size_t take = table.stride < sizeof(T) ? static_cast<size_t>(table.stride) : sizeof(T);
   for (size_t i = 0; i < result.size(); ++i) {
@@ -103,7 +106,8 @@ void ForEachOf(const Reading& reading, const Table& table, Function function) {
   const uint64_t at_once = sizeof(bytes) / table.stride;
   for (uint64_t first = 0; first < table.count; first += at_once) {
     uint64_t now = table.count - first < at_once ? table.count - first : at_once;
-    while (now > 0 && !reading.file.Read(table.offset + first * table.stride, bytes, now * table.stride)) --now;
+    const uint64_t got = reading.file.ReadUpTo(table.offset + first * table.stride, bytes, now * table.stride);
+    now = got / table.stride;
     for (uint64_t i = 0; i < now; ++i) {
       T element;
       std::memcpy(static_cast<void*>(&element), bytes + i * table.stride, sizeof(T));

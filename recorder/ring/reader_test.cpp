@@ -1,6 +1,7 @@
 // Hostile ring files: whatever the bytes, the reader comes back in bounded time and memory and says what was wrong.
 #include "recorder/ring/reader.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "recorder/ring/layout.h"
+#include "recorder/ring/reader_internal.h"
 #include "tests/support/files.h"
 #include "tests/support/page_bytes.h"
 
@@ -360,6 +362,23 @@ TEST(Dependency, TellsAfterHowManyTicketsTheStreamWasMadeToWait) {
   EXPECT_EQ(found, 5u);
   // Nothing was issued that could have been packed: hostile, and a number all the same.
   EXPECT_TRUE(UnpackGiven(PackGiven(500), 3, &found));
+}
+
+// A ring's user may cut it while it is read: each part is read once, and what it still holds is taken.
+TEST(RingFile, WhatIsLeftOfAFileThatWasCutIsReadAtOnce) {
+  const std::string path = ::testing::TempDir() + "/cut.ring";
+  support::WriteFile(path, std::string(640, 'x'));
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  const internal::File file(fd, 1 << 20);
+  std::vector<unsigned char> bytes(1 << 20);
+  EXPECT_EQ(file.ReadUpTo(0, bytes.data(), bytes.size()), 640u);
+  EXPECT_EQ(file.ReadUpTo(600, bytes.data(), 100), 40u);
+  EXPECT_EQ(file.ReadUpTo(4096, bytes.data(), 100), 0u);
+  EXPECT_EQ(file.ReadUpTo(2 << 20, bytes.data(), 100), 0u);
+  EXPECT_FALSE(file.Read(0, bytes.data(), 641));
+  EXPECT_TRUE(file.Read(0, bytes.data(), 640));
+  close(fd);
 }
 
 }  // namespace
