@@ -5,6 +5,7 @@
 
 int main(int argc, char** argv) {
   lockstep::OccupyClosedStandardFiles();
+  lockstep::SilenceLibraries();
   const absl::StatusOr<lockstep::settings::ParsedOptions> parsed = lockstep::settings::Parse("agent", argc, argv);
   if (const std::optional<int> status = lockstep::settings::Finished("agent", parsed)) return *status;
   const absl::StatusOr<lockstep::AgentOptions> options = lockstep::MakeAgentOptions(*parsed);

@@ -1,11 +1,15 @@
 #include "collector/common/say.h"
 
 #include <fcntl.h>
+#include <google/protobuf/stubs/logging.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/printable.h"
 
@@ -17,11 +21,19 @@ constexpr size_t kMostColumns = 10'000;  // of a line
 }  // namespace
 
 void SayBlock(absl::string_view text) {
-  WriteAll(STDERR_FILENO, {text.data(), text.size()}, "standard error").IgnoreError();
+  std::string clean;
+  for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
+    absl::StrAppend(&clean, Printable({line.data(), line.size()}, kMostColumns), "\n");
+  }
+  WriteAll(STDERR_FILENO, clean, "standard error").IgnoreError();
 }
 
 void Say(absl::string_view text) {
-  SayBlock(absl::StrCat("lockstep: ", Printable({text.data(), text.size()}, kMostColumns), "\n"));
+  SayBlock(absl::StrCat("lockstep: ", Printable({text.data(), text.size()}, kMostColumns)));
+}
+
+void SilenceLibraries() {
+  google::protobuf::SetLogHandler(nullptr);
 }
 
 void OccupyClosedStandardFiles() {

@@ -10,8 +10,12 @@ namespace lockstep {
 
 // Writes "lockstep: TEXT\n" to stderr. A stderr that is closed or full is ignored.
 void Say(absl::string_view text);
-// Writes TEXT as it is (the verdict block).
+// Writes the lines of TEXT (the verdict block).
 void SayBlock(absl::string_view text);
+// Both write nothing that controls a terminal: names in them come out of jobs that anybody may have started.
+
+// Keeps libraries from writing to stderr themselves: whoever sends nonsense would fill it.
+void SilenceLibraries();
 
 // Of standard input, output and error those that are closed are opened on /dev/null, for this program alone: what it
 // starts finds them closed, as it would without it. First thing in a program that opens files and sockets of its own:

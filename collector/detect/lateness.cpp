@@ -252,12 +252,13 @@ int64_t Lateness::ActivityOf(int32_t slot) const {
   return found == slots_.end() ? 0 : found->second.activity_ns;
 }
 
-int64_t Lateness::LongestWait(int64_t now, int32_t* slot, std::string* doing) const {
+int64_t Lateness::LongestWait(int64_t now, int32_t* waiting, std::string* doing) const {
   int64_t longest = 0;
-  int32_t who = -1;
+  int32_t who = -1, count = 0;
   const SlotState* found = nullptr;
   for (const auto& [number, state] : slots_) {
     if (!state.alive || state.waiting_since == 0) continue;
+    ++count;
     // A rank that keeps issuing is not stuck in its oldest wait, whatever another thread of it sits in.
     const int64_t waits = now - std::max(state.waiting_since, state.progress_ns);
     if (waits < longest || (waits == longest && (found == nullptr ? waits == 0 : number > who))) continue;
@@ -265,10 +266,8 @@ int64_t Lateness::LongestWait(int64_t now, int32_t* slot, std::string* doing) co
     who = number;
     found = &state;
   }
-  if (found != nullptr) {
-    if (slot != nullptr) *slot = who;
-    if (doing != nullptr) *doing = found->doing;
-  }
+  if (waiting != nullptr) *waiting = found == nullptr ? 0 : count;
+  if (found != nullptr && doing != nullptr) *doing = found->doing;
   return longest;
 }
 

@@ -5,6 +5,7 @@
 
 int main(int argc, char** argv) {
   lockstep::OccupyClosedStandardFiles();
+  lockstep::SilenceLibraries();
   const absl::StatusOr<lockstep::settings::ParsedOptions> parsed = lockstep::settings::Parse("run", argc, argv);
   if (const std::optional<int> status = lockstep::settings::Finished("run", parsed)) return *status;
   return lockstep::RunJob(lockstep::MakeRunOptions(*parsed));

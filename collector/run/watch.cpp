@@ -254,14 +254,15 @@ void Watch::TellLate(int64_t now) {
     late_told_ = false;
     return;
   }
-  int32_t slot = -1;
+  int32_t waiting = 0;
   std::string doing;
-  const int64_t longest = lateness_.LongestWait(now, &slot, &doing);
-  if (late_told_ || hung_ || slot < 0) return;
+  const int64_t longest = lateness_.LongestWait(now, &waiting, &doing);
+  if (late_told_ || hung_ || waiting == 0) return;
   late_told_ = true;
   late_since_ = now - longest;
-  Say(absl::StrCat("late: rank ", agent_->digest(slot).process.rank, doing.empty() ? " waits" : " is in ", doing,
-                   " for ", DurationText(longest), "; looking for the cause"));
+  // Whoever waits is most likely not the cause, and the cause is not known: nobody is named.
+  Say(absl::StrCat("late: ", waiting, " of ", agent_->Digests().size(), " ranks wait, the longest for ",
+                   DurationText(longest), doing.empty() ? "" : " in ", doing, "; looking for what holds them up"));
 }
 
 void Watch::Judge(int64_t now) {

@@ -49,7 +49,7 @@ std::string LateText(const Decision& decision) {
                                                 : Printable(decision.comm_name, 64);
   if (decision.sequence != 0) absl::StrAppend(&text, " #", CountText(decision.sequence));
   absl::StrAppend(&text, ": ",
-                  !decision.missing.empty()   ? RanksOfRuns(decision.missing) + " missing"
+                  !decision.missing.empty()   ? RanksOfRuns(decision.missing) + " not in it yet"
                   : !decision.waiting.empty() ? RanksOfRuns(decision.waiting) + " in it, not finished"
                                               : "not finished",
                   " for ", DurationText(decision.age_ns), " (limit ", DurationText(decision.limit_ns), ")");

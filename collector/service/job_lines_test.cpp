@@ -23,9 +23,9 @@ TEST(JobLinesTest, ALateArrivalSaysWhoWhereWhichAndHowLong) {
   decision.limit_ns = 5 * kSecond;
   decision.waiting = RunsOf({1737, 1738});
   decision.missing = RunsOf({1736});
-  EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)");
+  EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: rank 1736 not in it yet for 5.1 s (limit 5.0 s)");
   decision.missing = RunsOf({3, 8, 9});
-  EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: ranks 3, 8-9 missing for 5.1 s (limit 5.0 s)");
+  EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: ranks 3, 8-9 not in it yet for 5.1 s (limit 5.0 s)");
   decision.missing.clear();
   EXPECT_EQ(LateText(decision), "tp_217 #9,001,423: ranks 1737-1738 in it, not finished for 5.1 s (limit 5.0 s)");
   decision.waiting.clear();

@@ -131,7 +131,7 @@ TEST(TopViewTest, WithoutMarksThereIsNoColumnForTheGpu) {
 
 TEST(TopViewTest, LateArrivalsHardwareAndDisagreementsFitIn80Columns) {
   JobStatus job = HungJob();
-  job.add_late_arrivals("12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)");
+  job.add_late_arrivals("12 s ago: tp_217 #9,001,423: rank 1736 not in it yet for 5.1 s (limit 5.0 s)");
   for (int i = 0; i < 20; ++i)
     job.add_late_arrivals("13 s ago: dp_3 #7: ranks 0-3 in it, not finished for 5.1 s (limit 5.0 s)");
   job.add_hardware(
@@ -141,7 +141,7 @@ TEST(TopViewTest, LateArrivalsHardwareAndDisagreementsFitIn80Columns) {
   const std::vector<TopLine> lines = RenderTop({job}, TopState(), 80, 60);
   for (const TopLine& line : lines) EXPECT_LE(line.text.size(), 80u);
   const std::string screen = Screen(lines);
-  EXPECT_THAT(screen, HasSubstr("\n  12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)\n"));
+  EXPECT_THAT(screen, HasSubstr("\n  12 s ago: tp_217 #9,001,423: rank 1736 not in it yet for 5.1 s (limit 5.0 s)\n"));
   EXPECT_THAT(screen, HasSubstr("  and 13 more"));
   EXPECT_THAT(screen, HasSubstr("  30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid"));
   EXPECT_THAT(screen, HasSubstr("RANKS DISAGREE, without a hang so far\n  2 s ago: rank 5"));
