@@ -23,12 +23,6 @@ int64_t Plus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
-// As a field of CSV.
-QString Quoted(QString text) {
-  if (!text.contains(',') && !text.contains('"') && !text.contains('\n') && !text.contains('\r')) return text;
-  return '"' + text.replace("\"", "\"\"") + '"';
-}
-
 // The text is made on a worker, the selection on the window's thread.
 constexpr int kMeasuredLines = 256, kSelectedLines = 16;
 
@@ -122,13 +116,13 @@ QString CsvOfBox(const MatrixData& data, const LineBox& wanted) {
   const int last = static_cast<int>(std::min<int64_t>(box.line_last, box.line_first + kMostCsvCells / columns - 1));
   QString names[static_cast<size_t>(ViewState::kCount)];
   for (size_t s = 0; s < static_cast<size_t>(ViewState::kCount); ++s)
-    names[s] = ',' + Quoted(QString::fromLatin1(ViewStateName(static_cast<ViewState>(s))));
+    names[s] = ',' + CsvCell(QString::fromLatin1(ViewStateName(static_cast<ViewState>(s))));
   for (int line = box.line_first; line <= last; ++line) {
     const int row = static_cast<int>(data.order.rows[static_cast<size_t>(line)]);
     const int32_t rank = cells.rank_of_row[static_cast<size_t>(row)];
     const int place = data.document->RowOf(rank);
     text += (rank < 0 ? QString() : QString::number(rank)) + ',' +
-            (place < 0 ? QString() : Quoted(data.document->HostAt(place)));
+            (place < 0 ? QString() : CsvCell(data.document->HostAt(place)));
     for (int column = box.column_first; column <= box.column_last; ++column)
       text += names[static_cast<size_t>(cells.At(row, column))];
     text += '\n';

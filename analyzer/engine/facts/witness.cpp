@@ -30,19 +30,24 @@ bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t s
   return true;
 }
 
+// Texts are interned, so that one name is one number.
+bool SameName(const Op& a, const Op& b) {
+  return a.name == b.name && (a.name != kNoIndex || a.kind == b.kind);
+}
+
 // Votes on which of two calls comes at that number by what came before it: in all communicators of the kind, which of
 // the two followed the same names of calls, sizes left aside. The longest context that tells counts.
-int ByContext(const Model& model, uint32_t comm, int64_t seq, const std::string& first, const std::string& second) {
-  if (first == second) return -1;
+int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
+  if (SameName(first, second)) return -1;
   const Bundle& bundle = model.bundle;
   for (int64_t length = 3; length >= 1; --length) {
-    std::vector<std::string> context;
+    std::vector<const Op*> context;
     for (const Member& m : model.comms[comm].members) {
       context.clear();
       for (int64_t back = length; back >= 1; --back) {
         const Op* op = model.FindCollective(m, seq - back);
         // Of what is not complete the number itself is in question.
-        if (op != nullptr && op->state == OpState::kCompleted) context.push_back(OpName(bundle, *op));
+        if (op != nullptr && op->state == OpState::kCompleted) context.push_back(op);
       }
       if (static_cast<int64_t>(context.size()) == length) break;
     }
@@ -58,13 +63,13 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const std::string&
           const Op& op = rank.ops[list[i]];
           // What the members at odds issued from there on is in question itself.
           if (c == comm && op.seq >= seq) break;
-          const std::string name = OpName(bundle, op);
-          if (name != first && name != second) continue;
+          const bool is_first = SameName(op, first);
+          if (!is_first && !SameName(op, second)) continue;
           bool same = rank.ops[list[i - context.size()]].seq == op.seq - length;
           for (size_t k = 0; same && k < context.size(); ++k) {
-            same = OpName(bundle, rank.ops[list[i - context.size() + k]]) == context[k];
+            same = SameName(rank.ops[list[i - context.size() + k]], *context[k]);
           }
-          if (same) ++votes[name == first ? 0 : 1];
+          if (same) ++votes[is_first ? 0 : 1];
         }
       }
     }
@@ -105,11 +110,10 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
     }
   }
   if (const int side = against(at_place); side >= 0) return side;
-  if (const int side = ByContext(model, comm, seq, OpName(bundle, first), OpName(bundle, second)); side >= 0)
-    return side;
+  if (const int side = ByContext(model, comm, seq, first, second); side >= 0) return side;
   // Then anywhere in them: calls of other kinds by their names, others by what they pass, unless that differs from call
   // to call anyway.
-  const bool by_name = OpName(bundle, first) != OpName(bundle, second);
+  const bool by_name = !SameName(first, second);
   constexpr size_t kRepeats = 4;
   int anywhere[2] = {0, 0};
   size_t calls = 0;
@@ -123,14 +127,11 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
         const Op& op = rank.ops[i];
         // What the members at odds issued from there on is in question itself.
         if (c == comm && op.seq >= seq) continue;
-        const std::string name = OpName(bundle, op);
-        const int side = !by_name                         ? side_of(op)
-                         : name == OpName(bundle, first)  ? 0
-                         : name == OpName(bundle, second) ? 1
-                                                          : -1;
+        const bool is_first = SameName(op, first);
+        const int side = !by_name ? side_of(op) : is_first ? 0 : SameName(op, second) ? 1 : -1;
         if (side >= 0) ++anywhere[side];
         if (anywhere[0] > 0 && anywhere[1] > 0) return -1;
-        if (by_name || name != OpName(bundle, first)) continue;
+        if (by_name || !is_first) continue;
         ++calls;
         sizes.insert({op.count, op.input_elements});
       }

@@ -155,10 +155,12 @@ class DumpReader {
   void ReadStatus() {
     Value all = document_.Get(dump_, Key::kPgStatus);
     size_t bad = 0;
+    absl::flat_hash_set<uint32_t> used;
     document_.ForEachPair(all, [&](const Value& key, const Value& value) {
       if (document_.IsPartial(value)) return true;
       GroupStatus status;
-      if (!ToInteger(document_, key, &status.pg_id) || status.pg_id < 0 || value.type != Type::kDict) {
+      if (!ToInteger(document_, key, &status.pg_id) || status.pg_id < 0 || value.type != Type::kDict ||
+          !used.insert(value.index).second) {
         bad++;
         return true;
       }
@@ -209,8 +211,10 @@ FileData NoDump(const std::string& path, int64_t offset, std::string why, std::s
 // The dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; nothing where any of them has no rank.
 std::vector<std::pair<int32_t, Value>> DumpsByRank(const Document& document) {
   std::vector<std::pair<int32_t, Value>> out;
+  absl::flat_hash_set<uint32_t> seen;  // no writer shares them; references to one would multiply it
   document.ForEachPair(document.root, [&](const Value& key, const Value& value) {
     int64_t rank = -1;
+    if (value.type == Type::kDict && !seen.insert(value.index).second) return true;
     if (!ToInteger(document, key, &rank)) rank = RankInName(document.Text(key));
     if (rank < 0 || rank > kMaxRank || value.type != Type::kDict || !LooksLikeDump(document, value)) {
       out.clear();

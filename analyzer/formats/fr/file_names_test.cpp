@@ -252,6 +252,23 @@ TEST(FrPacked, AZipArchiveHoldsDumpsOfAllRanks) {
   }
 }
 
+// Each entry of its table names the bytes of the first: a small archive would be unpacked thousands of times.
+TEST(FrPacked, AnArchiveThatNamesTheSameBytesAgainIsRefused) {
+  std::vector<std::pair<std::string, std::string>> files = {{"nccl_trace_rank_0", ToPickle(DumpNamed(0))}};
+  for (int rank = 1; rank < 64; rank++) files.push_back({"nccl_trace_rank_" + std::to_string(rank), ""});
+  std::string bytes = Zip(files);
+  const size_t first = bytes.find("PK\x01\x02");
+  for (size_t at = bytes.find("PK\x01\x02", first + 4); at != std::string::npos;
+       at = bytes.find("PK\x01\x02", at + 4)) {
+    for (const auto& [field, size] : {std::pair<size_t, size_t>{10, 2}, {20, 4}, {42, 4}})
+      bytes.replace(at + field, size, bytes.substr(first + field, size));
+  }
+  DumpFolder folder;
+  const Bundle bundle = LoadFiles({folder.Write("traces.zip", bytes)});
+  EXPECT_THAT(bundle.ranks, IsEmpty());
+  EXPECT_THAT(bundle.problems, Contains(Field(&Problem::text, HasSubstr("the same bytes again"))));
+}
+
 // As `cat` leaves several gzip files in one.
 TEST(FrPacked, ABombIsRefused) {
   const std::string part = Gzip(std::string(32u << 20, '\0'));

@@ -93,10 +93,19 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
   return good;
 }
 
+// What all packed files of one load may come to: bombs add up.
+constexpr int64_t kMostUnpackedBytes = int64_t{8} << 30;
+
 struct Workspace {
+  std::atomic<int64_t>* unpacked_left;
   Buffer buffer;
   std::string unpacked;
   fr::ReadSpace read;
+
+  size_t Room() const {
+    return static_cast<size_t>(std::clamp<int64_t>(unpacked_left->load(), 0, static_cast<int64_t>(kMaxFileBytes)));
+  }
+  void Spend() { *unpacked_left -= static_cast<int64_t>(unpacked.size()); }
 };
 
 std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
@@ -120,8 +129,18 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
     }
   };
   const std::string_view bytes(space->buffer.data(), size);
+  if ((fr::IsGzip(bytes) || fr::IsZip(bytes)) && space->Room() == 0) {
+    std::vector<FileData> none(1);
+    none[0].problems.push_back({.path = path,
+                                .text = absl::StrCat("not read: the packed files before it came to ",
+                                                     kMostUnpackedBytes >> 30, " GiB; unpack them, or name fewer"),
+                                .rank = fr::RankInName(path),
+                                .like = "too much is packed"});
+    return none;
+  }
   if (fr::IsGzip(bytes)) {
-    const absl::Status damage = fr::Gunzip(bytes, kMaxFileBytes, &space->unpacked, &written_ns);
+    const absl::Status damage = fr::Gunzip(bytes, space->Room(), &space->unpacked, &written_ns);
+    space->Spend();
     read(space->unpacked, path, damage);
   } else if (fr::IsZip(bytes)) {
     written_ns = 0;  // the archive's time says little of its files, whose own are local times of an unknown zone
@@ -132,7 +151,8 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
       return dumps;
     }
     for (const fr::Packed& file : *files) {
-      const absl::Status damage = fr::Unzip(file, kMaxFileBytes, &space->unpacked);
+      const absl::Status damage = fr::Unzip(file, space->Room(), &space->unpacked);
+      space->Spend();
       read(space->unpacked, absl::StrCat(path, "/", Printable(file.name, kMostNameBytes)), damage);
     }
   } else {
@@ -230,7 +250,11 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
       order.emplace_back(stat(names[i].c_str(), &info) == 0 ? -static_cast<int64_t>(info.st_size) : 0, i);
     }
     std::sort(order.begin(), order.end());
-    std::vector<Workspace> spaces(WorkerCount(names.size()));
+    std::atomic<int64_t> unpacked_left = kMostUnpackedBytes;
+    std::vector<Workspace> spaces;
+    for (size_t i = 0; i < WorkerCount(names.size()); i++) {
+      spaces.push_back({.unpacked_left = &unpacked_left, .buffer = {}, .unpacked = {}, .read = {}});
+    }
     Parallel(names.size(), [&](size_t place, size_t thread) {
       if (cancelled()) return;
       const size_t i = order[place].second;

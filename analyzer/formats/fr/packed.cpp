@@ -75,6 +75,7 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
   if (count == 0xffff || at == 0xffffffff)
     return absl::UnimplementedError("a zip archive of the 64-bit form, which is not read: unpack it");
   std::vector<Packed> files;
+  size_t packed = 0;
   for (size_t i = 0; i < count && files.size() < kMostFiles; i++) {
     if (at > end || end - at < kEntrySize || bytes.substr(at, 4) != kEntry)
       return absl::DataLossError(absl::StrCat("the zip archive's table is damaged at byte ", at));
@@ -89,6 +90,10 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
         end - data < size)
       return absl::DataLossError(
           absl::StrCat("file ", i + 1, " of the zip archive is damaged or packed in another way: unpack the archive"));
+    packed += size;
+    if (packed > bytes.size())
+      return absl::DataLossError(
+          "a zip archive whose table names the same bytes again and again: unpack it by other means");
     file.data = bytes.substr(data, size);
     files.push_back(std::move(file));
   }

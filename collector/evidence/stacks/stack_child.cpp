@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -87,8 +90,13 @@ int MinorInName(const std::string& path) {
   return absl::SimpleAtoi(path.substr(at + strlen("python3."), end - at - strlen("python3.")), &minor) ? minor : -1;
 }
 
-std::optional<Python> FindPython(const RemoteMemory& memory, const std::vector<MappedFile>& files, Unwinder* unwinder,
-                                 ProcessEvidence* evidence) {
+// Where the interpreter keeps its state, as its file says.
+struct PythonSymbols {
+  int32_t file = -1;  // that has them; -1: none
+  uint64_t runtime = 0, version = 0;
+};
+
+PythonSymbols FindSymbols(const std::vector<MappedFile>& files, Unwinder* unwinder) {
   // The library, else the program itself; a program of another name may have the interpreter inside.
   std::vector<const MappedFile*> order;
   for (const MappedFile& file : files) {
@@ -103,36 +111,69 @@ std::optional<Python> FindPython(const RemoteMemory& memory, const std::vector<M
   for (const MappedFile* file : order) {
     const uint64_t runtime = unwinder->Symbol(*file, "_PyRuntime");
     if (runtime == 0) continue;
-    int minor = -1;
-    uint64_t version = 0;
-    const uint64_t version_at = unwinder->Symbol(*file, "Py_Version");
-    if (version_at != 0 && memory.Get(version_at, &version) && version >> 24 == 3)
-      minor = static_cast<int>(version >> 16 & 0xff);
-    if (minor < 0) minor = MinorInName(file->path);
-    for (size_t i = 0; minor < 0 && i < files.size(); ++i) minor = MinorInName(files[i].path);
-    if (minor < 0) {
-      evidence->set_python_refused(absl::StrCat("its Python version cannot be told (", file->path, ")"));
-      return std::nullopt;
-    }
-    evidence->set_python_version(absl::StrCat("3.", minor));
-    bool free_threaded = false;
-    std::optional<PythonLayout> layout = LayoutFromDebugOffsets(memory, runtime, &free_threaded);
-    if (free_threaded) {
-      evidence->set_python_refused(
-          absl::StrCat("Python 3.", minor, " is built without the interpreter lock; such frames are not read"));
-      return std::nullopt;
-    }
-    if (!layout) layout = LayoutOf(minor);
-    if (!layout) {
-      evidence->set_python_refused(absl::StrCat("Python 3.", minor, " keeps its frames in a way that is not known; 3.",
-                                                kOldestPython, " to 3.", kNewestPython, " are"));
-      return std::nullopt;
-    }
-    Python python{*layout, ReadPythonThreads(memory, *layout, runtime)};
-    if (python.threads.empty()) evidence->set_python_refused("its list of threads could not be read");
-    return python;
+    return {static_cast<int32_t>(file - files.data()), runtime, unwinder->Symbol(*file, "Py_Version")};
   }
-  return std::nullopt;
+  return {};
+}
+
+// The same in a process of its own that has given up its rights: the threads can be stopped only with them, and their
+// Python frames are read meanwhile, so that the file must be read before.
+PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>& files, Unwinder* unwinder,
+                                       int64_t limit_ns) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return {};
+  const UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
+  const pid_t child = fork();
+  if (child == 0) {
+    const PythonSymbols found = DropRights(pid).empty() ? FindSymbols(files, unwinder) : PythonSymbols();
+    _exit(write(to.get(), &found, sizeof found) == sizeof found ? 0 : 1);
+  }
+  to.reset();
+  PythonSymbols symbols;
+  if (child > 0) {
+    pollfd readable{from.get(), POLLIN, 0};
+    const bool told = poll(&readable, 1, static_cast<int>(limit_ns / 1'000'000)) == 1 &&
+                      read(from.get(), &symbols, sizeof symbols) == sizeof symbols;
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    if (!told || symbols.file >= static_cast<int32_t>(files.size())) symbols = {};
+  }
+  return symbols;
+}
+
+// All addresses are the process's own word: what is read there is believed as little.
+std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<MappedFile>& files,
+                                 const PythonSymbols& symbols, ProcessEvidence* evidence) {
+  if (symbols.file < 0) return std::nullopt;
+  const MappedFile& file = files[static_cast<size_t>(symbols.file)];
+  int minor = -1;
+  uint64_t version = 0;
+  if (symbols.version != 0 && memory.Get(symbols.version, &version) && version >> 24 == 3)
+    minor = static_cast<int>(version >> 16 & 0xff);
+  if (minor < 0) minor = MinorInName(file.path);
+  for (size_t i = 0; minor < 0 && i < files.size(); ++i) minor = MinorInName(files[i].path);
+  if (minor < 0) {
+    evidence->set_python_refused(absl::StrCat("its Python version cannot be told (", file.path, ")"));
+    return std::nullopt;
+  }
+  evidence->set_python_version(absl::StrCat("3.", minor));
+  bool free_threaded = false;
+  std::optional<PythonLayout> layout = LayoutFromDebugOffsets(memory, symbols.runtime, &free_threaded);
+  if (free_threaded) {
+    evidence->set_python_refused(
+        absl::StrCat("Python 3.", minor, " is built without the interpreter lock; such frames are not read"));
+    return std::nullopt;
+  }
+  if (!layout) layout = LayoutOf(minor);
+  if (!layout) {
+    evidence->set_python_refused(absl::StrCat("Python 3.", minor, " keeps its frames in a way that is not known; 3.",
+                                              kOldestPython, " to 3.", kNewestPython, " are"));
+    return std::nullopt;
+  }
+  Python python{*layout, ReadPythonThreads(memory, *layout, symbols.runtime)};
+  if (python.threads.empty()) evidence->set_python_refused("its list of threads could not be read");
+  return python;
 }
 
 // Which of the interpreter's threads this is. By the kernel's number where the interpreter keeps it (after a fork it
@@ -179,7 +220,13 @@ class StackChild {
     }
     Unwinder unwinder(pid_, maps, helper_.get());
     std::optional<Python> python;
-    if (!maps.empty()) python = FindPython(memory_, MappedFiles(maps), &unwinder, &evidence_);
+    if (!maps.empty()) {
+      const std::vector<MappedFile> files = MappedFiles(maps);
+      const PythonSymbols symbols = options_.drop_rights
+                                        ? FindSymbolsWithoutRights(pid_, files, &unwinder, options_.limit_ns / 4)
+                                        : FindSymbols(files, &unwinder);
+      python = ReadPython(memory_, files, symbols, &evidence_);
+    }
     Take(maps, python ? &*python : nullptr);
     if (!Describe(python ? &*python : nullptr)) return 1;
     if (const std::string why = options_.drop_rights ? DropRights(pid_) : ""; !why.empty()) {
