@@ -214,6 +214,11 @@ class Reader {
       program->segments.back().push_back(t);
       ++program->calls;
     }
+    // Each is compared with each of another rank: of a record in many pieces the newest are enough.
+    constexpr size_t kMostSegments = 64;
+    auto& segments = program->segments;
+    if (segments.size() > kMostSegments)
+      segments.erase(segments.begin(), segments.end() - static_cast<std::ptrdiff_t>(kMostSegments));
     return kinds;
   }
 

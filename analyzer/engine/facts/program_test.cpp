@@ -169,5 +169,16 @@ TEST(Program, TheNumberOfACallTellsWhereThreadsDoNot) {
   EXPECT_TRUE(std::none_of(of_torn.begin(), of_torn.end(), [](const Divergence& d) { return d.by_number; }));
 }
 
+// A dump may hold the same records again and again, each a piece of its own, and pieces are compared in pairs.
+TEST(Program, OfARecordInThousandsOfPiecesFewAreCompared) {
+  Bundle b = Programs({std::string(4, 'a'), std::string(4, 'a')});
+  const std::vector<Op> once = b.ranks[0].ops;
+  for (int i = 0; i < 5000; ++i) b.ranks[0].ops.insert(b.ranks[0].ops.end(), once.begin(), once.end());
+  const Model model(b, {});
+  for (const auto& [role, programs] : ReadPrograms(model)) {
+    for (const Program& program : programs) EXPECT_LE(program.segments.size(), 64u) << role;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep
