@@ -59,13 +59,13 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
     blamed.op = c.op;
     blamed.op_rank = c.op_rank;
     blamed.evidence = std::move(c.evidence);
+    const bool one = named.size() == 1;
     blamed.evidence.push_back(
-        {absl::StrCat(who, named.size() == 1 ? " is" : " are",
-                      " waited for and may itself wait for a rank that left no data: this backend "
-                      "does not record sends, receives and barriers"),
+        {absl::StrCat(who, one ? " is waited for, and may itself" : " are waited for, and may themselves",
+                      " wait for a rank that left no data: this backend does not record sends, receives and barriers"),
          c.ranks});
     blamed.alternatives = {
-        absl::StrCat(who, named.size() == 1 ? " stands" : " stand", " still without its help, and the file is lost")};
+        absl::StrCat(who, one ? " stands" : " stand", " still without its help, and the file is lost")};
     blamed.tells_apart = absl::StrCat("the stack of ", who, ", and whether the process of the other still runs");
     c = std::move(blamed);
   }
