@@ -22,7 +22,8 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
       if (m.rank_index < 0 && m.global_rank >= 0) silent[m.global_rank].push_back(comm);
     }
   }
-  if (silent.empty()) return;
+  constexpr size_t kFew = 64;  // of many nobody can be told from the others
+  if (silent.empty() || silent.size() > kFew) return;
   for (Cause& c : *causes) {
     const bool stands = c.kind == RANK_NOT_ARRIVED || c.kind == HOST_STALL;
     const bool untold = std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
@@ -30,7 +31,7 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
              model_.ranks[static_cast<size_t>(r)].in_flight.empty() &&
              model_.ranks[static_cast<size_t>(r)].host == HostState::kUnknown;
     });
-    if (!stands || !untold || c.ranks.empty()) continue;
+    if (!stands || !untold || c.ranks.empty() || c.ranks.size() > kFew) continue;
     // Those that share the smallest communicator with all of them.
     std::vector<int32_t> nearest;
     int32_t size = INT32_MAX;

@@ -42,10 +42,7 @@ class StateJudge {
   void Run() {
     FindMarks();
     for (size_t i = 0; i < rank_.ops.size(); i++) views_[rank_.ops[i].membership].last_op = i;
-    for (size_t i = 0; i < views_.size(); i++) {
-      const GroupStatus* status = StatusOf(file_, file_.used[i]);
-      if (status != nullptr) views_[i].status = Numbered(*status, i);
-    }
+    ReadStatuses();
     for (size_t i = 0; i < views_.size(); i++) ReadCounters(i);
     if (LacksActive()) {
       rank_.only_active = false;
@@ -61,27 +58,34 @@ class StateJudge {
   }
 
  private:
+  static int64_t NumberOf(const RawOp& raw) { return raw.p2p ? raw.p2p_seq : raw.collective_seq; }
+
   // PyTorch's nccl2 backend counts by op_id in pg_status, other backends by the number of the last operation. Which of
-  // both a line does shows on the group's newest entry.
-  GroupStatus Numbered(GroupStatus status, size_t group) const {
-    const size_t last = views_[group].last_op;
-    if (last == SIZE_MAX) return status;
-    const auto number = [](const RawOp& raw) { return raw.p2p ? raw.p2p_seq : raw.collective_seq; };
-    const RawOp& newest = raw_[last];
-    if (status.enqueued < 0 || status.enqueued != newest.op_id || newest.op_id == number(newest)) return status;
-    const bool mixed = file_.used[group].has_p2p && file_.used[group].collectives > 0;
-    const auto renumber = [&](int64_t* count) {
-      if (*count < 0) return;
-      int64_t found = mixed ? kUnknown : *count + number(newest) - newest.op_id;
-      for (size_t i = 0; i < raw_.size(); i++) {
-        if (rank_.ops[i].membership == group && raw_[i].op_id == *count) found = number(raw_[i]);
+  // both a line does shows on the group's newest entry; the line is brought to numbers.
+  void ReadStatuses() {
+    std::vector<GroupStatus> by_op_id(views_.size());  // as they stand in the file
+    std::vector<bool> counts_ops(views_.size());
+    for (size_t i = 0; i < views_.size(); i++) {
+      const GroupStatus* status = StatusOf(file_, file_.used[i]);
+      if (status == nullptr) continue;
+      views_[i].status = by_op_id[i] = *status;
+      if (views_[i].last_op == SIZE_MAX) continue;
+      const RawOp& newest = raw_[views_[i].last_op];
+      const int64_t number = NumberOf(newest);
+      counts_ops[i] = status->enqueued >= 0 && status->enqueued == newest.op_id && newest.op_id != number;
+      if (!counts_ops[i]) continue;
+      const bool mixed = file_.used[i].has_p2p && file_.used[i].collectives > 0;
+      views_[i].status->enqueued = number;
+      for (int64_t* count : {&views_[i].status->started, &views_[i].status->completed}) {
+        if (*count >= 0) *count = mixed ? kUnknown : *count + number - newest.op_id;
       }
-      *count = found;
-    };
-    renumber(&status.completed);
-    renumber(&status.started);
-    status.enqueued = number(newest);
-    return status;
+    }
+    for (size_t i = 0; i < raw_.size(); i++) {
+      const size_t group = rank_.ops[i].membership;
+      if (!counts_ops[group] || raw_[i].op_id < 0) continue;
+      if (raw_[i].op_id == by_op_id[group].started) views_[group].status->started = NumberOf(raw_[i]);
+      if (raw_[i].op_id == by_op_id[group].completed) views_[group].status->completed = NumberOf(raw_[i]);
+    }
   }
 
   // The operation in flight for longest, and how long its watchdog would have waited for it.
