@@ -442,8 +442,11 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
     // nothing.
     const bool few = pace.durations_only || pace.own_ns.size() < kEnoughSteps;
     const Among& among = among_others[s.rank];
-    const int64_t seldom = few ? among.compared / 5 : static_cast<int64_t>(pace.own_ns.size()) / 2;
-    if (among.compared >= kFewMeetings && among.last < seldom) continue;
+    // Of one that is slow since lately the steps since then count.
+    const auto slow_steps = std::count_if(pace.first_op.begin(), pace.first_op.end(),
+                                          [&](uint32_t op) { return static_cast<int64_t>(op) >= s.since_op; });
+    const bool seldom = few ? among.last * 5 < among.compared : among.last * 2 < slow_steps;
+    if (among.compared >= kFewMeetings && seldom) continue;
     kept.push_back(s);
   }
   AddUnseen(unseen, &kept);

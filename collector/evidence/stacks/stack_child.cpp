@@ -92,7 +92,8 @@ int MinorInName(const std::string& path) {
 
 // Where the interpreter keeps its state, as its file says.
 struct PythonSymbols {
-  int32_t file = -1;  // that has them; -1: none
+  int32_t file = kNoFile;                                // that has them
+  static constexpr int32_t kNoFile = -1, kNotRead = -2;  // kNotRead: the rights of its user could not be had
   uint64_t runtime = 0, version = 0;
 };
 
@@ -126,7 +127,8 @@ PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>&
   UniqueFd to(ends[1]);
   const pid_t child = fork();
   if (child == 0) {
-    const PythonSymbols found = DropRights(pid).empty() ? FindSymbols(files, unwinder) : PythonSymbols();
+    const PythonSymbols found =
+        DropRights(pid).empty() ? FindSymbols(files, unwinder) : PythonSymbols{.file = PythonSymbols::kNotRead};
     _exit(write(to.get(), &found, sizeof found) == sizeof found ? 0 : 1);
   }
   to.reset();
@@ -145,6 +147,11 @@ PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>&
 // All addresses are the process's own word: what is read there is believed as little.
 std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<MappedFile>& files,
                                  const PythonSymbols& symbols, ProcessEvidence* evidence) {
+  if (symbols.file == PythonSymbols::kNotRead) {
+    evidence->set_python_refused(
+        "the file of its interpreter is read with the rights of its user alone, which cannot be had here (grant "
+        "CAP_SETUID and CAP_SETGID)");
+  }
   if (symbols.file < 0) return std::nullopt;
   const MappedFile& file = files[static_cast<size_t>(symbols.file)];
   int minor = -1;
