@@ -191,12 +191,12 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
     if (taken == 0 || taken - newest > kMoves) {
       verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
       verdict->add_blind(absl::StrCat(
-          "whether the job goes on: ",
-          taken == 0 ? std::string("nothing tells how long before the dumps the newest record was made")
+          "whether the job is still running: ",
+          taken == 0 ? std::string("the age of the newest record is unknown")
                      : absl::StrFormat("the newest record is %.0f s older than the dumps",
                                        static_cast<double>(taken - newest) / 1e9),
-          ". It may have ended, or it waits outside of what is recorded: in a barrier or store outside NCCL, in the "
-          "creation of a communicator, in a data loader. The ranks' stacks would tell"));
+          ". It may have ended, or hang where nothing is recorded: in a barrier or store outside NCCL, in the creation "
+          "of a communicator, in a data loader. The ranks' stacks would show it"));
     }
   }
   // Without marks an operation that never ends and one that has ended are one record, but the hosts' waits are not.

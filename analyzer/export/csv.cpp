@@ -17,7 +17,7 @@ constexpr char kHeader[] =
 
 void Text(std::string_view text, std::string* line) {
   std::string clean = Printable(text, 400);
-  // Spreadsheets take such a text for a formula; an apostrophe says that it is none.
+  // A spreadsheet would run this as a formula; a leading apostrophe makes it text.
   if (!clean.empty() && std::string_view("=+-@").find(clean[0]) != std::string_view::npos) clean.insert(0, 1, '\'');
   line->push_back(',');
   if (clean.find_first_of(",\"") == std::string::npos) {
@@ -52,7 +52,7 @@ absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verd
     for (const Op& op : rank.ops) {
       const int64_t entered = time.ToJob(r, op.enter_ns), returned = time.ToJob(r, op.return_ns);
       const int64_t started = time.ToJob(r, op.started_ns), completed = time.ToJob(r, op.completed_ns);
-      const int64_t end = InFlightState(op.state) ? 0 : std::max({entered, returned, completed});
+      const int64_t end = IsInFlight(op.state) ? 0 : std::max({entered, returned, completed});
       if (!time.Near(entered, end, options)) continue;
       ++counts.operations;
       counts.without_time += entered == 0 ? 1 : 0;

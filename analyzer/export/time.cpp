@@ -20,11 +20,6 @@ int64_t Bounded(int64_t value) {
 
 }  // namespace
 
-bool InFlightState(OpState state) {
-  return state == OpState::kEntered || state == OpState::kQueued || state == OpState::kEnqueued ||
-         state == OpState::kStarted || state == OpState::kIncomplete;
-}
-
 bool Wanted(const ExportOptions& options, int32_t rank) {
   return options.ranks.empty() || std::any_of(options.ranks.begin(), options.ranks.end(), [rank](const auto& range) {
            return range.first <= rank && rank <= range.second;
@@ -71,7 +66,7 @@ ExportTime::ExportTime(const Bundle& bundle, const Verdict& verdict) : bundle_(b
       if (rank == nullptr) continue;
       for (const Op& op : rank->ops) {
         const int64_t at = ToJob(static_cast<size_t>(rank - bundle.ranks.data()), op.enter_ns);
-        if (InFlightState(op.state) && at != 0) earliest = std::min(earliest, at);
+        if (IsInFlight(op.state) && at != 0) earliest = std::min(earliest, at);
       }
     }
     if (earliest != INT64_MAX) break;

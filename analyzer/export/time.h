@@ -36,8 +36,6 @@ class ExportTime {
   int64_t first_ = 0, last_ = 0, stop_ = 0;
 };
 
-// True for what stood still when the data was taken.
-bool InFlightState(OpState state);
 bool Wanted(const ExportOptions& options, int32_t rank);
 
 }  // namespace lockstep

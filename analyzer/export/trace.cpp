@@ -82,7 +82,7 @@ void Walk::AddArrows(const ChainLink& link, int64_t most) {
     if (rank == nullptr || !Wanted(options_, number)) continue;
     int32_t target = -1;
     for (const Op& op : rank->ops) {
-      if (!InFlightState(op.state) || op.membership >= rank->memberships.size()) continue;
+      if (!IsInFlight(op.state) || op.membership >= rank->memberships.size()) continue;
       auto it = targets.find(rank->memberships[op.membership].comm);
       if (it == targets.end() || it->second.empty()) continue;
       target = it->second.front();
@@ -137,7 +137,7 @@ void Walk::ReadVerdict() {
     const auto index = static_cast<size_t>(rank - bundle_.ranks.data());
     taken = std::min(taken, time_.Captured(index));
     for (const Op& op : rank->ops) {
-      if (InFlightState(op.state)) begun = std::max(begun, time_.ToJob(index, op.enter_ns));
+      if (IsInFlight(op.state)) begun = std::max(begun, time_.ToJob(index, op.enter_ns));
     }
   }
   arrow_ns_ = begun + (levels_ + 1) * kArrowStep;
@@ -196,7 +196,7 @@ absl::Status Walk::RunVerdict(size_t index, const TraceRow& row) {
     slice.begin = INT64_MAX;
     for (const Op& op : rank.ops) {
       const int64_t at = time_.ToJob(index, op.enter_ns);
-      if (InFlightState(op.state) && at != 0) slice.begin = std::min(slice.begin, at);
+      if (IsInFlight(op.state) && at != 0) slice.begin = std::min(slice.begin, at);
     }
     if (slice.begin == INT64_MAX) slice.begin = time_.stop_ns();
     slice.name = "waits";
@@ -277,8 +277,7 @@ absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
       comms.insert(rank.memberships[op->membership].comm);
       const int64_t entered = time_.ToJob(index, op->enter_ns), started = time_.ToJob(index, op->started_ns);
       const int64_t completed = time_.ToJob(index, op->completed_ns);
-      const bool flight =
-          op->state == OpState::kEnqueued || op->state == OpState::kStarted || op->state == OpState::kIncomplete;
+      const bool flight = IsUnfinished(op->state);
       if (!flight && completed == 0) continue;
       TraceSlice slice{0, completed, "", "gpu", op, &rank, ""};
       slice.begin = started != 0 ? started : std::max(entered, free_from);

@@ -23,7 +23,7 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr size_t kMaxFiles = 1u << 20;
 
-// A recorder that found no room for its ring leaves such a link to its own memory: NAME.ring to /proc/PID/fd/NUMBER.
+// A recorder without room for a ring file keeps the ring in memory and leaves a link NAME.ring to /proc/PID/fd/NUMBER.
 bool IsRingInMemory(const std::string& link) {
   char target[64];
   const ssize_t length = readlink(link.c_str(), target, sizeof target);
@@ -86,6 +86,7 @@ class Walk {
   void EnterFolder(const std::string& path, int depth) {
     const std::vector<std::string> names = NamesIn(path, SIZE_MAX);
     if (names.empty() && errno != 0) Problem(path, errno);
+    size_t links = 0;
     for (const std::string& name : names) {
       if (Cancelled()) return;
       if (HoldsNoData(name)) continue;
@@ -93,11 +94,7 @@ class Walk {
       struct stat info;
       const bool known = lstat(child.c_str(), &info) == 0;
       if (known && S_ISLNK(info.st_mode) && !IsRingInMemory(child)) {
-        // It may lead anywhere, to another job's data as well.
-        found_->problems.push_back({.path = child,
-                                    .text = "a link, which is not followed: name what it leads to, to have it read",
-                                    .note = true,
-                                    .like = "links"});
+        ++links;  // may lead anywhere, also to another job's data
       } else if (known && (!S_ISLNK(info.st_mode) || stat(child.c_str(), &info) == 0)) {
         Visit(child, info, depth + 1);
       } else if (errno != ENOENT) {  // a file that went away meanwhile is none
@@ -109,6 +106,13 @@ class Walk {
              "keeps such a ring",
              -1});
       }
+    }
+    if (links > 0) {
+      found_->problems.push_back({.path = path,
+                                  .text = absl::StrCat(links, links == 1 ? " link" : " links",
+                                                       " in this folder not followed: name the target to have it read"),
+                                  .note = true,
+                                  .like = "links"});
     }
   }
 

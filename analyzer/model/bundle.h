@@ -94,6 +94,15 @@ enum class OpState : uint8_t {
   kCaptured,  // recorded into a CUDA graph
 };
 
+// On its stream, and known not to have completed.
+constexpr bool IsUnfinished(OpState state) {
+  return state == OpState::kEnqueued || state == OpState::kStarted || state == OpState::kIncomplete;
+}
+// The same, or not on its stream yet: inside the call, or in a group that is still open.
+constexpr bool IsInFlight(OpState state) {
+  return IsUnfinished(state) || state == OpState::kEntered || state == OpState::kQueued;
+}
+
 // One call. A bundle holds millions: what few readers need stands in side tables, and bools are bits.
 struct Op {
   uint32_t membership = kNoIndex;  // index into Rank::memberships; kNoIndex for calls without a communicator
@@ -244,9 +253,9 @@ struct Rank {
   bool damaged = false;         // part of its data could not be read
   bool only_active = false;     // Flight Recorder: the dump holds incomplete operations only
   bool start_recorded = false;  // a started time or mark exists, so "not started" means something
-  bool ends_untold = false;  // Flight Recorder: of a backend that retires operations in place of completing them (gloo,
-                             // torchcomms): one that failed looks as if it had ended well, and sends, receives and
-                             // barriers may leave no entry
+  // Flight Recorder of a backend that never marks operations completed, only retired (gloo, torchcomms): a failed
+  // operation looks completed, and sends, receives and barriers may leave no entry.
+  bool ends_untold = false;
   bool set_back = false;  // Flight Recorder: the file is older than its newest record, so that its clock was set back
                           // before it was written, and nothing tells for how long anything had been in flight
 };

@@ -37,8 +37,8 @@ struct FrFrame {
   int64_t line = 1;
 };
 
-constexpr int64_t kFirstEntryNs = 1'758'000'000'000'000'000;  // where entries do not say when they were made
-constexpr int64_t kTimeoutNs = 600'000'000'000;               // that entries carry
+constexpr int64_t kFirstEntryNs = 1'758'000'000'000'000'000;  // of entries without an explicit time
+constexpr int64_t kTimeoutNs = 600'000'000'000;               // timeout_ms of every entry
 
 struct FrEntry {
   std::string op = "nccl:all_reduce";  // profiling_name
@@ -419,14 +419,15 @@ inline Bundle LoadFiles(const std::vector<std::string>& paths) {
   return bundle;
 }
 
-// Makes the file look as if it had been written then.
+// Sets the file's modification time.
 inline void SetFileTime(const std::string& path, int64_t ns) {
   const timespec when = {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
   const timespec times[] = {when, when};
   EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
 }
 
-// The dumps of ranks 0, 1, ... through files, as written by watchdogs that gave up; ranks without a dump are left out.
+// Writes the dumps of ranks 0, 1, ... to files, dated just after the timeout, and loads them. Leaves out ranks without
+// a dump.
 inline Bundle LoadDumps(const std::vector<std::optional<FrDump>>& by_rank, bool json = false) {
   DumpFolder folder;
   int64_t newest = kFirstEntryNs;

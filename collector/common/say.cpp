@@ -21,6 +21,7 @@ constexpr size_t kMostColumns = 10'000;  // of a line
 }  // namespace
 
 void SayBlock(absl::string_view text) {
+  if (text.empty()) return;
   std::string clean;
   for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
     absl::StrAppend(&clean, Printable({line.data(), line.size()}, kMostColumns), "\n");

@@ -12,9 +12,9 @@ namespace lockstep {
 void Say(absl::string_view text);
 // Writes the lines of TEXT (the verdict block).
 void SayBlock(absl::string_view text);
-// Both write nothing that controls a terminal: names in them come out of jobs that anybody may have started.
+// Both replace control characters: texts contain names that any user chose.
 
-// Keeps libraries from writing to stderr themselves: whoever sends nonsense would fill it.
+// Turns off protobuf's own messages on stderr, which any sender of invalid data could cause. For a program's start.
 void SilenceLibraries();
 
 // Of standard input, output and error those that are closed are opened on /dev/null, for this program alone: what it

@@ -58,8 +58,8 @@ class Lateness {
   // The same of anything that its threads do in recorded calls and host waits. A process may be alive between two
   // operations: this tells, CPU and I/O tell the rest.
   int64_t ActivityOf(int32_t slot) const;
-  // Longest wait at the last look, of processes that live, late or not. `waiting`: how many of these wait; `doing`:
-  // what the one that waits longest is in. Both may be null.
+  // The longest wait of a running process at the last look, late or not. `waiting`: the number of processes that wait;
+  // `doing`: the operation of the longest wait. Both may be null.
   int64_t LongestWait(int64_t now, int32_t* waiting, std::string* doing) const;
   // When the longest wait that has not passed its limit yet will do so; INT64_MAX: nobody waits.
   int64_t NextLimit() const;

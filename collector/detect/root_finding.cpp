@@ -79,9 +79,7 @@ bool HasUnfinished(const Rank& rank) {
                      [](const ring::StreamSnapshot& stream) {
                        return stream.marked && std::min(stream.issued, stream.given) > stream.completed;
                      }) ||
-         std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) {
-           return op.state == OpState::kEnqueued || op.state == OpState::kStarted || op.state == OpState::kIncomplete;
-         });
+         std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return IsUnfinished(op.state); });
 }
 
 bool Counts(const Membership& membership) {

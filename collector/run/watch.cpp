@@ -260,9 +260,9 @@ void Watch::TellLate(int64_t now) {
   if (late_told_ || hung_ || waiting == 0) return;
   late_told_ = true;
   late_since_ = now - longest;
-  // Whoever waits is most likely not the cause, and the cause is not known: nobody is named.
+  // The cause is not known yet, and a rank that waits is most likely a victim: names no rank.
   Say(absl::StrCat("late: ", waiting, " of ", agent_->Digests().size(), " ranks wait, the longest for ",
-                   DurationText(longest), doing.empty() ? "" : " in ", doing, "; looking for what holds them up"));
+                   DurationText(longest), doing.empty() ? "" : " in ", doing, "; looking for the cause"));
 }
 
 void Watch::Judge(int64_t now) {

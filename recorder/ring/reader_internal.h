@@ -19,8 +19,7 @@ class File {
   uint64_t size() const { return size_; }
   // Reads exactly `bytes` at `offset`; false when the file does not hold them (any more).
   bool Read(uint64_t offset, void* to, uint64_t bytes) const { return ReadUpTo(offset, to, bytes) == bytes; }
-  // Reads what the file holds of `bytes` at `offset`; how many that were. Whoever may write the file can cut it
-  // meanwhile.
+  // Reads up to `bytes` at `offset` and returns how many there were. The file's owner may truncate it at any time.
   uint64_t ReadUpTo(uint64_t offset, void* to, uint64_t bytes) const;
 
  private:

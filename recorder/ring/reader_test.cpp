@@ -364,7 +364,7 @@ TEST(Dependency, TellsAfterHowManyTicketsTheStreamWasMadeToWait) {
   EXPECT_TRUE(UnpackGiven(PackGiven(500), 3, &found));
 }
 
-// A ring's user may cut it while it is read: each part is read once, and what it still holds is taken.
+// The owner of a ring may truncate it while it is read. One read returns what is left.
 TEST(RingFile, WhatIsLeftOfAFileThatWasCutIsReadAtOnce) {
   const std::string path = ::testing::TempDir() + "/cut.ring";
   support::WriteFile(path, std::string(640, 'x'));

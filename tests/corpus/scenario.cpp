@@ -349,7 +349,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       }
       SettleTwoFaults(request, base, before_second, plan->sim, outcome);
     }
-    // A framework's dump does not tell a job that is idle from one that waits outside of NCCL.
+    // In a framework's dump an idle job looks like one that hangs outside NCCL.
     auto& allowed = outcome->truth.verdicts_allowed;
     if (request.fr && std::find(allowed.begin(), allowed.end(), "HEALTHY") != allowed.end())
       allowed.push_back("INCOMPLETE_DATA");

@@ -195,7 +195,7 @@ class RefusalTest(FolderTest):
         self.assertRegex(text, native, "with all rights")
         text = self.look(pid, None, None, ["setpriv", "--bounding-set", "-setuid,-setgid", "--inh-caps", "-setuid,-setgid"])
         self.assertRegex(text, rf"native stacks were not unwound: root may not become user {NOBODY} .*CAP_SETUID")
-        self.assertIn("the file of its interpreter is read with the rights of its user alone", text)
+        self.assertIn("the interpreter's file is read only with the rights of the process's user", text)
         self.assertNotIn("load_batch", text)
         self.assertNotRegex(text, native)
 

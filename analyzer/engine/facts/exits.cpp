@@ -122,8 +122,7 @@ class Builder {
     // A watchdog aborts communicators before it ends the process: then nothing counts as in flight any more.
     absl::flat_hash_map<uint32_t, const Op*> oldest;
     for (const Op& op : rank.ops) {
-      const bool flying = op.state == OpState::kEntered || op.state == OpState::kEnqueued ||
-                          op.state == OpState::kStarted || op.state == OpState::kIncomplete;
+      const bool flying = IsUnfinished(op.state) || op.state == OpState::kEntered;
       if (!flying || op.membership == kNoIndex || (!IsCollective(op.kind) && !IsPointToPoint(op.kind))) continue;
       const Op*& first = oldest[op.membership];
       if (first == nullptr || op.seq < first->seq) first = &op;

@@ -10,8 +10,8 @@
 namespace lockstep {
 
 // Into Bundle::ranks: the only member that completed collective `seq`, by its record or its counters, while two or more
-// others hold the operation in flight and nobody else completed it; -1: there is none. A GPU that stands still keeps
-// one member from an operation's end, not all but one.
+// others have the operation in flight and no other member completed it; -1: no such member. A hung GPU would keep one
+// member from completing the operation, not all members but one.
 int32_t FinishedAlone(const Model& model, uint32_t comm, int64_t seq);
 
 }  // namespace lockstep

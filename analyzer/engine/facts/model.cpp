@@ -309,8 +309,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
       view.collectives[op.membership].push_back(i);
     }
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind)) continue;
-    bool flying = op.state == OpState::kEntered || op.state == OpState::kEnqueued || op.state == OpState::kStarted ||
-                  op.state == OpState::kIncomplete;
+    bool flying = IsUnfinished(op.state) || op.state == OpState::kEntered;
     if (op.state == OpState::kUnknown) flying = ProvenIncomplete(rank, op);
     // What was given up on purpose is waited for by nobody; a watchdog that gives up ends the process with it.
     const CommState state = rank.memberships[op.membership].state;

@@ -73,7 +73,7 @@ class Siblings {
   std::map<std::tuple<std::string, int32_t, int, int32_t, int64_t>, Vote> votes_;
 };
 
-// Elements that a send gives or a receive takes; -1 not known.
+// The number of elements sent or received; -1 unknown.
 int64_t Elements(const Op& op) {
   return op.count >= 0 ? op.count : op.kind == CallKind::kSend ? op.input_elements : op.output_elements;
 }
@@ -112,8 +112,8 @@ struct Misfit {
   std::pair<int32_t, int32_t> pair;  // sender and receiver, as members
 };
 
-// Of a communicator recorded by frameworks, whose numbers do not pair sends with receives: the first unfinished send
-// that meets a receive of another size. Those that ended did fit.
+// The first unfinished send of the communicator whose receive has another size. Only for Flight Recorder dumps, whose
+// sequence numbers do not pair sends with receives. A send that has completed had the right size.
 Misfit FirstOfFrameworks(const Model& model, uint32_t comm) {
   Misfit first;
   const auto& members = model.comms[comm].members;

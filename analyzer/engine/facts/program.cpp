@@ -200,7 +200,7 @@ class Aligner {
     return false;
   }
 
-  // Whether all that is left of `b` follows in `a`, a few calls later.
+  // Whether `a` makes the remaining calls of `b` too, some calls later.
   bool ComesLater(const Segment& a, size_t i, const Segment& b, size_t j) const {
     constexpr size_t kFar = 64;
     const size_t whole = std::min(kLookAhead, b.size() - j);

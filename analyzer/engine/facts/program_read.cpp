@@ -214,7 +214,7 @@ class Reader {
       program->segments.back().push_back(t);
       ++program->calls;
     }
-    // Each is compared with each of another rank: of a record in many pieces the newest are enough.
+    // Segments are compared in pairs, so their number must be small. The newest matter most.
     constexpr size_t kMostSegments = 64;
     auto& segments = program->segments;
     if (segments.size() > kMostSegments)

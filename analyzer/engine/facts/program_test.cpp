@@ -169,7 +169,7 @@ TEST(Program, TheNumberOfACallTellsWhereThreadsDoNot) {
   EXPECT_TRUE(std::none_of(of_torn.begin(), of_torn.end(), [](const Divergence& d) { return d.by_number; }));
 }
 
-// A dump may hold the same records again and again, each a piece of its own, and pieces are compared in pairs.
+// A hostile dump repeats its records; each copy starts a new segment, and segments are compared in pairs.
 TEST(Program, OfARecordInThousandsOfPiecesFewAreCompared) {
   Bundle b = Programs({std::string(4, 'a'), std::string(4, 'a')});
   const std::vector<Op> once = b.ranks[0].ops;

@@ -20,7 +20,7 @@ bool IsFaulty(Front front) {
   return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
 }
 
-// Ends that a framework's watchdog may not have noticed yet when it was asked for a dump.
+// A dump may miss the last completions because the framework's watchdog had not noticed them yet: at most so many.
 constexpr int32_t kBetweenLooks = 2;
 
 bool MakesWithoutBlocking(const Rank& rank) {
@@ -370,8 +370,8 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     }
     if (front.front == Front::kIdle) front = here;
     if (here.front == Front::kNotReached) break;
-    // What all members hold unfinished for long enough to have noticed its end is what the GPU is in. Somebody's
-    // absence from what stands behind it explains nothing.
+    // All members are in this collective, and its completion would have been noticed by now: the GPU is stuck in it.
+    // A member missing from a later operation does not explain that.
     const bool in_order = queue.stream != kNoIndex || rank.source == Source::kFlightRecorder;
     if (in_order && k == passed && HeldByAll(rank_index, here)) break;
   }

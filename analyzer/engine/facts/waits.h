@@ -126,11 +126,11 @@ class WaitGraph {
     uint32_t started_node =
         kNoIndex;  // only where nobody lacks, and streams of some did not reach it: who started waits
     bool peers_finished = false, any_started = false;
-    bool all_inside = false;  // every member left data, and holds it unfinished
+    bool all_inside = false;  // every member has data, and has it in flight
   };
 
-  // Whether every member is in the collective at this front, for longer than it takes to notice an end or with more
-  // behind it than goes unnoticed.
+  // Whether every member has the collective at this front in flight, and its completion would have been noticed by now:
+  // it is older than a watchdog's interval, or more operations are in flight behind it than can go unnoticed.
   bool HeldByAll(size_t rank_index, const GpuFront& front);
   // Of the last Build: marks in `stands_` who must not be forgiven; true when there are any.
   bool StandByThemselves();

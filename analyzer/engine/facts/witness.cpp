@@ -19,8 +19,8 @@ bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && OpName(bundle, a) == OpName(bundle, b);
 }
 
-// Whether two communicators number one program alike: all that both members recorded shortly before that number is the
-// same. Replicas that run different numbers of micro-batches, or other sequence lengths, do not.
+// Whether the same sequence numbers mean the same calls in two communicators: the calls just before `seq` are equal as
+// far as both members recorded them. They differ in replicas with other numbers of micro-batches or sequence lengths.
 bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t seq) {
   constexpr int64_t kBefore = 8;
   for (int64_t back = 1; back <= kBefore; ++back) {
@@ -30,13 +30,14 @@ bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t s
   return true;
 }
 
-// Texts are interned, so that one name is one number.
+// Names are interned: equal indexes are equal names.
 bool SameName(const Op& a, const Op& b) {
   return a.name == b.name && (a.name != kNoIndex || a.kind == b.kind);
 }
 
-// Votes on which of two calls comes at that number by what came before it: in all communicators of the kind, which of
-// the two followed the same names of calls, sizes left aside. The longest context that tells counts.
+// Decides between two calls at number `seq` by the calls before it: in all communicators of this class, which of the
+// two followed the same names? Sizes are ignored. Tries the last three calls, then two, then one. Returns the index of
+// the odd call, 0 for `first` and 1 for `second`; -1 undecided.
 int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
   if (SameName(first, second)) return -1;
   const Bundle& bundle = model.bundle;
@@ -46,7 +47,7 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, c
       context.clear();
       for (int64_t back = length; back >= 1; --back) {
         const Op* op = model.FindCollective(m, seq - back);
-        // Of what is not complete the number itself is in question.
+        // An unfinished call may be at the wrong number itself.
         if (op != nullptr && op->state == OpState::kCompleted) context.push_back(op);
       }
       if (static_cast<int64_t>(context.size()) == length) break;
@@ -61,7 +62,7 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, c
         const auto& list = model.ranks[static_cast<size_t>(m.rank_index)].collectives[m.membership];
         for (size_t i = context.size(); i < list.size(); ++i) {
           const Op& op = rank.ops[list[i]];
-          // What the members at odds issued from there on is in question itself.
+          // Calls of this communicator from `seq` on are what is in dispute.
           if (c == comm && op.seq >= seq) break;
           const bool is_first = SameName(op, first);
           if (!is_first && !SameName(op, second)) continue;
@@ -111,8 +112,8 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   }
   if (const int side = against(at_place); side >= 0) return side;
   if (const int side = ByContext(model, comm, seq, first, second); side >= 0) return side;
-  // Then anywhere in them: calls of other kinds by their names, others by what they pass, unless that differs from call
-  // to call anyway.
+  // Last, by occurrence anywhere in communicators of this class: calls with different names by name, others by their
+  // arguments. Sizes say nothing where nearly every call has its own.
   const bool by_name = !SameName(first, second);
   constexpr size_t kRepeats = 4;
   int anywhere[2] = {0, 0};
@@ -125,7 +126,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
       const Rank& rank = bundle.ranks[m.rank_index];
       for (uint32_t i : model.ranks[m.rank_index].collectives[m.membership]) {
         const Op& op = rank.ops[i];
-        // What the members at odds issued from there on is in question itself.
+        // Calls of this communicator from `seq` on are what is in dispute.
         if (c == comm && op.seq >= seq) continue;
         const bool is_first = SameName(op, first);
         const int side = !by_name ? side_of(op) : is_first ? 0 : SameName(op, second) ? 1 : -1;

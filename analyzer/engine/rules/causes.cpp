@@ -364,7 +364,7 @@ Cause Causes::HostCause(uint32_t node) const {
     c.what = stopped ? Say("others wait for it, and its ", c.what) : Clause("others wait for it and it left no data");
     if (damaged_.contains(c.missing[0]))
       c.what = "others wait for it, and the part of its data that would tell is lost";
-    c.confidence = 0.5;
+    c.confidence = kWaitedForWithoutData;
     c.first_only = OnlyFirstOperationsWaitFor(node);
     AddWaiterEvidence(node, &c);
     if (c.first_only && c.op == nullptr) c.first_lost = c.comm;

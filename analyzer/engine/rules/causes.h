@@ -23,6 +23,9 @@
 
 namespace lockstep {
 
+// Of a finding that a rank without data is waited for: it may be at fault, or only its file is missing.
+constexpr double kWaitedForWithoutData = 0.5;
+
 // What the record says is wrong with the GPU itself; empty: nothing.
 std::string GpuErrorOf(const Rank& rank);
 
@@ -43,10 +46,10 @@ class Causes {
   // Processes that ended with status 0, or are stopped, while every other host has waited for its GPU for so long, of
   // which no marks tell.
   std::vector<Cause> FromEndsUnderWaits(const std::vector<Cause>& known, int64_t late_after_ns) const;
-  // Where most members of a communicator stopped after the same operation, by exiting with status 0 or with nothing
-  // unfinished, whoever issued more of them is ahead: one call too many is likelier than that many ranks at fault.
+  // Most members of a communicator ended with the same operation: they exited with status 0, or are idle. Then the few
+  // ranks that issued one more are ahead. One extra call is more likely than a fault on most ranks.
   void BlameTheAhead(std::vector<Cause>* causes) const;
-  // Puts a rank without data in the place of ranks that may wait for it unrecorded.
+  // Blames a rank without data instead of idle ranks that may be waiting for it in a call that is not recorded.
   void BlameTheSilent(std::vector<Cause>* causes) const;
   // Processes that ended without a clean exit while nothing watched them. Only when all processes have ended.
   std::vector<Cause> FromUnseenEnds() const;

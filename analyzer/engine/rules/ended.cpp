@@ -63,7 +63,7 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
       const Process* process = known ? &bundle_.ranks[static_cast<size_t>(m.rank_index)].process : nullptr;
       const RankView* view = known ? &model_.ranks[static_cast<size_t>(m.rank_index)] : nullptr;
       const bool ended = known && process->life == Life::kExited && process->exit_code == 0 && !process->consequence;
-      // Where its host is, nothing tells; it holds nothing unfinished.
+      // Nothing is in flight, and nothing shows what its process is doing.
       const bool idle = known && view->host == HostState::kUnknown && view->in_flight.empty();
       const bool done = known && m.arrived == c.op->seq - 1 && (ended || idle);
       agree &= done || (known && m.arrived >= c.op->seq);
@@ -86,14 +86,14 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
                           ", which the other ", behind.size(), " members never issued");
     c.evidence.push_back(
         {absl::StrCat(behind.size(), " of ", model_.comms[comm].members.size(), " members of ", where,
-                      exited ? " exited with status 0 after #" : " hold nothing unfinished after #", op->seq - 1),
+                      exited ? " exited with status 0 after #" : " have been idle since #", op->seq - 1),
          {}});
     c.advice = {"Find the code path on which only the named rank makes one call more (logging, evaluation, a retry).",
                 "If its number of steps is right, the others left the training loop early: their data ran out."};
     c.alternatives = {exited ? "the others ended a step too early, all of them"
-                             : "the others stand still outside of NCCL, all of them, and would have come"};
+                             : "all the others are stuck outside NCCL, and would have made the call"};
     c.tells_apart = exited ? "the number of steps that the program meant" : "the stacks of the other ranks";
-    c.refuted_by = exited ? "the other ranks having more steps to go" : "the other ranks coming to that call";
+    c.refuted_by = exited ? "the other ranks having more steps to go" : "the other ranks making that call";
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(static_cast<size_t>(r)));
       for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1);

@@ -94,22 +94,21 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   const auto& members = model_.comms[front.comm].members;
   const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
   const bool gone = own == members.end() || model_.FindCollective(*own, front.op->seq) == nullptr;
-  c.what = absl::StrCat("alone is done with ", what, ", in which all others are: ",
+  c.what = absl::StrCat("alone completed ", what, ", in which other members still are: ",
                         gone ? "its call there, whose record is gone, was most likely another one"
-                             : "it was given something else there than the others, or did not wait for them");
-  c.evidence.push_back({absl::StrCat(Who(alone), " counts it as completed; ", Who(r),
-                                     " and the others are in it, and it ends for all or for none"),
+                             : "it passed something else than they did, or did not wait for them");
+  c.evidence.push_back({absl::StrCat(Who(alone), gone ? " counts it as completed; " : " completed it; ", Who(r),
+                                     " is still in it, and it completes on all members or on none"),
                         {alone, r}});
   c.alternatives = {"the network or a GPU inside the operation, after this rank had all that it needed"};
   c.may_be_network = true;
-  c.tells_apart =
-      gone ? "a longer record of the named rank (a larger ring); the profiler's network steps"
-           : "the values and sizes that this rank and the others pass to the call; the profiler's network steps";
+  c.tells_apart = gone ? "a longer record of the named rank (a larger ring); the profiler's network steps"
+                       : "the arguments that this rank and the others passed; the profiler's network steps";
   c.advice = {
       "Look for what this rank passes to that call and the others do not: a size, a datatype, another operation."};
   if (gone) c.advice.push_back("Record with a larger ring.");
   c.refuted_by = gone ? "that rank's record of the call being the same as the others'"
-                      : "the others having completed the call a moment later";
+                      : "the others completing the call a moment later";
   return c;
 }
 

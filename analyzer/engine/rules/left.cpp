@@ -52,8 +52,8 @@ int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, con
   return witness;
 }
 
-// Whether more of the ranks that made both calls made what this one waits in first. Then it left out nothing: it has
-// not come to the other call yet.
+// Most ranks that made both calls made `front` before the call that this rank is missing. So it left nothing out: it
+// has not reached that call yet.
 bool ComesBefore(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
   const Bundle& bundle = model.bundle;
   const std::string& at = model.comms[model.CommOf(bundle.ranks[static_cast<size_t>(rank_index)], front)].klass;
@@ -112,7 +112,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   // All others have issued whatever is waited for.
   if ((kManyAgainstOne + 1) * never.size() <= all.size()) odd = never;
   if (odd.empty()) return {};
-  // Who stands where its siblings come before the call that it lacks is no cause: those are that it waits for there.
+  // A rank that has not reached the missing call yet is not the cause: the ranks that it waits for are.
   std::set<int32_t> instead;
   std::erase_if(odd, [&](int32_t r) {
     const auto left =

@@ -1,4 +1,4 @@
-// Ranks without data beside dumps of backends whose sends, receives, barriers and failures leave no entry.
+// Ranks without data, next to dumps of backends that record no sends, receives, barriers or failures.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -12,9 +12,8 @@
 
 namespace lockstep {
 
-// Who holds nothing unfinished there may wait for a rank without data in a call that is not recorded, or have fallen
-// with it. That one rank is at fault, whose data is missing because of it, is likelier than a fault elsewhere and a
-// lost file beside it.
+// With such a backend an idle rank may be waiting for the rank without data, or may have failed together with it. One
+// rank at fault, whose file is missing for that reason, is more likely than a fault elsewhere plus a lost file.
 void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
   std::map<int32_t, std::vector<uint32_t>> silent;  // global rank -> communicators
   for (uint32_t comm = 0; comm < model_.comms.size(); ++comm) {
@@ -22,7 +21,7 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
       if (m.rank_index < 0 && m.global_rank >= 0) silent[m.global_rank].push_back(comm);
     }
   }
-  constexpr size_t kFew = 64;  // of many nobody can be told from the others
+  constexpr size_t kFew = 64;  // with more, nothing tells them apart
   if (silent.empty() || silent.size() > kFew) return;
   for (Cause& c : *causes) {
     const bool stands = c.kind == RANK_NOT_ARRIVED || c.kind == HOST_STALL;
@@ -32,7 +31,7 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
              model_.ranks[static_cast<size_t>(r)].host == HostState::kUnknown;
     });
     if (!stands || !untold || c.ranks.empty() || c.ranks.size() > kFew) continue;
-    // Those that share the smallest communicator with all of them.
+    // The ranks without data that share the smallest communicator with all idle ranks.
     std::vector<int32_t> nearest;
     int32_t size = INT32_MAX;
     for (const auto& [rank, comms] : silent) {
@@ -54,7 +53,7 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
     const std::string who = absl::StrCat(named.size() == 1 ? "rank " : "ranks ", absl::StrJoin(named, ", "));
     Cause blamed = NoDataCause(nearest[0]);
     blamed.missing = nearest;
-    blamed.confidence = 0.5;
+    blamed.confidence = kWaitedForWithoutData;
     blamed.nodes = std::move(c.nodes);
     blamed.comm = c.comm;
     blamed.op = c.op;
@@ -62,12 +61,13 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
     blamed.evidence = std::move(c.evidence);
     const bool one = named.size() == 1;
     blamed.evidence.push_back(
-        {absl::StrCat(who, one ? " is waited for, and may itself" : " are waited for, and may themselves",
-                      " wait for a rank that left no data: this backend does not record sends, receives and barriers"),
+        {absl::StrCat(who, one ? " is" : " are",
+                      " idle, and may be waiting for a rank that left no data: this backend does not record "
+                      "sends, receives and barriers"),
          c.ranks});
     blamed.alternatives = {
-        absl::StrCat(who, one ? " stands" : " stand", " still without its help, and the file is lost")};
-    blamed.tells_apart = absl::StrCat("the stack of ", who, ", and whether the process of the other still runs");
+        absl::StrCat(who, one ? " is" : " are", " stuck for another reason, and the file is only lost")};
+    blamed.tells_apart = absl::StrCat("the stack of ", who, ", and whether the process without data still runs");
     c = std::move(blamed);
   }
 }

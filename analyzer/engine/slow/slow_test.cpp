@@ -581,5 +581,58 @@ TEST(Slow, HostileTimesDoNoHarm) {
   }
 }
 
+// Two pairs; ranks 1 and 3 come to their pair's operation 18 ms later, and all do 20 ms of host work after it. Ranks 0
+// and 2 wait during their own work, so it does not show as own time. No step gets longer.
+TEST(Slow, AConstantLagThatOverlapsTheWaitersOwnWorkIsNoStraggler) {
+  constexpr int64_t kMs = 1'000'000;
+  Bundle bundle;
+  bundle.ranks_expected = 4;
+  for (const auto& [name, members] : std::vector<std::pair<std::string, std::vector<int32_t>>>{
+           {"tp_0", {0, 1}}, {"tp_1", {2, 3}}, {"dp_0", {0, 2}}, {"dp_1", {1, 3}}}) {
+    Communicator comm;
+    comm.id = comm.name = name;
+    comm.size = 2;
+    comm.members = members;
+    bundle.comms.push_back(comm);
+  }
+  for (int32_t r = 0; r < 4; ++r) {
+    Rank rank;
+    rank.rank = r;
+    rank.host = "node";
+    rank.gpu_marks = ring::GpuMarks::kFull;
+    rank.time_source = TimeSource::kSampledMarks;
+    rank.time_uncertainty_ns = 10 * kMs;
+    rank.memberships.resize(2);
+    rank.memberships[0].comm = static_cast<uint32_t>(r / 2);
+    rank.memberships[0].member_rank = r % 2;
+    rank.memberships[1].comm = static_cast<uint32_t>(2 + r % 2);
+    rank.memberships[1].member_rank = r / 2;
+    const int64_t lag = r % 2 == 1 ? 18 * kMs : 0;
+    for (int64_t step = 0; step < 60; ++step) {
+      const int64_t begin = 1000 * kMs + step * 20 * kMs;
+      for (const uint32_t membership : {0u, 1u}) {
+        Op op;
+        op.membership = membership;
+        op.kind = ring::CallKind::kAllReduce;
+        op.state = OpState::kCompleted;
+        op.seq = step + 1;
+        op.count = 256;
+        op.started_ns = membership == 0 ? begin + lag : begin + lag + 19 * kMs;
+        op.completed_ns = membership == 0 ? begin + 18 * kMs + kMs / 2 : op.started_ns + kMs / 4;
+        op.enter_ns = op.started_ns - kMs / 10;
+        op.return_ns = op.enter_ns + kMs / 20;
+        op.index = static_cast<int64_t>(rank.ops.size());
+        op.thread = 0;
+        rank.ops.push_back(op);
+      }
+    }
+    for (Membership& ms : rank.memberships) ms.issued = ms.completed = 60;
+    rank.captured_ns = rank.ops.back().completed_ns + kMs;
+    bundle.ranks.push_back(std::move(rank));
+  }
+  const Verdict v = Analyze(bundle);
+  EXPECT_EQ(v.findings_size(), 0) << Show(v);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -437,12 +437,11 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
     // Work that is slow makes its rank come last again and again; a few long waits (a communicator made anew, a
     // neighbour on the host now and then) do not, though each of few steps may have met one. Enough steps tell it by
     // themselves: there what comes once a step counts.
-    // But in most of them it must have come last by more than its times can err: a lag that is as long in every step
-    // and lengthens none (work that lies beside the rank's own waiting) is seen in own times as well, and costs
-    // nothing.
+    // A straggler must arrive last in at least half of its slow steps, by more than the error of its times. Work that
+    // overlaps the rank's own waiting looks like a long step too, but it delays nobody.
     const bool few = pace.durations_only || pace.own_ns.size() < kEnoughSteps;
     const Among& among = among_others[s.rank];
-    // Of one that is slow since lately the steps since then count.
+    // All its steps, or those since it became slow.
     const auto slow_steps = std::count_if(pace.first_op.begin(), pace.first_op.end(),
                                           [&](uint32_t op) { return static_cast<int64_t>(op) >= s.since_op; });
     const bool seldom = few ? among.last * 5 < among.compared : among.last * 2 < slow_steps;

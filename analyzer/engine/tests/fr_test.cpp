@@ -53,7 +53,7 @@ Verdict Pair(std::vector<FrEntry> a, std::vector<FrEntry> b) {
   return Analyze(LoadDumps({Dump(std::move(a)), Dump(std::move(b))}));
 }
 
-// Nothing is wrong as far as such dumps tell: whether the job goes on they do not.
+// No finding. Such dumps do not show whether the job is still running.
 void ExpectNothing(const Verdict& v) {
   EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA) << v.DebugString();
   EXPECT_EQ(v.findings_size(), 0);

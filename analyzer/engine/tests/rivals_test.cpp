@@ -1,4 +1,4 @@
-// Where two explanations fit one record, the one that needs less at fault is told, and the other named beside it.
+// When two explanations fit the same record, the one with fewer faults comes first.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -19,7 +19,7 @@ using testing::Culprits;
 using testing::ExpectOnly;
 using testing::Show;
 
-// A job whose ranks are all in "world"; more groups are added by test.
+// A job whose ranks are all in "world". Tests add further groups.
 class DumpedJob {
  public:
   explicit DumpedJob(int ranks, std::string backend = "nccl") : backend_(std::move(backend)) {
@@ -39,7 +39,7 @@ class DumpedJob {
           FrGroup{.name = name, .desc = desc, .ranks = ranks, .pg_id = static_cast<int64_t>(groups.size())});
     }
   }
-  // A call of that rank on its group of that description; `site`: the line it comes from.
+  // The rank calls `op` on its group with this description, from line `site`.
   void Call(int rank, const std::string& desc, const std::string& op, bool done, int64_t elements = 16, int site = 10) {
     FrDump& dump = *dumps_[static_cast<size_t>(rank)];
     for (FrGroup& group : dump.groups) {
@@ -78,8 +78,8 @@ TEST(Rivals, OneCallTooManyIsLikelierThanAllOthersAtFault) {
   const Verdict v = job.Analyzed();
   ExpectOnly(v, RANK_AHEAD, {2});
   ASSERT_GE(v.findings(0).alternatives_size(), 1);
-  EXPECT_NE(v.findings(0).alternatives(0).find("stand still outside of NCCL"), std::string::npos);
-  // Of two that lack and two that wait neither is the few.
+  EXPECT_NE(v.findings(0).alternatives(0).find("stuck outside NCCL"), std::string::npos);
+  // With two ranks missing and two waiting, neither side is a minority.
   job.Call(3, "world", "all_reduce", false);
   ExpectOnly(job.Analyzed(), RANK_NOT_ARRIVED, {0, 1});
 }
@@ -91,7 +91,7 @@ TEST(Rivals, WhoAloneCompletedWhatAllOthersAreInIsTheOddOne) {
   ExpectOnly(job.Analyzed(), SILENT_DESYNC, {3});
 }
 
-// gloo records no sends and no barriers: who holds nothing may wait for the rank whose process is gone.
+// gloo records no sends and no barriers: an idle rank may be waiting for the rank whose process is gone.
 TEST(Rivals, ARankWithoutADumpIsLikelierThanIdleOnesWhoseWaitsAreNotRecorded) {
   for (const char* backend : {"gloo", "nccl"}) {
     DumpedJob job(4, backend);
@@ -106,7 +106,7 @@ TEST(Rivals, ARankWithoutADumpIsLikelierThanIdleOnesWhoseWaitsAreNotRecorded) {
   }
 }
 
-// The pair's own collective, which both hold, needs no rank without data to explain it.
+// The rank without data is not a member of the pair, so it does not explain why the pair's collective is stuck.
 TEST(Rivals, WhatAllMembersHoldComesBeforeSomebodysAbsenceFromALaterCall) {
   DumpedJob job(4);
   job.AddGroup("1", "pair", {0, 1});
@@ -150,8 +150,8 @@ TEST(Rivals, SeveralCallsLeftOutAtOnceAreNoCallTooMany) {
   EXPECT_NE(v.findings(0).summary().find("skipped"), std::string::npos) << Show(v);
 }
 
-// Pairs of which each runs micro-batches of its own number and size: what a sibling has at a number says nothing, what
-// follows an all-gather does.
+// Pairs with different numbers and sizes of micro-batches: equal sequence numbers mean different calls, but a
+// reduce-scatter always follows an all-gather.
 TEST(Rivals, WhatFollowsTellsWhereNumbersOfSiblingsDoNot) {
   DumpedJob job(6);
   for (const int first : {0, 2, 4}) job.AddGroup(std::to_string(1 + first / 2), "pair", {first, first + 1});
@@ -179,7 +179,7 @@ TEST(Rivals, DumpsInWhichNothingIsInFlightAreNotCalledHealthy) {
   EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA) << Show(v);
   EXPECT_EQ(v.findings_size(), 0);
   ASSERT_GE(v.blind_size(), 1);
-  EXPECT_NE(v.blind(v.blind_size() - 1).find("whether the job goes on"), std::string::npos);
+  EXPECT_NE(v.blind(v.blind_size() - 1).find("whether the job is still running"), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the marks of an entry mean differs between the backends that write them; the file itself tells.
+// The meaning of an entry's fields depends on the backend, and is detected from the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::vector<OpState> StatesOf(const Rank& rank) {
   return states;
 }
 
-// gloo's two threads end operations out of order, and its counter is that of the last to end.
+// gloo completes operations out of order, and counts the last one that completed.
 TEST(FrBackends, WhatIsRetiredIsCompleteWhereNothingIsEverMarkedCompleted) {
   FrDump dump;
   dump.groups = {{.enqueued = 4, .completed = 4}};
@@ -37,7 +37,7 @@ TEST(FrBackends, WhatIsRetiredIsCompleteWhereNothingIsEverMarkedCompleted) {
   EXPECT_TRUE(bundle.ranks[0].ends_untold);
 }
 
-// torchcomms leaves "started" where it stood when the call was made.
+// torchcomms sets the state to "started" at the call and never changes it.
 TEST(FrBackends, AStateThatIsNeverBroughtUpToDateTellsOfNoStart) {
   FrDump dump;
   dump.pg_status = false;
@@ -48,7 +48,7 @@ TEST(FrBackends, AStateThatIsNeverBroughtUpToDateTellsOfNoStart) {
   EXPECT_FALSE(bundle.ranks[0].start_recorded);
 }
 
-// PyTorch's nccl2 backend notes the start with the completion, and counts operations by op_id.
+// PyTorch's nccl2 backend writes the start time at completion, and op_ids into pg_status.
 FrDump Nccl2() {
   FrDump dump;
   dump.groups = {{.enqueued = 3, .completed = 1}};
@@ -76,7 +76,7 @@ TEST(FrBackends, CountersByOpIdBecomeNumbersThatEntriesCarry) {
   EXPECT_EQ(bundle.ranks[0].memberships[0].completed, 2);
 }
 
-// Two groups whose calls one process counts together, from `first` on.
+// Two groups whose operations are counted together, starting at `first`.
 FrDump Torchcomms(int64_t first) {
   FrDump dump;
   dump.pg_status = false;
@@ -99,7 +99,6 @@ TEST(FrBackends, OneNumberForAllGroupsIsTakenApart) {
   std::vector<int64_t> numbers;
   for (const Op& op : bundle.ranks[0].ops) numbers.push_back(op.seq);
   EXPECT_EQ(numbers, (std::vector<int64_t>{1, 1, 2, 2, 1, 3}));
-  // In a group of two there is one peer.
   EXPECT_EQ(bundle.ranks[0].ops[4].root_or_peer, 1);
   EXPECT_EQ(bundle.ranks[1].ops[4].root_or_peer, 0);
   EXPECT_THAT(bundle.problems, IsEmpty());
@@ -113,7 +112,7 @@ TEST(FrBackends, OneNumberForAllGroupsIsOfNoUseWithoutItsBeginning) {
   EXPECT_THAT(bundle.problems[0].text, ::testing::HasSubstr("TORCHCOMM_FR_BUFFER_SIZE"));
 }
 
-// A backend that knows no names of groups lists one, with the number of its members.
+// A backend without group names lists one nameless group with its members.
 TEST(FrBackends, ANamelessGroupTellsHowManyRanksThereAre) {
   FrDump dump;
   dump.groups = {{.name = "", .desc = "", .ranks = {0, 1, 2, 3}, .enqueued = 1, .completed = 1}};

@@ -112,7 +112,7 @@ class DumpReader {
       claim.desc = std::string(document_.Text(document_.Get(value, Key::kDesc)));
       bool good = value.type == Type::kDict && used.insert(value.index).second &&
                   ReadMembers(document_.Get(value, Key::kRanks), &claim.members) && !claim.members.empty();
-      // Backends that know no names list one nameless group, the last that was made, with ranks counted inside it.
+      // Backends without group names (gloo) list only the newest group, without a name and with its own rank numbers.
       if (good && claim.name.empty()) {
         nameless_size_ = static_cast<int32_t>(claim.members.size());
         return true;
@@ -211,7 +211,7 @@ FileData NoDump(const std::string& path, int64_t offset, std::string why, std::s
 // The dumps in a dictionary by rank, as in {"0": {..}, "rank1": {..}}; nothing where any of them has no rank.
 std::vector<std::pair<int32_t, Value>> DumpsByRank(const Document& document) {
   std::vector<std::pair<int32_t, Value>> out;
-  absl::flat_hash_set<uint32_t> seen;  // no writer shares them; references to one would multiply it
+  absl::flat_hash_set<uint32_t> seen;  // a writer makes one object a rank; shared ones would multiply the work
   document.ForEachPair(document.root, [&](const Value& key, const Value& value) {
     int64_t rank = -1;
     if (value.type == Type::kDict && !seen.insert(value.index).second) return true;

@@ -51,7 +51,7 @@ struct UsedGroup {
   bool has_p2p = false;
   bool has_batches = false;     // of point-to-point operations
   int32_t own_group_rank = -1;  // as send and receive say it; -1 unknown or contradictory
-  int32_t size_hint = 0;        // least size that numbers of send and receive, or pg_config, prove
+  int32_t size_hint = 0;        // lower limit, from peer numbers and pg_config
   int64_t newest_issued_ns = 0;
   Progress progress;
 };
@@ -66,7 +66,7 @@ struct FileData {
   std::vector<std::string> strings, shapes;  // what Op's indices mean until the files are merged
   int64_t newest_ns = 0;     // latest time_created_ns; with `progress_sum` the choice between files of one rank
   int64_t progress_sum = 0;  // of last_enqueued_collective
-  // Of the oldest operation that is not complete: when it was recorded, and for how long its watchdog waits. 0 unknown.
+  // The oldest unfinished operation: when it was recorded, and its timeout. 0 unknown.
   int64_t oldest_open_ns = 0, open_timeout_ns = 0;
 };
 

@@ -93,7 +93,7 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* w
   return good;
 }
 
-// What all packed files of one load may come to: bombs add up.
+// Limit on the unpacked size of all files of one load together.
 constexpr int64_t kMostUnpackedBytes = int64_t{8} << 30;
 
 struct Workspace {
@@ -129,16 +129,17 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
     }
   };
   const std::string_view bytes(space->buffer.data(), size);
-  if ((fr::IsGzip(bytes) || fr::IsZip(bytes)) && space->Room() == 0) {
-    std::vector<FileData> none(1);
-    none[0].problems.push_back({.path = path,
-                                .text = absl::StrCat("not read: the packed files before it came to ",
-                                                     kMostUnpackedBytes >> 30, " GiB; unpack them, or name fewer"),
-                                .rank = fr::RankInName(path),
-                                .like = "too much is packed"});
-    return none;
-  }
+  const auto no_room = [&](const std::string& name) {
+    if (space->Room() > 0) return false;
+    dumps.emplace_back();
+    dumps.back().problems.push_back({.path = name,
+                                     .text = absl::StrCat("not read: the packed files before it unpack to ",
+                                                          kMostUnpackedBytes >> 30, " GiB; name fewer files"),
+                                     .like = "too much is packed"});
+    return true;
+  };
   if (fr::IsGzip(bytes)) {
+    if (no_room(path)) return dumps;
     const absl::Status damage = fr::Gunzip(bytes, space->Room(), &space->unpacked, &written_ns);
     space->Spend();
     read(space->unpacked, path, damage);
@@ -151,6 +152,7 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
       return dumps;
     }
     for (const fr::Packed& file : *files) {
+      if (no_room(path)) return dumps;
       const absl::Status damage = fr::Unzip(file, space->Room(), &space->unpacked);
       space->Spend();
       read(space->unpacked, absl::StrCat(path, "/", Printable(file.name, kMostNameBytes)), damage);
@@ -182,7 +184,7 @@ std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vect
   return out;
 }
 
-// Where an entry does not say with whom a send or receive is (torchcomms), there is one choice in a group of two.
+// torchcomms does not record the peer of a send or receive. In a group of two it is the other member.
 void NamePeer(const Bundle& bundle, const Rank& rank, Op* op) {
   if (!ring::IsPointToPoint(op->kind) || op->root_or_peer >= 0 || op->membership == kNoIndex) return;
   const Membership& own = rank.memberships[op->membership];
@@ -194,9 +196,9 @@ void Translate(const std::vector<uint32_t>& table, uint32_t* index) {
   if (*index != kNoIndex) *index = table[*index];
 }
 
-// Sets of dumps that number the same ranks in several folders are different jobs (replicas, attempts): they are never
-// mixed. Used is the largest, then one in which something is unfinished, then the newest; the others are told of. A
-// folder that holds but a few ranks again has older dumps of the same job.
+// Folders with dumps of the same ranks belong to different jobs or attempts, and are not mixed. Keeps the folder with
+// the most ranks, then one with unfinished operations, then the newest, and reports the others. A folder that repeats
+// only a few ranks holds older dumps of the same job.
 void KeepOneJob(std::vector<FileData>* files, std::vector<Problem>* problems) {
   struct Set {
     std::set<int32_t> ranks;

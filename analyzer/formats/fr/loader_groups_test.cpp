@@ -221,8 +221,8 @@ TEST(FrLoaderGroups, StatusOfPointToPointGroupsCountsPointToPoint) {
   EXPECT_EQ(member.completed, 26);
   EXPECT_EQ(member.p2p_issued, 5000);
   EXPECT_EQ(member.p2p_completed, 4997);
-  // Sends and receives complete in any order: the count does not prove this one. Nor does its standing in a dump of
-  // what is active, where members of ended batches stand as well.
+  // Sends and receives complete in any order, so the count does not prove this one complete. Its entry does not prove
+  // it unfinished either: a dump of active operations keeps members of completed batches.
   EXPECT_EQ(bundle.ranks[0].ops[0].state, OpState::kUnknown);
   EXPECT_EQ(bundle.ranks[0].ops[0].root_or_peer, 1);
   EXPECT_EQ(bundle.ranks[0].ops[0].seq, 4995);

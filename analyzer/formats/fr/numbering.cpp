@@ -27,9 +27,10 @@ void NumberByGroup(std::vector<RawOp>* raw, FileData* file) {
   if (!CountsAllGroupsTogether(*raw, *file)) return;
   if ((*raw)[0].collective_seq > 1) {
     file->problems.push_back({.path = file->rank.path,
-                              .text = "numbers the operations of all groups together, and has lost the oldest: which "
-                                      "of them belong together on two ranks is not known. Give the recorder more "
-                                      "entries (TORCHCOMM_FR_BUFFER_SIZE)",
+                              .text =
+                                  "counts the operations of all groups together, and its oldest entries are lost: its "
+                                  "operations cannot be matched with other ranks'. Give the recorder more entries "
+                                  "(TORCHCOMM_FR_BUFFER_SIZE)",
                               .rank = file->rank.rank,
                               .like = "numbers of all groups together"});
     file->rank.damaged = true;

@@ -1,4 +1,4 @@
-// Numbers of operations that the ranks of a group share, where a file numbers otherwise.
+// Sequence numbers per group, for files that count all groups together.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_NUMBERING_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_NUMBERING_H_
 
@@ -9,10 +9,10 @@
 
 namespace lockstep::fr {
 
-// torchcomms counts the operations of all groups of a process together, so that two members give one operation two
-// numbers. Where a file's entries show that (their numbers have no gap, and those of its groups do), they are numbered
-// by group. That needs the process's first entries: of a file that lost them nothing can be compared, so its operations
-// are given up and a problem says so. Other files are left as they are.
+// torchcomms counts the operations of all groups of a process together, so two members give one operation different
+// numbers. Detects this from the entries: their numbers have no gaps, but the numbers within a group have. Then numbers
+// each group from 1. That needs the first entries of the process: a file that lost them loses all its operations here,
+// and gets a problem. Leaves other files unchanged.
 void NumberByGroup(std::vector<RawOp>* raw, FileData* file);
 
 }  // namespace lockstep::fr

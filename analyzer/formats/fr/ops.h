@@ -24,7 +24,7 @@ struct RawOp {
   bool p2p = false;
   bool measured = false;  // its duration is in the dump
   int64_t collective_seq = kUnknown, p2p_seq = kUnknown;
-  int64_t op_id = kUnknown;  // counts the operations of both kinds
+  int64_t op_id = kUnknown;  // counts collectives, sends and receives of the group together
   int64_t timeout_ms = -1;   // after which the watchdog gives up; -1 not known
 };
 

@@ -92,8 +92,7 @@ absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes) {
           absl::StrCat("file ", i + 1, " of the zip archive is damaged or packed in another way: unpack the archive"));
     packed += size;
     if (packed > bytes.size())
-      return absl::DataLossError(
-          "a zip archive whose table names the same bytes again and again: unpack it by other means");
+      return absl::DataLossError("the files of this zip archive overlap, so it is damaged or hostile");
     file.data = bytes.substr(data, size);
     files.push_back(std::move(file));
   }

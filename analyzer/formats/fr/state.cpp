@@ -24,7 +24,7 @@ struct Reached {
 
 // What is known of one group while its operations are judged.
 struct GroupView {
-  std::optional<GroupStatus> status;        // in the numbers that entries carry
+  std::optional<GroupStatus> status;        // with the sequence numbers of the entries
   int64_t collective_completed = kUnknown;  // pg_status proves these complete
   int64_t p2p_completed = kUnknown, p2p_enqueued = kUnknown;
   bool counts_p2p = false;  // the last enqueued is a point-to-point operation
@@ -60,10 +60,10 @@ class StateJudge {
  private:
   static int64_t NumberOf(const RawOp& raw) { return raw.p2p ? raw.p2p_seq : raw.collective_seq; }
 
-  // PyTorch's nccl2 backend counts by op_id in pg_status, other backends by the number of the last operation. Which of
-  // both a line does shows on the group's newest entry; the line is brought to numbers.
+  // PyTorch's nccl2 backend writes op_id into pg_status, other backends the sequence number. The group's newest entry
+  // shows which. Converts op_ids to sequence numbers.
   void ReadStatuses() {
-    std::vector<GroupStatus> by_op_id(views_.size());  // as they stand in the file
+    std::vector<GroupStatus> by_op_id(views_.size());  // as in the file
     std::vector<bool> counts_ops(views_.size());
     for (size_t i = 0; i < views_.size(); i++) {
       const GroupStatus* status = StatusOf(file_, file_.used[i]);
@@ -88,13 +88,13 @@ class StateJudge {
     }
   }
 
-  // The operation in flight for longest, and how long its watchdog would have waited for it.
+  // The oldest unfinished operation, and its timeout.
   void FindOldestOpen() {
     for (size_t i = 0; i < rank_.ops.size(); i++) {
       const Op& op = rank_.ops[i];
-      const bool open =
-          op.state == OpState::kStarted || op.state == OpState::kEnqueued || op.state == OpState::kIncomplete;
-      if (!open || op.enter_ns <= 0 || (file_.oldest_open_ns > 0 && op.enter_ns >= file_.oldest_open_ns)) continue;
+      if (!IsUnfinished(op.state) || op.enter_ns <= 0 ||
+          (file_.oldest_open_ns > 0 && op.enter_ns >= file_.oldest_open_ns))
+        continue;
       file_.oldest_open_ns = op.enter_ns;
       constexpr int64_t kMostMs = 1'000'000'000;
       file_.open_timeout_ns = std::clamp<int64_t>(raw_[i].timeout_ms, 0, kMostMs) * 1'000'000;
@@ -155,13 +155,13 @@ class StateJudge {
     }
     for (const GroupStatus& status : file_.statuses) work_done |= status.completed >= 0;
     const bool any_ended = any_completed || any_retired;
-    // Backends other than PyTorch's first one for NCCL never mark an operation completed: it has ended once it is
-    // retired. There a retired one that is not complete has timed out.
+    // gloo and torchcomms never mark an operation completed: it has ended once it is retired. With PyTorch's first NCCL
+    // backend, an operation that is retired but not completed has timed out.
     retires_ = any_retired && !any_completed && (work_done || file_.statuses.empty());
     rank_.ends_untold = retires_;
     for (size_t i = 0; i < raw_.size(); i++) {
       const Op& op = rank_.ops[i];
-      // A start that is noted with the completion, or a state that is never brought up to date, tells of no start.
+      // A start time written at completion says nothing of the start; nor does a state that is never updated.
       const bool noted = op.started_ns > 0 && (op.completed_ns == 0 || op.started_ns < op.completed_ns);
       if (noted || (raw_[i].state == RawState::kStarted && !retires_)) rank_.start_recorded = true;
     }
@@ -238,7 +238,7 @@ class StateJudge {
     // something only of those that the watchdog has dropped as well.
     if (op.seq >= 0 && op.seq <= proven && (!raw.p2p || op.retired)) return OpState::kCompleted;
     if (op.retired) return OpState::kIncomplete;
-    // A batch's members never complete by themselves: in a dump of what is active they stand after the batch has ended.
+    // Members of a batch are never marked completed themselves, so they remain in a dump of active operations.
     if (raw.p2p && rank_.only_active && op.seq >= 0 && op.seq <= proven) return OpState::kUnknown;
     switch (raw.state) {
       case RawState::kStarted:
@@ -412,7 +412,7 @@ class StateJudge {
     // Entries and pg_status are not written in the same instant: what either proves holds.
     if (last[0] >= 0 && out.issued != kUnknown) out.issued = std::max(out.issued, last[0]);
     if (last_done[0] >= 0 && out.completed != kUnknown) out.completed = std::max(out.completed, last_done[0]);
-    // Several threads may carry a group's operations out: the last to end is not the last before which all have.
+    // Operations of a group may complete out of order: count only those before the first unfinished one.
     if (retires_ && first_open[0] != INT64_MAX)
       out.completed = std::min(out.completed, std::max(first_open[0] - 1, kNone));
     if (last[1] >= 0 && out.p2p_issued != kUnknown) out.p2p_issued = std::max(out.p2p_issued, last[1]);
@@ -424,7 +424,7 @@ class StateJudge {
   Rank& rank_;
   std::vector<GroupView> views_;
   bool entries_included_;
-  bool retires_ = false;  // its backend retires operations in place of completing them
+  bool retires_ = false;  // operations are complete once they are retired
   uint64_t batches_ = 0;
   uint32_t first_queued_ = UINT32_MAX;  // of a batch that the host did not end
 };

@@ -8,17 +8,16 @@
 namespace lockstep::fr {
 namespace {
 
-// A dump holds no time of its own. Where its file was written this soon after its newest entry, that is when it was
-// taken, of a job that may well have moved; written later, it may be a copy. The newest is the last in record order: of
-// a clock that was set back, the largest time is an old one.
+// A file written this soon after its newest entry was written when the dump was taken. A later file may be a copy. The
+// newest entry is the last in record order: its time may be smaller than others' if the clock was set back.
 constexpr int64_t kTakenWithin = 60'000'000'000;
 // File times are coarser than the entries': ticks of the kernel, whole seconds in a tar archive, two in a zip.
 constexpr int64_t kCoarse = 2'000'000'000;
 
-// A watchdog looks every so often, then waits for the dump to be written.
+// From the timeout until the file is written: the watchdog's interval and the time to write.
 constexpr int64_t kWatchdogIsLate = 120'000'000'000;
 
-// The newest entry that tells its time; null: none does.
+// The newest entry with a time; null: none.
 const Op* NewestOf(const Rank& rank) {
   const auto last = std::find_if(rank.ops.rbegin(), rank.ops.rend(), [](const Op& op) { return op.enter_ns > 0; });
   return last == rank.ops.rend() ? nullptr : &*last;
@@ -31,7 +30,7 @@ void SetTaken(int64_t written_ns, FileData* file) {
   const Op* const last = NewestOf(*rank);
   if (last == nullptr || written_ns <= 0) return;
   const int64_t waited = written_ns - file->oldest_open_ns, timeout = file->open_timeout_ns;
-  // As late as a watchdog that gave up on what is in flight.
+  // The watchdog gave up on the oldest unfinished operation.
   const bool timed_out =
       file->oldest_open_ns > 0 && timeout > 0 && waited >= timeout && waited - timeout < kWatchdogIsLate;
   if (written_ns - last->enter_ns >= kTakenWithin && !timed_out) return;
@@ -44,8 +43,8 @@ void SetTaken(int64_t written_ns, FileData* file) {
 
 void DoubtTimesOfCopies(std::vector<FileData>* files) {
   constexpr int64_t kAtOnce = 5'000'000'000, kApart = 100'000'000;
-  // By the files' times alone hosts whose clocks differ would look as if they were dumped one after the other, and by
-  // the times since the newest records a host that stopped early.
+  // File times alone would also differ between hosts whose clocks differ. Times since the newest entry alone would also
+  // differ if one host stopped early.
   struct Range {
     int64_t least = INT64_MAX, most = INT64_MIN;
     void Add(int64_t value) {
@@ -66,7 +65,7 @@ void DoubtTimesOfCopies(std::vector<FileData>* files) {
     idle.Add(rank.captured_ns - NewestOf(rank)->enter_ns);
   }
   if (!written.Wide() || !idle.Wide()) return;
-  // Ranks of one host are dumped at once, however its clock was set.
+  // Ranks of one host are dumped at once, so a copy shows as gaps between most files.
   std::sort(times.begin(), times.end());
   size_t apart = 0;
   for (size_t i = 1; i < times.size(); ++i) apart += times[i] - times[i - 1] >= kApart;
@@ -91,15 +90,13 @@ void TellByUnnoticedEnds(Bundle* bundle) {
   }
   const auto unnoticed = [&](const Rank& rank, const Op& op) {
     if (op.membership == kNoIndex || !NeedsEveryMember(op.kind) || op.seq < 0) return false;
-    const bool open =
-        op.state == OpState::kStarted || op.state == OpState::kEnqueued || op.state == OpState::kIncomplete;
     const Membership& ms = rank.memberships[op.membership];
-    return open && newest - op.enter_ns <= kBetweenLooks && most[ms.comm].completed >= op.seq &&
+    return IsUnfinished(op.state) && newest - op.enter_ns <= kBetweenLooks && most[ms.comm].completed >= op.seq &&
            ms.issued >= most[ms.comm].issued;
   };
   bool ran = false;
   for (const Rank& rank : bundle->ranks) {
-    // Each group has a watchdog of its own: a GPU that stands still is behind in several groups at once.
+    // Each group has its own watchdog. A rank behind in several groups at once has a hung GPU, not slow watchdogs.
     std::set<uint32_t> behind;
     for (const Op& op : rank.ops) {
       if (unnoticed(rank, op)) behind.insert(op.membership);

@@ -1,4 +1,4 @@
-// When dumps were taken. They hold no time of their own: a file's time is an upper end, its newest record a lower one.
+// When a dump was taken. It holds no time itself: not before its newest entry, and not after its file was written.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_TAKEN_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_TAKEN_H_
 
@@ -10,19 +10,17 @@
 
 namespace lockstep::fr {
 
-// Sets captured_ns or set_back of the file's rank where the time at which the file was written can be when it was
-// taken: within a minute of its newest record, or as late as a watchdog that gave up on its oldest unfinished
-// operation. `written_ns`: the file's modification time; 0 not known.
+// Sets captured_ns, or set_back, of the file's rank if the file's modification time can be the time of the dump: within
+// a minute of the newest entry, or just after the timeout of the oldest unfinished operation. `written_ns` 0: unknown.
 void SetTaken(int64_t written_ns, FileData* file);
 
-// A job is dumped at once. Takes the times back from files that were written one after the other before any watchdog
-// gave up: they are copies.
+// All ranks of a job are dumped at once. Clears captured_ns if the files were written one after the other before any
+// timeout: they are copies.
 void DoubtTimesOfCopies(std::vector<FileData>* files);
 
-// Where no file's time tells: a watchdog notices the end of an operation within a second or two, so an end that some
-// ranks have noticed and others have not shows a job that was dumped while it ran. Then captured_ns is that of the
-// newest record. Only ranks that came to all that the others came to count, and none may be behind in several groups:
-// such a one may stand still.
+// For dumps without captured_ns. A watchdog notices a completion within a second or two. If one rank has recorded a
+// completion and another has not, the job was dumped while it ran: captured_ns becomes the time of the newest entry.
+// Does nothing if such a rank is also missing from a later call, or is behind in several groups: it may be stuck.
 void TellByUnnoticedEnds(Bundle* bundle);
 
 }  // namespace lockstep::fr

@@ -1,4 +1,4 @@
-// When dumps were taken, and which of several sets of them belong to one job.
+// The time of a dump, and dumps of several jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using ::testing::SizeIs;
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-// All completed but the last `open` of three.
+// Three collectives, the last `open` of them unfinished.
 FrDump Dump(int open) {
   FrDump dump;
   dump.groups = {{.enqueued = 3, .completed = 3 - open}};
@@ -32,7 +32,7 @@ FrDump Dump(int open) {
   return dump;
 }
 
-// Two ranks, the files written so long after the newest entry.
+// Two ranks; `later_ns`: from the newest entry to the time of the file.
 Bundle Written(std::vector<int64_t> later_ns, std::vector<int> open) {
   DumpFolder folder;
   for (int rank = 0; rank < 2; ++rank) {
@@ -50,7 +50,7 @@ TEST(FrTaken, AFileWrittenSoonIsThatOld) {
 
 TEST(FrTaken, AsLateAsTheWatchdogIsNoCopy) {
   EXPECT_GT(Written({kTimeoutNs + kSecond, kTimeoutNs + 30 * kSecond}, {1, 1}).ranks[1].captured_ns, 0);
-  // Nothing is in flight that it could have given up on, or it would have given up long before.
+  // Without an unfinished operation, or long after its timeout, the time is unknown.
   EXPECT_EQ(Written({kTimeoutNs + kSecond, kTimeoutNs + kSecond}, {0, 0}).ranks[1].captured_ns, 0);
   EXPECT_EQ(Written({6 * kTimeoutNs, 6 * kTimeoutNs}, {1, 1}).ranks[1].captured_ns, 0);
 }
@@ -61,7 +61,7 @@ TEST(FrTaken, FilesWrittenOneAfterTheOtherAreCopies) {
   EXPECT_EQ(bundle.ranks[1].captured_ns, 0);
 }
 
-// Rank 0 has not noticed what rank 1 has: the job was dumped while it ran, whenever the files were written.
+// Rank 1 noticed a completion that rank 0 did not: the job was dumped while it ran.
 TEST(FrTaken, AnEndThatSomeHaveNotNoticedIsOfTheMomentOfTheNewestEntry) {
   const Bundle bundle = Written({6 * kTimeoutNs, 6 * kTimeoutNs}, {2, 1});
   EXPECT_EQ(bundle.ranks[0].captured_ns, kFirstEntryNs + 2'000'000);

@@ -240,11 +240,6 @@ bool LaneOf(const Op& op, LaneHistory* lane) {
   return ring::IsCollective(op.kind);
 }
 
-bool Unfinished(OpState state) {
-  return state == OpState::kEntered || state == OpState::kQueued || state == OpState::kEnqueued ||
-         state == OpState::kStarted || state == OpState::kIncomplete;
-}
-
 uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal) {
   uint64_t hash = Combine(0, static_cast<uint64_t>(size));
   bool digits = false, letters = false;
@@ -325,7 +320,7 @@ void Describe(absl::Span<const Op> ops, OpChunk* chunk) {
   chunk->set_described(true);
   for (const Op& op : ops) {
     chunk->set_newest_ns(std::max(chunk->newest_ns(), op.enter_ns));
-    if (Unfinished(op.state) || op.recent_only) chunk->set_keep(true);
+    if (IsInFlight(op.state) || op.recent_only) chunk->set_keep(true);
     LaneHistory lane;
     if (!LaneOf(op, &lane)) continue;
     auto it = std::find_if(lanes.begin(), lanes.end(), [&](const LaneHistory& other) {

@@ -53,9 +53,6 @@ History DecodeHistory(const RankHistory& message);
 // Fills described, newest_ns, keep and lanes.
 void Describe(absl::Span<const Op> ops, OpChunk* chunk);
 
-// Known not to have finished.
-bool Unfinished(OpState state);
-
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_

@@ -564,7 +564,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
     for (size_t i = piece.begin; i < piece.end; ++i) {
       const Op& op = rows.ops[i];
       bool take = !piece.needed_only && op.enter_ns > cutoff;
-      if (!take && (Unfinished(op.state) || op.recent_only)) take = unfinished++ < 2 * plan.newest;
+      if (!take && (IsInFlight(op.state) || op.recent_only)) take = unfinished++ < 2 * plan.newest;
       if (take || Needed(op, needs)) keep.push_back(i);
     }
   }

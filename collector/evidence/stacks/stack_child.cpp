@@ -90,10 +90,10 @@ int MinorInName(const std::string& path) {
   return absl::SimpleAtoi(path.substr(at + strlen("python3."), end - at - strlen("python3.")), &minor) ? minor : -1;
 }
 
-// Where the interpreter keeps its state, as its file says.
+// Addresses of the interpreter's state in the process, from the symbols of its file.
 struct PythonSymbols {
-  int32_t file = kNoFile;                                // that has them
-  static constexpr int32_t kNoFile = -1, kNotRead = -2;  // kNotRead: the rights of its user could not be had
+  int32_t file = kNoFile;                                // index of that file
+  static constexpr int32_t kNoFile = -1, kNotRead = -2;  // kNotRead: could not take on the rights of the process's user
   uint64_t runtime = 0, version = 0;
 };
 
@@ -117,18 +117,21 @@ PythonSymbols FindSymbols(const std::vector<MappedFile>& files, Unwinder* unwind
   return {};
 }
 
-// The same in a process of its own that has given up its rights: the threads can be stopped only with them, and their
-// Python frames are read meanwhile, so that the file must be read before.
+// FindSymbols in a separate process without privileges, because the file is hostile input. This process still needs its
+// own: it stops the threads next, and reads their Python frames while they are stopped.
 PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>& files, Unwinder* unwinder,
                                        int64_t limit_ns) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return {};
   const UniqueFd from(ends[0]);
   UniqueFd to(ends[1]);
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {
-    const PythonSymbols found =
-        DropRights(pid).empty() ? FindSymbols(files, unwinder) : PythonSymbols{.file = PythonSymbols::kNotRead};
+    const bool dropped = DropRights(pid).empty();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // after DropRights: a change of user clears it
+    if (getppid() != parent) _exit(1);
+    const PythonSymbols found = dropped ? FindSymbols(files, unwinder) : PythonSymbols{.file = PythonSymbols::kNotRead};
     _exit(write(to.get(), &found, sizeof found) == sizeof found ? 0 : 1);
   }
   to.reset();
@@ -144,13 +147,13 @@ PythonSymbols FindSymbolsWithoutRights(pid_t pid, const std::vector<MappedFile>&
   return symbols;
 }
 
-// All addresses are the process's own word: what is read there is believed as little.
+// The addresses come from a hostile file: everything read there is checked.
 std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<MappedFile>& files,
                                  const PythonSymbols& symbols, ProcessEvidence* evidence) {
   if (symbols.file == PythonSymbols::kNotRead) {
     evidence->set_python_refused(
-        "the file of its interpreter is read with the rights of its user alone, which cannot be had here (grant "
-        "CAP_SETUID and CAP_SETGID)");
+        "the interpreter's file is read only with the rights of the process's user, which needs CAP_SETUID and "
+        "CAP_SETGID here");
   }
   if (symbols.file < 0) return std::nullopt;
   const MappedFile& file = files[static_cast<size_t>(symbols.file)];
