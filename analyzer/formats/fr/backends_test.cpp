@@ -71,7 +71,9 @@ TEST(FrBackends, AStartThatIsNotedAtCompletionIsNone) {
 }
 
 TEST(FrBackends, CountersByOpIdBecomeNumbersThatEntriesCarry) {
-  const Bundle bundle = LoadDumps({Nccl2()});
+  FrDump dump = Nccl2();
+  dump.entries.erase(dump.entries.begin(), dump.entries.begin() + 2);  // the counters alone know of these
+  const Bundle bundle = LoadDumps({dump});
   EXPECT_EQ(bundle.ranks[0].memberships[0].issued, 4);
   EXPECT_EQ(bundle.ranks[0].memberships[0].completed, 2);
 }
