@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every fault of trainsim that leaves ranks waiting, in every way of recording, under `lockstep run` with default options: after how
-many seconds the hang, or the end, is declared, and whether the right rank is named. Prints a table, docs/detection-times.md. With --sample a
+many seconds the hang, or the end, is declared, and whether the right rank is named. Prints a table, results/detection-times.md. With --sample a
 part of it, in the first steps too, and healthy jobs with a slow start, which must never be called hung."""
 
 import argparse

@@ -1,4 +1,4 @@
-"""The printed result of a run: Markdown that docs/accuracy.md holds as it is."""
+"""The printed result of a run: Markdown that results/accuracy keeps as it is."""
 
 import scoring
 
