@@ -43,10 +43,10 @@ def one(pattern):
 
 
 def block(first):
-    """The commands of docs/packages.md in the block that begins so: they are run as they stand there."""
-    found = [text for text in re.findall(r"```sh check\n(.*?)```", (SOURCE / "docs/packages.md").read_text(), re.S) if text.startswith(first)]
+    """The commands of docs/deploying.md in the block that begins so: they are run as they stand there."""
+    found = [text for text in re.findall(r"```sh check\n(.*?)```", (SOURCE / "docs/deploying.md").read_text(), re.S) if text.startswith(first)]
     if len(found) != 1:
-        raise AssertionError(f"docs/packages.md: {len(found)} blocks begin with {first}")
+        raise AssertionError(f"docs/deploying.md: {len(found)} blocks begin with {first}")
     return found[0]
 
 

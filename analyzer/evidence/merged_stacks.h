@@ -1,4 +1,4 @@
-// stacks.json of an incident folder: stacks of many ranks, merged on their way to the collector. docs/collector.md has
+// stacks.json of an incident folder: stacks of many ranks, merged on their way to the collector. docs/deploying.md has
 // the form.
 #ifndef LOCKSTEP_ANALYZER_EVIDENCE_MERGED_STACKS_H_
 #define LOCKSTEP_ANALYZER_EVIDENCE_MERGED_STACKS_H_

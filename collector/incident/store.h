@@ -1,5 +1,5 @@
 // The files of one incident as they come in, chunk by chunk: what is acknowledged is on disk, once, whatever is killed
-// when. docs/collector.md ("Incidents") gives the order of writes.
+// when. docs/architecture.md gives the order of writes.
 #ifndef LOCKSTEP_COLLECTOR_INCIDENT_STORE_H_
 #define LOCKSTEP_COLLECTOR_INCIDENT_STORE_H_
 

@@ -1,7 +1,7 @@
 // What the collector decides, as a state machine: jobs and their generations, who is late, which ranks are asked for
 // what, when a verdict is out, and when an incident is whole. No thread, socket, file or clock of its own: its owner
 // gives it what was received and the time, sends what it wants sent, and does its work where that takes long. A test
-// plays hours in a second. docs/collector.md tells the order of messages.
+// plays hours in a second. docs/architecture.md gives the order of messages.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_CORE_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_CORE_H_
 

@@ -1,5 +1,5 @@
 // CURVE key pairs, and who may do what. A key file is text: "lockstep-key 1", then "role", "public" and (in secret
-// files) "secret" lines, Z85. docs/collector.md explains the files, `lockstep keygen` makes them.
+// files) "secret" lines, Z85. docs/security.md explains the files, `lockstep keygen` makes them.
 #ifndef LOCKSTEP_COLLECTOR_WIRE_KEYS_H_
 #define LOCKSTEP_COLLECTOR_WIRE_KEYS_H_
 

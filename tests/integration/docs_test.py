@@ -31,10 +31,10 @@ USAGE = re.compile(r"\[|PATH\.\.\.|--role ROLE")
 NOT_RUN = {
     ("docs/compatibility.md", "./dev outside"): "needs PyPI: CI runs it with --quick",
     ("docs/fuzzing.md", "./dev fuzz 10"): "ten minutes on every core",
-    ("docs/packages.md", "sudo dpkg -i"): "needs the packages, and root: packages_test runs it in a clean root",
-    ("docs/packages.md", "tar xzf lockstep-*-linux.tar.gz"): "needs the packages: packages_test runs it",
-    ("docs/packages.md", "tar xzf lockstep-*-linux-debug.tar.gz"): "needs the packages: packages_test runs it",
-    ("docs/packages.md", "sha256sum --check"): "needs the packages, and builds everything twice: packages_test runs the first, and the second with --recorder",
+    ("docs/deploying.md", "sudo dpkg -i"): "needs the packages, and root: packages_test runs it in a clean root",
+    ("docs/deploying.md", "tar xzf lockstep-*-linux.tar.gz"): "needs the packages: packages_test runs it",
+    ("docs/deploying.md", "tar xzf lockstep-*-linux-debug.tar.gz"): "needs the packages: packages_test runs it",
+    ("docs/deploying.md", "sha256sum --check"): "needs the packages, and builds everything twice: packages_test runs the first, and the second with --recorder",
 }
 # Made by the programs themselves (pages_test).
 GENERATED = ("docs/options.md",)
@@ -300,7 +300,7 @@ class CommandsTest(unittest.TestCase):
                 self.assertRegex(site.run(block) or "", rf"(?s)^exit status [1-9].*{word}", command)
 
     def test_the_command_of_on_verdict_drains_the_host(self):
-        command = re.search(r"--on-verdict '(.*)'$", read("docs/collector.md"), re.M).group(1)
+        command = re.search(r"--on-verdict '(.*)'$", read("docs/deploying.md"), re.M).group(1)
         if lacks(command):
             self.skipTest("jq is not installed")
         site, made = Site(""), Cluster()

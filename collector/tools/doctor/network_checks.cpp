@@ -57,14 +57,14 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
                 "lockstep run on one host needs none; else give --collector ENDPOINT or set LOCKSTEP_COLLECTOR");
   }
   if (absl::IsPermissionDenied(address.status())) return Note(name, std::string(address.status().message()));
-  if (!address.ok()) return Bad(name, std::string(address.status().message()), "see docs/collector.md, Security");
+  if (!address.ok()) return Bad(name, std::string(address.status().message()), "see docs/security.md");
   wire::ClientOptions connection;
   connection.endpoints = {address->endpoint};
   connection.security = address->security;
   const std::string at = absl::StrCat(address->endpoint, " (from ", address->found, ")");
   const absl::StatusOr<std::unique_ptr<wire::Client>> client = wire::Client::Connect(connection);
   if (!client.ok())
-    return Bad(name, absl::StrCat(at, ": ", std::string(client.status().message())), "see docs/collector.md, Security");
+    return Bad(name, absl::StrCat(at, ": ", std::string(client.status().message())), "see docs/security.md");
   Hello hello;
   // What the key says it may be; without keys whoever asks is let in as a reader.
   const absl::StatusOr<wire::KeyPair> own =
@@ -84,8 +84,7 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
       Welcome welcome;
       if (message->header.type != wire::Type::kWelcome || !wire::DecodeBody(*message, &welcome).ok()) continue;
       if (!welcome.refused().empty())
-        return Bad(name, absl::StrCat(at, " refuses: ", Printable(welcome.refused(), 200)),
-                   "see docs/collector.md, Security");
+        return Bad(name, absl::StrCat(at, " refuses: ", Printable(welcome.refused(), 200)), "see docs/security.md");
       const std::string version = Printable(welcome.version(), 40);
       return Good(name, absl::StrCat(at, " answers, version ", version,
                                      version == LOCKSTEP_VERSION ? "" : " (this is " LOCKSTEP_VERSION ")"));
