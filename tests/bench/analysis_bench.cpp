@@ -2,7 +2,7 @@
 //
 //   analysis_bench [--runs N] [--row NAME] ANALYZE PATH...     ANALYZE is the lockstep-analyze program
 //
-// --row prints a row of the tables in docs/performance.md (performance.py makes them) in place of lines.
+// --row prints a row of the tables in results/analysis-speed.md (performance.py makes them) in place of lines.
 // Each run is a process of its own: wall time, processor time and peak memory are the kernel's count of it, and of
 // several runs the fastest is printed. The shares come from the same work done once more in a process that takes its
 // parts one by one: reading (files into the bundle), aligning (the bundle by communicator and number), reasoning (all

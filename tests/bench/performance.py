@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tables of docs/performance.md: writes dumps of large jobs, has them analysed, prints what it took as Markdown.
+"""The tables of results/analysis-speed.md: writes dumps of large jobs, has them analysed, prints what it took as Markdown.
 
 performance.py --build build-release [--runs 5] [--folder build-release/bench/data] [--only own|growth|flight-recorder] [--smaller N]
 
