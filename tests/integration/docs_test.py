@@ -30,7 +30,7 @@ USAGE = re.compile(r"\[|PATH\.\.\.|--role ROLE")
 # Blocks that are not run here but by another test, by page and beginning.
 NOT_RUN = {
     ("docs/limits.md", "./dev outside"): "needs PyPI: CI runs it with --quick",
-    ("docs/fuzzing.md", "./dev fuzz 10"): "ten minutes on every core",
+    ("docs/extending.md", "./dev fuzz 10"): "ten minutes on every core",
     ("docs/deploying.md", "sudo dpkg -i"): "needs the packages, and root: packages_test runs it in a clean root",
     ("docs/deploying.md", "tar xzf lockstep-*-linux.tar.gz"): "needs the packages: packages_test runs it",
     ("docs/deploying.md", "tar xzf lockstep-*-linux-debug.tar.gz"): "needs the packages: packages_test runs it",
