@@ -189,7 +189,7 @@ class NamesTest(unittest.TestCase):
                 if "://" not in target:
                     self.assertTrue(os.path.exists(os.path.join(folder, target)), f"{page}: {target}")
             for code in inline_code(page):
-                if not re.search(r"\b[A-Z]{3,}$", code) and re.fullmatch(r"(docs|analyzer|recorder|collector|gui|tests|proto|packaging|cmake)/[\w./-]+", code):
+                if not re.search(r"\b[A-Z]{3,}$", code) and re.fullmatch(r"(docs|analyzer|recorder|collector|gui|tests|proto|packaging|cmake|results)/[\w./-]+", code):
                     path = os.path.join(SOURCE, code)
                     self.assertTrue(os.path.exists(path) or glob.glob(path + "*"), f"{page}: {code}")
 
