@@ -27,6 +27,7 @@
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/util/parallel.h"
 #include "analyzer/util/rank_text.h"
+#include "analyzer/words/words.h"
 
 namespace lockstep {
 namespace {
@@ -39,11 +40,27 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
   return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
+// Of these an operation that never ends in the network is a rival.
+bool MayBeNetwork(Reason reason) {
+  switch (reason) {
+    case REASON_FINISHED_ALONE:
+    case REASON_GPU_STOPPED_AFTER:
+    case REASON_WRONG_PEER:
+    case REASON_TWO_STREAMS_STUCK:
+    case REASON_STOPPED_WHILE_OTHERS_WAIT:
+    case REASON_EXITED_WHILE_OTHERS_WAIT:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {
   if (causes.empty()) return;
   const FindingKind kind = causes[0].kind;
-  const bool stuck_inside = std::any_of(causes.begin(), causes.end(),
-                                        [](const Cause& c) { return c.kind == COLLECTIVE_STUCK || c.may_be_network; });
+  const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
+    return c.kind == COLLECTIVE_STUCK || MayBeNetwork(c.reason);
+  });
   if (model.stalled && !stuck_inside)
     RuleOut(NotTheCause::NETWORK, "no operation that stands still has all its members inside", verdict);
   bool marks = false;
@@ -408,7 +425,11 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live));
-  for (const Cause& c : causes) *verdict.add_findings() = finder.ToFinding(c);
+  for (const Cause& c : causes) {
+    Finding* finding = verdict.add_findings();
+    *finding = finder.ToFinding(c);
+    PutIntoWords(finding);
+  }
   AddWhatItIsNot(model, causes, &verdict);
   for (const std::string& why : legal) RuleOut(NotTheCause::HANG, why, &verdict);
   SayWatchdogEnds(model, &verdict);

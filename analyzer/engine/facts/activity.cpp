@@ -219,41 +219,6 @@ const char* MovingName(Moving moving) {
   return moving == Moving::kYes ? "moving" : moving == Moving::kNo ? "not moving" : "";
 }
 
-Steps StallAdvice(Stall stall) {
-  switch (stall) {
-    case Stall::kUnknown:
-      return {};
-    case Stall::kCheckpoint:
-      return {"Look at the file system that the checkpoint goes to, from this host: full, slow, or its server away.",
-              "If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before."};
-    case Stall::kStorage:
-      return {"Look at the file systems mounted on this host (server away, disk errors in its kernel log).",
-              "If all stalled ranks are on it, drain the host."};
-    case Stall::kDataLoading:
-      return {"Look at the loader's workers on this host: dead, out of shared memory, waiting for storage.",
-              "Compare the sample this rank is at with the others'."};
-    case Stall::kCompilation:
-      return {
-          "Wait if it moves: compilation ends by itself.",
-          "If it comes again in later steps, look for shapes that change (recompilation) and share the compile cache."};
-    case Stall::kGarbageCollection:
-      return {
-          "Collect on all ranks at the same step (gc.disable, then gc.collect every N steps), or gc.freeze after "
-          "start.",
-          "Look for growth of Python objects on this rank."};
-    case Stall::kInterpreterLock:
-      return {"Find the thread that holds the interpreter lock: native code that does not release it.",
-              "A framework's own dump may never come from this process, because it needs the same lock."};
-    case Stall::kRendezvous:
-      return {
-          "Find out which process it waits for there: who sets the key that it asks for, who lacks in the barrier (its "
-          "stack names the call).",
-          "Look whether all ranks of the group come to this place: a branch that only some take, a group made on some "
-          "ranks only."};
-  }
-  return {};
-}
-
 ActivityView ClassifyActivity(const Process& process) {
   ActivityView view;
   Motion(process, &view);
@@ -331,7 +296,6 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
   const Stall stall =
       most->first == Stall::kStorage && by_stall.contains(Stall::kCheckpoint) ? Stall::kCheckpoint : most->first;
   finding->set_activity(StallName(stall));
-  SetAdvice(StallAdvice(stall), finding);
   for (const auto& [kind, seen] : by_stall) {
     for (size_t i = 0; i < seen.size() && i < kRanksShown; ++i) {
       Evidence* e = finding->add_evidence();
@@ -351,11 +315,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     finding->add_evidence()->set_text(
         absl::StrCat(waiting, " ranks on ", waiting_for_files.size(),
                      " hosts wait for files at once: what they share is the file system, not a host"));
-    SetAdvice({"Look at the file system itself: its servers, quota, and the network to it; several hosts wait for it "
-               "at once.",
-               "If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before. Drain no "
-               "host for it."},
-              finding);
+    finding->set_activity_hosts(static_cast<int32_t>(waiting_for_files.size()));
   }
   // Files seldom hold up one rank of a host: of its other ranks that left no data nobody knows.
   if (files && bundle.ranks_expected > static_cast<int64_t>(bundle.ranks.size())) {

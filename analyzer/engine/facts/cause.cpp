@@ -1,5 +1,8 @@
 #include "analyzer/engine/facts/cause.h"
 
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
 #include "analyzer/engine/facts/model.h"
 
 namespace lockstep {
@@ -54,14 +57,24 @@ void RuleOut(NotTheCause::What what, std::string why, Verdict* verdict) {
   out->set_why(std::move(why));
 }
 
-void SetAdvice(const Steps& steps, Finding* finding) {
-  finding->clear_advice();
-  finding->clear_advice_steps();
-  for (const std::string& step : steps) {
-    finding->add_advice_steps(step);
-    absl::StrAppend(finding->mutable_advice(), finding->advice_steps_size() > 1 ? "\n" : "",
-                    finding->advice_steps_size(), ". ", step);
+CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op) {
+  CallRef call;
+  call.set_text(OpText(bundle, rank, op));
+  if (op.membership < rank.memberships.size())
+    call.set_on(CommText(bundle.comms[rank.memberships[op.membership].comm]));
+  if (op.call_site != kNoIndex && op.call_site < bundle.strings.size()) {
+    call.set_site(bundle.strings[op.call_site]);
+  } else if (op.caller != 0) {
+    call.set_site(absl::StrFormat("called from %08x+0x%x", op.caller_object, op.caller));
   }
+  return call;
+}
+
+CallRef CallNamed(std::string text, std::string on) {
+  CallRef call;
+  call.set_text(std::move(text));
+  call.set_on(std::move(on));
+  return call;
 }
 
 }  // namespace lockstep

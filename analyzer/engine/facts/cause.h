@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/evidence/activity_rules.h"
 #include "analyzer/model/bundle.h"
 #include "proto/verdict.pb.h"
@@ -17,38 +16,6 @@ namespace lockstep {
 
 // Cause::op_name of waits for another process by other means than NCCL.
 inline constexpr char kRendezvous[] = "a rendezvous outside of NCCL";
-
-using Steps = std::vector<std::string>;  // what to do, first things first
-
-// What one rank did, and the same said of several ranks. How many a cause names is known only when it is whole.
-struct Clause {
-  Clause() = default;
-  Clause(const char* text) : one(text), several(text) {}
-  Clause(std::string text) : one(text), several(std::move(text)) {}
-  Clause(std::string of_one, std::string of_several) : one(std::move(of_one)), several(std::move(of_several)) {}
-  std::string one, several;
-};
-
-inline const std::string& OfOne(const Clause& clause) {
-  return clause.one;
-}
-inline const std::string& OfSeveral(const Clause& clause) {
-  return clause.several;
-}
-template <typename Part>
-const Part& OfOne(const Part& part) {
-  return part;
-}
-template <typename Part>
-const Part& OfSeveral(const Part& part) {
-  return part;
-}
-
-// Clauses, texts and numbers, one after the other.
-template <typename... Parts>
-Clause Say(const Parts&... parts) {
-  return {absl::StrCat(OfOne(parts)...), absl::StrCat(OfSeveral(parts)...)};
-}
 
 // One item of evidence: a fact in words, or fields of another kind than FACT. `ranks` are indexes into Bundle::ranks.
 struct EvidenceItem {
@@ -66,8 +33,10 @@ CommunicatorRef Labelled(const Communicator& comm);
 
 void RuleOut(NotTheCause::What what, std::string why, Verdict* verdict);
 
-// Advice as numbered lines, and as steps.
-void SetAdvice(const Steps& steps, Finding* finding);
+// A call of that rank, for sentences.
+CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op);
+// Any other: "ncclCommSplit #2".
+CallRef CallNamed(std::string text, std::string on);
 
 // A finding in the making. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
 struct Cause {
@@ -78,11 +47,11 @@ struct Cause {
   int32_t op_rank = -1;
   double confidence = 0.9;
   std::vector<EvidenceItem> evidence;
-  Clause what;  // what the culprits did or did not do, completes "rank 5 = ...: "
-  Steps advice;
-  std::string refuted_by;
-  std::string inside;    // Finding::stuck_inside
-  int64_t since_ns = 0;  // when `since_rank` (index) was last seen to move, by its clock; 0: not known
+  Reason reason = REASON_UNSPECIFIED;
+  Detail detail;
+  std::vector<Rival> rivals;  // beside those that the reason always has
+  std::string inside;         // Finding::stuck_inside
+  int64_t since_ns = 0;       // when `since_rank` (index) was last seen to move, by its clock; 0: not known
   int32_t since_rank = -1;
   std::string cause;              // Finding::cause
   Stall stall = Stall::kUnknown;  // what the named hosts are seen in
@@ -96,9 +65,6 @@ struct Cause {
       false;  // likewise: all that wait for it are damaged records, which may be in something else that they lost
   uint32_t first_lost = kNoIndex;  // communicator whose first operation all the named are in, though its record is gone
   bool not_begun = false;          // no GPU is in the operation: computation ahead of it, which may be legal
-  std::vector<std::string> alternatives;
-  bool may_be_network = false;  // one of the alternatives is the network
-  std::string tells_apart;
   std::optional<CommonFactor> factor;  // what the named ranks share
   // Only for findings of slowness; the same as in Finding.
   int64_t cost_ns_per_step = 0, cost_uncertainty_ns = 0;
@@ -108,6 +74,12 @@ struct Cause {
   // Of the making of a communicator: the call, and who waits in it (indexes).
   std::string op_name;
   std::vector<int32_t> waiting;
+
+  // Begins a rival; the caller may fill its detail.
+  Detail* AddRival(Rival::Kind rival) {
+    rivals.emplace_back().set_kind(rival);
+    return rivals.back().mutable_detail();
+  }
 };
 
 }  // namespace lockstep

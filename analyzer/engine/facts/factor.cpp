@@ -343,18 +343,14 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   } else {
     where = absl::StrCat("rank ", bundle.ranks[static_cast<size_t>(ranks[0])].rank, " and its network port");
   }
-  first.what = absl::StrCat(
-      stuck.size(),
-      " operations on different communicators that all their members entered do not end; what they have in common is ",
-      where);
+  first.reason = REASON_STUCK_WITH_COMMON_PART;
+  first.detail.set_count(static_cast<int64_t>(stuck.size()));
+  first.detail.set_name(where);
   first.evidence.insert(
       first.evidence.begin(),
       EvidenceItem(absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks));
   first.ranks = std::move(ranks);
   first.confidence = 0.7;
-  first.alternatives.insert(first.alternatives.begin(), "several links or GPUs at once");
-  first.advice = {"Read the state and error counters of the ports there, and of the switch.",
-                  "Drain what is named and restart without it."};
   if (crossing.thing != nullptr) {
     first.factor.emplace();
     first.factor->set_kind(crossing.thing->kind);
@@ -368,8 +364,6 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
     causes->erase(causes->begin() + static_cast<ptrdiff_t>(stuck[k]));
   }
 }
-
-constexpr char kSharedPart[] = "one switch or link that all of these communicators cross";
 
 // Sends and receives of neighbours on one pipeline that none finishes: a batch of them ends as one, so which of its
 // links stands still is not recorded, and pairs that share a rank are one set.
@@ -389,7 +383,7 @@ void JoinStuckNeighbours(std::vector<Cause>* causes) {
       first.ranks.erase(std::unique(first.ranks.begin(), first.ranks.end()), first.ranks.end());
       first.nodes.insert(first.nodes.end(), c.nodes.begin(), c.nodes.end());
       for (auto& evidence : c.evidence) first.evidence.push_back(std::move(evidence));
-      first.what = "are in sends and receives with each other that all sides entered and none finishes";
+      first.reason = REASON_STUCK_NEIGHBOURS;
       c.kind = FINDING_UNSPECIFIED;
     }
     for (const int32_t r : first.ranks) holder[{first.comm, r}] = into;
@@ -410,9 +404,9 @@ void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
     const auto [it, fresh] = holder.try_emplace({bundle.comms[c.comm].size, ring::IsPointToPoint(c.op->kind)}, i);
     if (fresh) continue;
     Cause& first = (*causes)[it->second];
-    if (first.alternatives.empty() || first.alternatives.back() != kSharedPart) {
-      first.what = "stand still in sibling communicators at once: all members of each entered, none finishes";
-      first.alternatives.push_back(kSharedPart);
+    if (first.reason != REASON_STUCK_SIBLINGS) {
+      first.reason = REASON_STUCK_SIBLINGS;
+      first.AddRival(Rival::SWITCH);
       first.confidence = std::min(first.confidence, 0.5);
     }
     first.ranks.insert(first.ranks.end(), c.ranks.begin(), c.ranks.end());

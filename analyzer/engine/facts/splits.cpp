@@ -114,13 +114,11 @@ class Split {
     // What is known of those that left no data is less.
     if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0)
       fault.confidence = std::min(fault.confidence, kUnseen);
-    if (!fault.missing.empty()) {
-      fault.what =
-          absl::StrCat("left no data; by its size it is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ",
-                       RankList(bundle_, model_.comms[fault.comm]), "), not of the group of its neighbours");
-    } else if (parent_ == kNoIndex) {
-      fault.what = absl::StrCat("is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ",
-                                RankList(bundle_, model_.comms[fault.comm]), "), not of the group of its neighbours");
+    if (!fault.missing.empty() || parent_ == kNoIndex) {
+      fault.reason = REASON_IN_OTHER_GROUP;
+      fault.detail.set_flag(!fault.missing.empty());
+      fault.detail.set_name(CommName(bundle_.comms[fault.comm]));
+      fault.detail.set_other_name(RankList(bundle_, model_.comms[fault.comm]));
     } else {
       const Entry* usual = nullptr;
       if (fault.home != kNoIndex) {
@@ -128,9 +126,10 @@ class Split {
           if (entries_[i].rank >= 0) usual = &entries_[i];
         }
       }
-      fault.what = absl::StrCat("passed ", first.comm == kNoIndex ? "no colour" : absl::StrCat("colour ", first.color),
-                                " in split #", ordinal_, " of ", CommText(bundle_.comms[parent_]),
-                                usual == nullptr ? "" : absl::StrCat("; its neighbours passed colour ", usual->color));
+      fault.reason = REASON_OTHER_COLOUR;
+      *fault.detail.mutable_call() = SplitCall();
+      fault.detail.set_name(first.comm == kNoIndex ? "no colour" : absl::StrCat("colour ", first.color));
+      if (usual != nullptr) fault.detail.set_other_name(absl::StrCat("colour ", usual->color));
     }
     for (uint32_t comm : fault.affected) {
       absl::StrAppend(&fault.evidence, fault.evidence.empty() ? "" : "; ", CommName(bundle_.comms[comm]), " has ",
@@ -191,9 +190,11 @@ class Split {
       affected.insert(entries_[i].comm);
       if (fault.comm == kNoIndex) {
         fault.comm = fault.home = entries_[i].comm;
-        fault.what = absl::StrCat("passed key ", entries_[i].key, " in split #", ordinal_, " of ",
-                                  CommText(bundle_.comms[parent_]), ", which made it member ", entries_[i].member,
-                                  " of ", CommText(bundle_.comms[fault.comm]));
+        fault.reason = REASON_OTHER_KEY;
+        *fault.detail.mutable_call() = SplitCall();
+        fault.detail.set_number(entries_[i].key);
+        fault.detail.set_other_number(entries_[i].member);
+        fault.detail.set_name(CommText(bundle_.comms[fault.comm]));
       }
     }
     if (fault.ranks.empty()) return;
@@ -205,6 +206,11 @@ class Split {
   }
 
  private:
+  CallRef SplitCall() const {
+    CallRef call;
+    call.set_text(absl::StrCat("split #", ordinal_, " of ", CommText(bundle_.comms[parent_])));
+    return call;
+  }
   struct Fit {
     Pattern pattern;
     std::vector<size_t> odd;  // into entries_
@@ -554,8 +560,8 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
         fault.comm = theirs;
         fault.home = usual;
         fault.affected = {std::min(theirs, usual), std::max(theirs, usual)};
-        fault.what = absl::StrCat("made group ", CommText(bundle.comms[theirs]),
-                                  " with other members than the ranks it shares it with");
+        fault.reason = REASON_OTHER_MEMBERS;
+        fault.detail.set_name(CommText(bundle.comms[theirs]));
         fault.evidence = absl::StrCat("its list: ranks ", RankList(bundle, model.comms[theirs]), "; that of ",
                                       claims[usual].holders, " others: ranks ", RankList(bundle, model.comms[usual]));
         fault.confidence = 0.9;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/engine/facts/model.h"
+#include "proto/verdict.pb.h"
 
 namespace lockstep {
 
@@ -18,7 +19,8 @@ struct SplitFault {
   uint32_t comm = kNoIndex;        // what the first of them is in
   uint32_t home = kNoIndex;        // where it belongs; kNoIndex: nobody made that
   std::vector<uint32_t> affected;  // communicators with a member too many or too few, or out of order
-  std::string what;                // completes "rank 5: "
+  Reason reason = REASON_UNSPECIFIED;
+  Detail detail;
   std::string evidence;
   double confidence = 0;
 };

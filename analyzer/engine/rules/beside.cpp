@@ -333,19 +333,13 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
         absl::StrCat(OpText(bundle_, witness, *early[i].next), " on ", CommText(bundle_.comms[c.comm]));
     const bool waits = model_.ranks[i].host == HostState::kInWait;
     if (!waits) c.confidence = kNoPlace;
-    c.what = Say("never issued what ", Clause("its", "their"), " siblings issued as ", next,
-                 waits ? Clause(", and waits for its GPU where they did not yet")
-                       : Say(": ", Clause("its host", "their hosts"), " stopped before that, or left out the call"));
+    c.reason = REASON_WAITS_TOO_EARLY;
+    *c.detail.mutable_call() = CallOf(bundle_, witness, *early[i].next);
+    c.detail.set_flag(waits);
     c.evidence.push_back({absl::StrCat(early[i].witnesses, " ranks in the same role issued ", next,
                                        " with all the work unfinished that ", Who(r),
                                        " has: no wait for that work comes before that call"),
                           {early[i].witness, r}});
-    c.alternatives = {"its host waits for work on its GPU that is not NCCL's and that does not end"};
-    c.tells_apart = "its stack beside a sibling's: the same wait, or an earlier one; a kernel trace of its GPU";
-    c.advice = {
-        "Find the branch around this call that the named rank did not take (data-dependent condition, early continue).",
-        "Look for a kernel that never ends on its GPU."};
-    c.refuted_by = "that rank's own record of the operation";
     Merge(causes, std::move(c));
   }
 }
@@ -373,19 +367,13 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
     c.beside = true;
     c.ranks = {r};
     c.confidence = kCounted;
-    c.what = "counted what the program of the ranks in the same role nowhere counts: it left out or added a call";
+    c.reason = REASON_COUNTED_PROGRAM;
     c.evidence.push_back(
         {"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
-    c.advice = {"Look for a call of this rank that depends on local data.", "Record with a larger ring."};
-    c.refuted_by = "the ranks in the same role running a different program by design";
     if (i >= by_many) {
       c.confidence = kOneWitness;
-      c.what =
-          "made fewer calls of one communicator than a rank in the same role before a call that both made: it left one "
-          "out";
+      c.reason = REASON_COUNTED_FEWER;
       c.evidence[0].fields.set_text("in each of the rounds before both made equally many, and that rank went on so");
-      c.alternatives = {"a thread of it that makes these calls stands still"};
-      c.tells_apart = "its stacks, of all threads";
     }
     Merge(causes, std::move(c));
   }

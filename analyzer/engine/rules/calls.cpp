@@ -18,40 +18,35 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
   c.op = m.odd_op;
   c.op_rank = m.odd_rank;
   c.ranks = m.odd_ranks;
-  const std::string where = absl::StrCat("#", m.seq, " on ", CommText(bundle_.comms[m.comm]));
+  const std::string on = CommText(bundle_.comms[m.comm]);
+  *c.detail.mutable_call() = CallNamed(absl::StrCat("#", m.seq), on);
+  c.detail.set_name(m.odd_text);
+  c.detail.set_other_name(m.usual_text);
   if (m.sender >= 0) {
-    const std::string other = absl::StrCat(m.usual_text, m.odd_op->kind == CallKind::kSend ? " received" : " sent");
-    c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[c.op_rank], *m.odd_op), " on ",
-                          CommText(bundle_.comms[m.comm]), " with ", m.odd_text, " against ", other,
-                          m.majority ? "; ranks at the same place of the program issued the other"
-                                     : "; nothing recorded tells which is right");
-    if (!m.reason.empty()) {
-      c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[c.op_rank], *m.odd_op), " on ",
-                            CommText(bundle_.comms[m.comm]), " with ", m.odd_text, " in an all-to-all against ", other);
-      c.evidence.push_back({m.reason, {c.op_rank, m.usual_rank}});
-    } else if (m.kind == MISMATCH_SPLITS) {
-      c.alternatives = {"the sender's split sizes are wrong", "the receiver's are"};
-      c.tells_apart = "the sizes that the program meant to exchange on these two ranks before the call";
-    }
+    *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[c.op_rank], *m.odd_op);
+    c.detail.set_other_name(absl::StrCat(m.usual_text, m.odd_op->kind == CallKind::kSend ? " received" : " sent"));
+    c.reason = m.kind == MISMATCH_SPLITS ? REASON_SPLITS_UNLIKE_PEER : REASON_UNLIKE_PEER;
+    c.detail.set_flag(c.reason == REASON_UNLIKE_PEER ? m.majority : !m.reason.empty());
+    if (!m.reason.empty()) c.evidence.push_back({m.reason, {c.op_rank, m.usual_rank}});
     c.confidence = m.majority ? 0.9 : 0.5;
   } else if (m.kind == MISMATCH_SPLITS) {
-    c.what = absl::StrCat("in ", OpName(bundle_, *m.odd_op), " ", where, " ", m.odd_text, " but ", m.usual_text);
+    c.reason = REASON_SPLITS_DO_NOT_ADD_UP;
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *m.odd_op), " #", m.seq), on);
     c.confidence = 0.6;
   } else if (m.usual_op == nullptr) {
-    c.what = absl::StrCat("issued ", OpName(bundle_, *m.odd_op), " ", where, " with ", m.odd_text, "; expected ",
-                          m.usual_text);
+    c.reason = REASON_CONTRADICTS_ITSELF;
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *m.odd_op), " #", m.seq), on);
     c.confidence = 0.9;
   } else if (m.by_siblings) {
-    c.what = absl::StrCat("issued ", m.odd_text, " against ", m.usual_text, " in collective ", where,
-                          "; ranks in the same role issued the latter");
+    c.reason = REASON_UNLIKE_SIBLINGS;
     c.confidence = 0.85;
   } else if (m.majority) {
-    c.what = absl::StrCat("issued ", m.odd_text, " where ", m.members_seen - static_cast<int>(m.odd_ranks.size()),
-                          " of ", m.members_seen, " issued ", m.usual_text, ", collective ", where);
+    c.reason = REASON_UNLIKE_MEMBERS;
+    c.detail.set_count(m.members_seen - static_cast<int64_t>(m.odd_ranks.size()));
+    c.detail.set_of(m.members_seen);
     c.confidence = 0.95;
   } else {
-    c.what = absl::StrCat("disagree in collective ", where, ": ", m.odd_text, " against ", m.usual_text,
-                          "; nothing recorded tells which is right");
+    c.reason = REASON_NO_MAJORITY;
     c.confidence = 0.5;
   }
   if (m.usual_op != nullptr && m.usual_rank >= 0) {
@@ -59,10 +54,6 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
                                        ": ", ArgumentsText(bundle_, *m.usual_op)),
                           {c.op_rank, m.usual_rank}});
   }
-  c.advice = {
-      "Compare the arguments at this call site on the named ranks: data-dependent shape, branch or configuration.",
-      "Results since then may be wrong even where nothing hangs."};
-  c.refuted_by = "records of the other members showing the same arguments";
   return c;
 }
 
@@ -96,16 +87,14 @@ void Causes::AddPartner(const Divergence& d, Cause* cause) const {
   cause->op_rank = -1;
   cause->ranks = both;
   cause->confidence = 0.85;
-  cause->what = absl::StrCat("exchanged more with each other on ", CommText(bundle_.comms[cause->comm]),
-                             " than the ranks in the same roles did, and do not get past it");
+  cause->reason = REASON_EXTRA_EXCHANGE;
+  cause->detail.Clear();
+  cause->detail.set_name(CommText(bundle_.comms[cause->comm]));
+  cause->rivals.clear();
   cause->evidence.push_back(
       {"both counted other sends and receives than most ranks in the same role, with as many collectives issued "
        "everywhere",
        both});
-  cause->alternatives = {"one of them issued its call first, and the other answered it"};
-  cause->tells_apart = "their calls of that exchange, which have left the rings: a longer record";
-  cause->advice = {"Find the code path on which only these two exchange something (a retry, a branch on local data).",
-                   "Two that send to each other before either receives need one group for both."};
 }
 
 Cause Causes::FromDivergence(const Divergence& d) const {
@@ -120,9 +109,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
                           {d.rank, d.sibling_rank}});
   }
   if (d.by_number) {
-    c.alternatives = {
-        "its communicator has been used otherwise all along, and a member of which nothing is recorded has not come"};
-    c.tells_apart = "the records of the other members, or a longer one of this rank";
+    c.AddRival(Rival::USED_OTHERWISE);
   }
   const Op* theirs = d.sibling;
   auto own_comm = [&](const Rank& r, const Op& op) { return r.memberships[op.membership].comm; };
@@ -137,39 +124,35 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     if (c.comm == kNoIndex) c.comm = own_comm(sibling, *theirs);
     c.op = theirs;
     c.op_rank = d.sibling_rank;
-    c.what = absl::StrCat("skipped ", OpName(bundle_, *theirs), " #", theirs->seq, " on ",
-                          CommText(bundle_.comms[c.comm]), " and went on");
+    c.reason = REASON_SKIPPED;
+    *c.detail.mutable_call() =
+        CallNamed(absl::StrCat(OpName(bundle_, *theirs), " #", theirs->seq), CommText(bundle_.comms[c.comm]));
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued ",
                                        ArgumentsText(bundle_, *theirs), " there; ", Who(d.rank), " issued ",
                                        d.own == nullptr ? "nothing" : ArgumentsText(bundle_, *d.own), " instead"),
                           {d.sibling_rank, d.rank}});
-    c.advice = {
-        "Find the branch around this call that the named rank did not take (data-dependent condition, early "
-        "continue)."};
   } else if (d.type == Divergence::Type::kExtra) {
     c.kind = RANK_AHEAD;
     c.comm = own_comm(rank, *d.own);
     c.op = d.own;
     c.op_rank = d.rank;
-    c.what = absl::StrCat("issued an extra ", OpName(bundle_, *d.own), " #", d.own->seq, " on ",
-                          CommText(bundle_.comms[c.comm]), " that no rank in the same role issued");
+    c.reason = REASON_EXTRA;
+    *c.detail.mutable_call() =
+        CallNamed(absl::StrCat(OpName(bundle_, *d.own), " #", d.own->seq), CommText(bundle_.comms[c.comm]));
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
                                        " ranks in the same role went on with ", ArgumentsText(bundle_, *theirs)),
                           {d.sibling_rank, d.rank}});
-    c.advice = {"Find the code path on which only this rank makes the call (logging, evaluation, a retry)."};
   } else if (d.type == Divergence::Type::kReordered) {
     c.kind = ORDER_INVERSION;
     c.comm = own_comm(rank, *d.own);
     c.op = d.own;
     c.op_rank = d.rank;
-    c.what =
-        Say("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
-            " at another place than ", Clause("its", "their"), " siblings, which issued ",
-            OpText(bundle_, sibling, *theirs), " on ", CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
+    c.reason = REASON_REORDERED;
+    *c.detail.mutable_call() = CallOf(bundle_, rank, *d.own);
+    *c.detail.mutable_other() = CallOf(bundle_, sibling, *theirs);
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
                                        " ranks in the same role issued the same calls in another order"),
                           {d.sibling_rank, d.rank}});
-    c.advice = {"Make every rank issue operations of different communicators in one order, or from one stream."};
   } else {
     std::string own_text, their_text;
     if (IsPointToPoint(d.own->kind) && IsPointToPoint(theirs->kind)) {
@@ -178,32 +161,28 @@ Cause Causes::FromDivergence(const Divergence& d) const {
       c.comm = own_comm(rank, *d.own);
       c.op = d.own;
       c.op_rank = d.rank;
-      c.what =
-          absl::StrCat("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
-                       ", which has no other side; ranks in the same role issued ", OpText(bundle_, sibling, *theirs),
-                       " on ", CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
+      c.reason = REASON_NO_OTHER_SIDE;
+      *c.detail.mutable_call() = CallOf(bundle_, rank, *d.own);
+      *c.detail.mutable_other() = CallOf(bundle_, sibling, *theirs);
       c.evidence.push_back(
           {absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued the latter"),
            {d.sibling_rank, d.rank}});
-      c.advice = {"Compare the peer that this rank computes at this call site with its neighbours in the pipeline."};
-      c.refuted_by = "the other side's record of the operation";
       return c;
     }
     c.kind = CompareCalls(bundle_, *d.own, *theirs, &own_text, &their_text);
     c.comm = own_comm(rank, *d.own);
     c.op = d.own;
     c.op_rank = d.rank;
-    c.what =
-        absl::StrCat("issued ", own_text, " where ", d.siblings_agreeing, " ranks in the same role issued ", their_text,
-                     ", ", OpName(bundle_, *theirs), " #", d.own->seq, " on ", CommText(bundle_.comms[c.comm]));
+    c.reason = REASON_UNLIKE_SIBLINGS_HERE;
+    c.detail.set_name(own_text);
+    c.detail.set_other_name(their_text);
+    c.detail.set_count(static_cast<int64_t>(d.siblings_agreeing));
+    *c.detail.mutable_call() =
+        CallNamed(absl::StrCat(OpName(bundle_, *theirs), " #", d.own->seq), CommText(bundle_.comms[c.comm]));
     c.evidence.push_back({absl::StrCat(Who(d.rank), ": ", ArgumentsText(bundle_, *d.own), "; ", Who(d.sibling_rank),
                                        " at the same place: ", ArgumentsText(bundle_, *theirs)),
                           {d.rank, d.sibling_rank}});
-    c.advice = {
-        "Compare the arguments at this call site on the named rank: data-dependent shape, branch or configuration.",
-        "Results since then may be wrong even where nothing hangs."};
   }
-  c.refuted_by = "the ranks in the same role running a different program by design";
   AddPartner(d, &c);
   return c;
 }
@@ -226,7 +205,7 @@ std::vector<Cause> Causes::FromUnseenPeers() const {
     if (!lost || alike) continue;  // members that agree with it mean it so
     Cause c = FromDivergence(d);
     c.confidence = std::min(c.confidence, 0.8);
-    c.tells_apart = "the other members' records of that call, which are lost";
+    c.AddRival(Rival::PEERS_LOST);
     causes.push_back(std::move(c));
   }
   return causes;

@@ -178,50 +178,24 @@ Cause Causes::DeathCause(int32_t rank_index) const {
   c.ranks = {rank_index};
   c.confidence = 0.97;
   switch (rank.process.life) {
-    case Life::kKilled: {
-      static const std::map<int, const char*> kSignals = {
-          {1, "SIGHUP"}, {2, "SIGINT"}, {3, "SIGQUIT"}, {4, "SIGILL"},   {6, "SIGABRT"},
-          {7, "SIGBUS"}, {8, "SIGFPE"}, {9, "SIGKILL"}, {11, "SIGSEGV"}, {15, "SIGTERM"}};
-      auto it = kSignals.find(rank.process.signal);
-      c.what = absl::StrCat("died of signal ", rank.process.signal,
-                            it == kSignals.end() ? "" : absl::StrCat(" (", it->second, ")"));
-      c.advice =
-          rank.process.signal == 9 || rank.process.signal == 7
-              ? Steps{"Look in that host's kernel log for the out-of-memory killer and hardware errors.",
-                      "Ask who sent the signal (scheduler, operator).", "Restart; drain the host if it happens again."}
-              : Steps{"Read that rank's own error output and core file.", "Fix the crash; the other ranks only wait."};
+    case Life::kKilled:
+      c.reason = REASON_KILLED;
+      c.detail.set_number(rank.process.signal);
       break;
-    }
     case Life::kExited:
-      c.what = absl::StrCat("exited ", rank.process.exit_code);
-      c.advice =
-          rank.process.exit_code == 0
-              ? Steps{"Find out why this rank left the training loop early (data ran out, a swallowed exception).",
-                      "Make every rank run the same number of steps."}
-              : Steps{"Read that rank's own error output: it failed first.", "The other ranks only wait for it."};
+      c.reason = REASON_EXITED;
+      c.detail.set_number(rank.process.exit_code);
       break;
     default:
-      c.what = Say(Clause("its process is", "their processes are"), " gone; how it ended was not seen");
+      c.reason = REASON_GONE;
       c.confidence = 0.85;
-      c.advice = {"Read that rank's own error output and its host's kernel log."};
   }
   if (const HardwareEvent* event = KernelOnEndOf(rank); event != nullptr) {
     c.evidence.push_back({absl::StrCat("the kernel's log on its end: ", event->text()), {rank_index}});
-    if (event->kind() == HardwareEvent::OUT_OF_MEMORY) {
-      c.what = Say(c.what, ": the kernel killed it for memory");
-      c.advice = {
-          "Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints that are "
-          "staged in memory.",
-          "The line in the kernel's log tells how much it had, and whether a container's limit or the host's was "
-          "reached.",
-          "The other ranks only wait for it."};
-    }
+    if (event->kind() == HardwareEvent::OUT_OF_MEMORY) c.reason = REASON_KILLED_FOR_MEMORY;
   } else if (rank.process.life == Life::kKilled && rank.process.signal == SIGKILL && rank.process.evidence != nullptr &&
              rank.process.evidence->hardware_unread().empty()) {
-    c.advice = {
-        "Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel's log tells of no kill for "
-        "memory.",
-        "Restart; drain the host if it happens again."};
+    c.detail.set_flag(true);
   }
   // A watchdog ends its process because of somebody else; whom this one waited for is in what was lost.
   const bool in_own_code =
@@ -230,7 +204,7 @@ Cause Causes::DeathCause(int32_t rank_index) const {
       });
   if (rank.damaged && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
     c.confidence = 0.6;
-    c.alternatives.push_back("it waited, and its watchdog gave up: its own record, which is damaged, would tell");
+    c.AddRival(Rival::WATCHDOG);
   }
   // The last thing it did: its records outlive it.
   const Op* last = nullptr;
@@ -261,7 +235,6 @@ Cause Causes::DeathCause(int32_t rank_index) const {
                                        stream.late_completed == 1 ? " operation" : " operations", what),
                           {rank_index}});
   }
-  c.refuted_by = "the process still running, or another rank's process having ended before it";
   return c;
 }
 
@@ -269,13 +242,12 @@ Cause Causes::NoDataCause(int32_t global_rank) const {
   Cause c;
   c.kind = RANK_NO_DATA;
   c.missing = {global_rank};
-  c.what = "left no data";
+  c.reason = REASON_NO_DATA;
   c.confidence = 0.3;
-  c.advice = {"Look at this rank by hand: is its process alive, was the recorder loaded, was its dump written?",
-              "Add its dump and analyze again."};
-  c.refuted_by = "its data showing that it had arrived";
   for (const Problem& problem : bundle_.problems) {
-    if (problem.rank == global_rank && problem.stopped) c.what = problem.text;
+    if (problem.rank != global_rank || !problem.stopped) continue;
+    c.reason = REASON_RECORDING_STOPPED;
+    c.detail.set_name(problem.text);
   }
   return c;
 }
@@ -358,12 +330,12 @@ Cause Causes::HostCause(uint32_t node) const {
   if (r < 0) {
     c = NoDataCause(graph_->MissingRank(node));
     c.nodes = {node};
-    const bool stopped = std::any_of(bundle_.problems.begin(), bundle_.problems.end(), [&](const Problem& problem) {
-      return problem.stopped && problem.rank == c.missing[0];
-    });
-    c.what = stopped ? Say("others wait for it, and its ", c.what) : Clause("others wait for it and it left no data");
-    if (damaged_.contains(c.missing[0]))
-      c.what = "others wait for it, and the part of its data that would tell is lost";
+    if (c.reason == REASON_RECORDING_STOPPED) {
+      c.detail.set_flag(true);
+    } else {
+      c.reason = REASON_NO_DATA_OTHERS_WAIT;
+    }
+    if (damaged_.contains(c.missing[0])) c.reason = REASON_DATA_LOST_OTHERS_WAIT;
     c.confidence = kWaitedForWithoutData;
     c.first_only = OnlyFirstOperationsWaitFor(node);
     AddWaiterEvidence(node, &c);
@@ -387,7 +359,7 @@ Cause Causes::HostCause(uint32_t node) const {
     });
     if (all && !waiting.empty()) {
       for (int32_t r : waiting) c.missing.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
-      c.what = "left no data, or lost the part of it that would tell, and all others wait for one of them";
+      c.reason = REASON_NO_DATA_OR_LOST;
       c.by_damaged = true;
     }
     return c;
@@ -409,102 +381,81 @@ Cause Causes::HostCause(uint32_t node) const {
   }
   c.ranks = {r};
   const auto [edge, from] = FirstWaiter(node);
-  std::string never;
-  if (edge != nullptr && edge->op != nullptr) {
-    never = absl::StrCat("never entered ", OpText(bundle_, bundle_.ranks[graph_->RankOf(from)], *edge->op), " on ",
-                         CommText(bundle_.comms[edge->comm]));
-    if (IsPointToPoint(edge->op->kind)) {
-      never = absl::StrCat("never issued the other side of rank ", bundle_.ranks[graph_->RankOf(from)].rank, "'s ",
-                           OpText(bundle_, bundle_.ranks[graph_->RankOf(from)], *edge->op), " on ",
-                           CommText(bundle_.comms[edge->comm]));
-    }
+  const bool never = edge != nullptr && edge->op != nullptr;
+  if (never) {
+    const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
+    *c.detail.mutable_call() = CallOf(bundle_, waiter, *edge->op);
+    if (IsPointToPoint(edge->op->kind)) c.detail.add_ranks(waiter.rank);
   }
-  const Clause and_it_never = never.empty() ? Clause() : Say("; ", Clause("it ", "they "), never);
-  const auto since = [&](int64_t ns) { c.since_ns = ns, c.since_rank = r; };
+  const auto since = [&](int64_t ns) {
+    c.since_ns = ns, c.since_rank = r;
+    if (const std::optional<int64_t> lasted = Lasted(rank, ns)) c.detail.set_duration_ns(*lasted);
+  };
   AddWaiterEvidence(node, &c);
-  c.refuted_by = "that rank's own record of the operation";
 
   if (view.host == HostState::kStopped) {
     c.kind = HOST_STALL;
-    c.what =
-        Say(Clause("its process is", "their processes are"), " stopped (state ", rank.process.state, ")", and_it_never);
+    c.reason = REASON_PROCESS_STOPPED;
+    c.detail.set_name(rank.process.state);
     c.confidence = 0.97;
-    c.advice = {"Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID."};
   } else if (open_group != nullptr && view.host != HostState::kInCall) {
     c.kind = GROUP_LEFT_OPEN;
-    c.what = absl::StrCat("called ncclGroupStart without ncclGroupEnd (depth ", open_group->group_depth,
-                          "): its calls were accepted, none was launched",
-                          ended_well ? std::string(", and it exited 0") : Seconds(rank, open_group->group_since_ns));
+    c.reason = REASON_GROUP_OPEN;
+    c.detail.set_count(open_group->group_depth);
+    c.detail.set_flag(ended_well);
     if (!ended_well) since(open_group->group_since_ns);
-    c.advice = {"Find the path that leaves the group without ncclGroupEnd (an early return, an exception)."};
   } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
     c.kind = GROUP_LEFT_OPEN;
-    c.what = absl::StrCat("never ended the batch that ", OpText(bundle_, rank, *queued), " on ",
-                          CommText(bundle_.comms[model_.CommOf(rank, *queued)]),
-                          " is part of: its calls since then were accepted, none was launched");
+    c.reason = REASON_BATCH_OPEN;
+    *c.detail.mutable_call() = CallOf(bundle_, rank, *queued);
     c.confidence = 0.85;
     c.evidence.push_back(
         {absl::StrCat(Who(r), " recorded that call, and neither the end of its batch nor its launch"), {r}});
-    c.advice = {"Find the path that leaves the group of calls without ending it (an early return, an exception)."};
   } else if (edge != nullptr && LeftTheLoop(r, edge->comm)) {
     c.kind = RANK_NOT_ARRIVED;
     c.cause = "code mismatch";
-    c.what =
-        absl::StrCat(never, never.empty() ? "it" : "; it", " has left the training loop and ends its communicators");
+    c.reason = REASON_LEFT_LOOP;
     c.confidence = 0.93;
-    c.advice = {
-        "Find out why this rank left the loop: its data ran out, a swallowed exception, another number of steps.",
-        "Make every rank run the same number of steps, or agree on the end by a collective."};
   } else if (view.host == HostState::kInCall && view.thread != nullptr) {
     const bool init = ring::IsCommInit(view.thread->call);
     since(view.thread->since_ns);
     c.inside = absl::StrCat("nccl", ring::CallName(view.thread->call));
     c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
     c.doubtful = rank.damaged;  // for whom it waits there may be among what was lost
-    c.what =
-        Say("is inside nccl", ring::CallName(view.thread->call), Seconds(rank, view.thread->since_ns), and_it_never);
+    c.reason = REASON_INSIDE_CALL;
+    c.detail.set_name(ring::CallName(view.thread->call));
     c.confidence = 0.6;
-    c.advice = {"Look at this thread's stack: the call itself does not return."};
   } else if (view.host == HostState::kInWait && view.thread != nullptr) {
     c.kind = GPU_STALL;
     since(view.thread->wait_since_ns);
     c.inside = ring::CallName(view.thread->wait);
     const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
-    c.what = Say("waits in ", ring::CallName(view.thread->wait), Seconds(rank, view.thread->wait_since_ns),
-                 blind ? " for its GPU, and what that is in was not recorded" : " for GPU work that is not NCCL's",
-                 and_it_never);
+    c.reason = blind ? REASON_WAITS_UNSEEN : REASON_WAITS_FOR_OTHER_WORK;
+    c.detail.set_name(c.inside);
     c.confidence = 0.8;
     if (blind) {
       // Nothing tells what its GPU is in: it may as well be an operation that waits for somebody.
       c.doubtful = true;
       c.confidence = 0.35;
-      c.alternatives = {"it waits for an NCCL operation, and is a victim"};
-      c.tells_apart = "GPU marks (LOCKSTEP_GPU=done or full)";
     }
-    c.advice = {"Look for a kernel that never ends on this GPU.", "Read the host's kernel log for Xid errors."};
   } else if (view.host == HostState::kElsewhere) {
     c.kind = HOST_STALL;
     since(view.thread != nullptr ? view.thread->last_call_ns : 0);
-    c.what = Say(never, never.empty() ? "" : "; ", Clause("its host is", "their hosts are"),
-                 " in no NCCL call and no GPU wait", Seconds(rank, c.since_ns));
+    c.reason = REASON_OUTSIDE_NCCL;
     c.confidence = 0.93;
-    c.advice = {"Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.",
-                "The network and the other ranks only wait for it."};
   } else {
     c.kind = RANK_NOT_ARRIVED;
-    c.what = never.empty() ? "never arrived" : never;
+    c.reason = REASON_NEVER_ENTERED;
     c.confidence = 0.85;
     bool idle = view.in_flight.empty();
     if (idle && rank.source == Source::kFlightRecorder) {
-      c.alternatives.push_back("its host waits for its own GPU, which work that is not NCCL's holds up");
-      c.tells_apart = "its stack: inside a CUDA synchronization or elsewhere";
+      c.AddRival(Rival::OWN_GPU);
     }
     if (idle && rank.damaged && rank.source != Source::kFlightRecorder) {
       // What its host and GPU are in is among what was lost: it may as well be a victim.
       c.doubtful = true;
       c.confidence = 0.5;
-      c.alternatives.push_back("it waits in something of which its damaged record holds no more");
-      c.tells_apart = "its whole record, or its stack";
+      c.AddRival(Rival::LOST_WAIT);
     } else if (idle) {
       c.evidence.push_back({absl::StrCat(Who(r), " has nothing unfinished of its own"), {r}});
     }
@@ -513,9 +464,8 @@ Cause Causes::HostCause(uint32_t node) const {
       const Rank& witness = bundle_.ranks[stopped.witness];
       const std::string next = absl::StrCat(OpText(bundle_, witness, *stopped.next), " on ",
                                             CommText(bundle_.comms[model_.CommOf(witness, *stopped.next)]));
-      if (never.empty()) {
-        c.what = Say(Clause("its host stopped short of where its", "their hosts stopped short of where their"),
-                     " siblings went on with the same work unfinished");
+      if (!never) {
+        c.reason = REASON_STOPPED_SHORT;
         c.comm = model_.CommOf(witness, *stopped.next);
         c.op = stopped.next;
         c.op_rank = stopped.witness;
@@ -526,8 +476,6 @@ Cause Causes::HostCause(uint32_t node) const {
                                          Who(r), " has; it did not, so that work did not hold its host"),
                             {stopped.witness, r}});
     }
-    c.advice = {"Look at this rank's host process: data loader, checkpoint, lock held, exception.",
-                "The network and the other ranks only wait for it."};
   }
   AddHostEvidence(r, &c);
   if (c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) {
@@ -538,10 +486,7 @@ Cause Causes::HostCause(uint32_t node) const {
     if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.confidence = 0.9;
     if (c.stall == Stall::kRendezvous) {
       c.confidence = std::min(c.confidence, 0.8);
-      c.alternatives.push_back(
-          "whom it waits for there, outside of NCCL, is at fault: a process that waits in NCCL itself, or that left no "
-          "data");
-      c.tells_apart = "which process sets that key, or lacks in that barrier";
+      c.AddRival(Rival::MEETS_OUTSIDE);
     }
   }
   return c;

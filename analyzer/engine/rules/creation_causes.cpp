@@ -102,7 +102,8 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
       p.oldest_ns > 0 ? absl::StrFormat(", the first for %.1f s", static_cast<double>(p.oldest_ns) / 1e9) : "");
   c.evidence.push_back({wait, p.waiting});
   c.kind = INIT_INCOMPLETE;
-  c.refuted_by = "a record of the named ranks' call";
+  *c.detail.mutable_call() = CallNamed(call, "");
+  c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
   // A rank that waits in an operation, or in the making of another communicator, did not come because of that.
   std::vector<int32_t> free;
   for (int32_t r : p.absent) {
@@ -116,24 +117,19 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
   if (!p.astray.empty()) {
     c.ranks = p.astray;
     c.confidence = 0.93;
-    c.what = absl::StrCat("entered ", call, " with another unique id (communicator ", bundle_.comms[p.other].id,
-                          ") than the ", p.waiting.size(), " that wait for it (communicator ", bundle_.comms[p.comm].id,
-                          ")");
+    c.reason = REASON_OTHER_UNIQUE_ID;
+    c.detail.set_name(bundle_.comms[p.other].id);
+    c.detail.set_other_name(bundle_.comms[p.comm].id);
     if (p.astray.size() >= p.waiting.size()) {
       c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
       std::sort(c.ranks.begin(), c.ranks.end());
       c.confidence = 0.6;
-      c.what = absl::StrCat("entered ", call, " with different unique ids; nothing recorded tells which is right");
+      c.reason = REASON_UNIQUE_IDS_DIFFER;
     }
-    c.advice = {
-        "Look at how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's "
-        "id."};
-    c.refuted_by = "the two communicators being different ones by design";
   } else if (!p.failed.empty()) {
     c.ranks = p.failed;
     c.confidence = 0.9;
-    c.what = absl::StrCat("its ", call, " returned an error, and it went on; the others still wait");
-    c.advice = {"Read this rank's NCCL log (NCCL_DEBUG=WARN): the error stands there."};
+    c.reason = REASON_CREATION_FAILED;
   } else if (!free.empty()) {
     if (const int32_t r = free[0]; free.size() == 1 && model_.ranks[r].host == HostState::kDead) {
       Cause dead = DeathCause(r);
@@ -145,43 +141,33 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     }
     c.ranks = std::move(free);
     c.confidence = 0.9;
-    c.what = absl::StrCat("never entered ", call);
+    c.reason = REASON_NEVER_CAME_TO_CREATION;
     bool stopped = true;
     for (int32_t r : c.ranks) stopped &= model_.ranks[r].host == HostState::kStopped;
     if (stopped) {
       c.kind = HOST_STALL;
-      c.what = Say(c.what, "; ", Clause("its process is", "their processes are"), " stopped");
+      c.detail.set_flag(true);
       c.confidence = 0.97;
     }
     for (int32_t r : c.ranks) {
       if (c.ranks.size() <= 4) AddHostEvidence(r, &c);
     }
-    c.advice = {
-        "Look at the named ranks' host processes: still starting, in an exception, at another place of the program.",
-        "Check that they got the same world size and rank from the launcher."};
   } else if (p.absent.empty() && !p.unseen.empty()) {
     c.missing = p.unseen;
     c.confidence = p.unseen.size() == 1 ? 0.75 : 0.5;
-    c.what = absl::StrCat("not seen in ", call, ", and left no data: not started, or its data is missing");
-    c.advice = {"Check that this rank was started and is alive: scheduler, launcher log, its own error output.",
-                "A process that never called NCCL leaves no ring."};
-    c.refuted_by = "its data showing that it had entered";
+    c.reason = REASON_NO_DATA_IN_CREATION;
   } else if (p.absent.empty() && p.unnamed > 0) {
     if (!ClosedCreation(p, call, &c)) c.kind = FINDING_UNSPECIFIED;  // nobody to name
   } else if (all_named && !p.returned.empty()) {
     c.ranks = p.waiting;
     c.confidence = 0.6;
-    c.what = absl::StrCat("did not come back from ", call, ", which ", p.returned.size(), " other members left");
-    c.advice = {"Look at these ranks' stacks and at the network between them and their neighbours."};
+    c.reason = REASON_NOT_BACK_FROM_CREATION;
+    c.detail.set_count(static_cast<int64_t>(p.returned.size()));
     c.waiting.clear();
   } else if (all_named && (bundle_.known_stalled || p.oldest_ns >= kLongSetUp)) {
     c.ranks = p.waiting;
     c.confidence = 0.5;
-    c.what = absl::StrCat("all members are in ", call, " and none comes back");
-    c.advice = {
-        "Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, a host that cannot "
-        "be reached.",
-        "NCCL_DEBUG=INFO shows how far each rank's set-up went."};
+    c.reason = REASON_ALL_IN_CREATION;
     c.cause = "network";
     c.waiting.clear();
   } else {
@@ -219,17 +205,22 @@ bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, C
     const char* noun = numbers.size() == 1 ? "rank " : "ranks ";
     return absl::StrCat(noun, FoldRanks(std::move(numbers)));
   };
+  const auto add = [&](const std::vector<int32_t>& indexes, auto* to) {
+    for (const int32_t r : indexes) to->Add(bundle_.ranks[static_cast<size_t>(r)].rank);
+  };
   c->ranks = p.waiting;
   if (certain) {
     c->kind = DEADLOCK_CYCLE;
+    c->reason = REASON_CREATION_IN_CIRCLE;
+    add(p.waiting, c->detail.mutable_ranks());
+    add(partners, c->detail.mutable_others());
     c->ranks.insert(c->ranks.end(), partners.begin(), partners.end());
     std::sort(c->ranks.begin(), c->ranks.end());
-    c->what = absl::StrCat("wait for each other: ", named(p.waiting), " in ", call, ", ", named(partners),
-                           " in a send or receive with ", named(p.waiting), " and most likely its missing member");
   } else {
-    c->what = Say(Clause("waits", "wait"), " in ", call, ", which ", p.unnamed, " of ", p.size,
-                  " members did not enter; whichever of ", named(p.candidates), " that is, it waits for ",
-                  Clause("this rank", "these ranks"));
+    c->reason = REASON_CREATION_LACKS_MEMBER;
+    c->detail.set_count(p.unnamed);
+    c->detail.set_of(p.size);
+    add(p.candidates, c->detail.mutable_ranks());
   }
   // The other ranks in the circle are victims.
   for (uint32_t v : *circle) {
@@ -242,10 +233,6 @@ bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, C
                                       named(p.candidates), " is in ", call),
                          p.candidates});
   c->waiting.clear();
-  c->advice = {
-      "Look at the named rank's call site: a send without its receive, or a group that only some of its members make.",
-      "Frameworks make a communicator of two ranks at their first send or receive (PyTorch's key: \"LOW:HIGH\" rank)."};
-  c->refuted_by = "a record of the missing member's call, or a member that belongs to another job";
   return true;
 }
 
@@ -260,15 +247,14 @@ Cause Causes::Unexplained(const PendingCreation& p) const {
   c.waiting = p.waiting;
   c.ranks = p.absent;
   c.confidence = 0.5;
+  *c.detail.mutable_call() = CallNamed(call, "");
   if (p.absent.empty()) {
-    c.what = absl::StrCat(p.unnamed, " of ", p.size, " members were not seen in ", call,
-                          "; nothing recorded tells their ranks");
-    c.advice = {"Compare the list of members that the program means with the ranks that wait."};
-    c.refuted_by = "records of the members that are missing";
+    c.reason = REASON_CREATION_LACKS_UNKNOWN;
+    c.detail.set_count(p.unnamed);
+    c.detail.set_of(p.size);
   } else {
-    c.what = absl::StrCat("not in ", call, ", in which ", p.waiting.size(), " wait, but waiting elsewhere");
-    c.advice = {"Make communicators in one order on all ranks."};
-    c.refuted_by = "what the named ranks wait for ending by itself";
+    c.reason = REASON_ELSEWHERE_THAN_CREATION;
+    c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
   }
   c.evidence.push_back({absl::StrCat(p.waiting.size(), " wait in ", call), p.waiting});
   return c;
@@ -301,13 +287,9 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
     c.ranks = fault.ranks;
     c.missing = fault.missing;
     c.confidence = fault.confidence;
-    c.what = std::move(fault.what);
+    c.reason = fault.reason;
+    c.detail = std::move(fault.detail);
     c.evidence.push_back({std::move(fault.evidence), fault.ranks});
-    c.advice = {
-        "Compare how the named rank computes its colour, key or list of ranks with its neighbours: rank, world size, "
-        "parallel sizes from its environment.",
-        "All results of these communicators are wrong, also where nothing hangs."};
-    c.refuted_by = "the groups being of these sizes by design";
     found.push_back(std::move(c));
   }
   if (found.empty()) return;

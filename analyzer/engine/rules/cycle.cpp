@@ -25,12 +25,10 @@ namespace {
 constexpr size_t kMaxOrders = 8;
 using OpKey = std::pair<uint32_t, int64_t>;  // communicator, number
 
-// Where in the code an operation was issued; empty: not recorded.
-std::string SiteText(const Bundle& bundle, const Op& op) {
-  if (op.call_site != kNoIndex && op.call_site < bundle.strings.size())
-    return absl::StrCat(" (", bundle.strings[op.call_site], ")");
-  if (op.caller == 0) return "";
-  return absl::StrFormat(" (called from %08x+0x%x)", op.caller_object, op.caller);
+// " (train.py:88)"; empty: not recorded.
+std::string SiteText(const Bundle& bundle, const Rank& rank, const Op& op) {
+  const CallRef call = CallOf(bundle, rank, op);
+  return call.site().empty() ? "" : absl::StrCat(" (", call.site(), ")");
 }
 
 std::string RankList(const Bundle& bundle, const std::vector<int32_t>& ranks) {
@@ -163,13 +161,8 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
   c->op = first->op;
   c->op_rank = stranger;
   c->confidence = 0.8;
-  c->what = absl::StrCat("is in ", OpText(bundle_, rank, *first->op), SiteText(bundle_, *first->op), " on ",
-                         CommText(bundle_.comms[first->comm]),
-                         ", its first with that rank, which has nothing to match it: most likely the wrong peer, and "
-                         "others wait for what it "
-                         "should have done instead");
-  c->advice = {"Look at how the named rank computes the peer of that call."};
-  c->refuted_by = "the other side's program having a matching call further on";
+  c->reason = REASON_NEW_PEER;
+  *c->detail.mutable_call() = CallOf(bundle_, rank, *first->op);
   return true;
 }
 
@@ -222,7 +215,6 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
   c.nodes = sink;
   c.kind = DEADLOCK_CYCLE;
   c.confidence = 0.85;
-  c.refuted_by = "one of the operations completing";
   std::set<int32_t> ranks;
   std::set<OpKey> circle;
   bool p2p = true, sends = true;
@@ -241,9 +233,10 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
         p2p = false;
         circle.insert({e.comm, e.op->seq});
       } else if (c.evidence.size() < 2 * kMaxOrders) {
-        c.evidence.push_back({absl::StrCat(Who(r), " waits in ", OpText(bundle_, bundle_.ranks[r], *e.op),
-                                           SiteText(bundle_, *e.op), " on ", CommText(bundle_.comms[e.comm])),
-                              {r}});
+        c.evidence.push_back(
+            {absl::StrCat(Who(r), " waits in ", OpText(bundle_, bundle_.ranks[r], *e.op),
+                          SiteText(bundle_, bundle_.ranks[r], *e.op), " on ", CommText(bundle_.comms[e.comm])),
+             {r}});
       }
       sends &= e.op->kind == CallKind::kSend;
     }
@@ -278,15 +271,8 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     stall.op = front.op;
     stall.op_rank = r;
     stall.confidence = 0.75;
-    stall.what = Say("its stream never reached ", OpText(bundle_, bundle_.ranks[r], *front.op), " on ",
-                     CommText(bundle_.comms[front.comm]), ", which ", Clause("its", "their"),
-                     " peers are in, while another of its streams waits in a later operation");
-    stall.alternatives = {"work ahead of it on that stream that is not NCCL's does not end",
-                          "the GPU runs the two operations in the opposite order of the other GPUs"};
-    stall.tells_apart = "a kernel trace of this GPU; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1";
-    stall.advice = {"Look for a kernel or host callback that never ends on this GPU, ahead of the collective.",
-                    "Read the host's kernel log for Xid errors."};
-    stall.refuted_by = "a start mark of that operation on that GPU";
+    stall.reason = REASON_STREAM_BLOCKED_BESIDE;
+    *stall.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[r], *front.op);
     return {stall};
   }
 
@@ -301,7 +287,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     for (const Op* op : orders[i].ops) {
       const Rank& rank = bundle_.ranks[orders[i].ranks[0]];
       steps.push_back(absl::StrCat(OpText(bundle_, rank, *op), " on ",
-                                   CommText(bundle_.comms[model_.CommOf(rank, *op)]), SiteText(bundle_, *op)));
+                                   CommText(bundle_.comms[model_.CommOf(rank, *op)]), SiteText(bundle_, rank, *op)));
     }
     if (steps.empty()) continue;
     const char* alone = steps.size() == 1 ? " wait in " : " issued ";
@@ -315,8 +301,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
   for (const OpKey& key : circle) comms.insert(key.first);
   if (inverted) {
     c.kind = ORDER_INVERSION;
-    c.what = "issued the same operations in different orders and wait for each other";
-    c.advice = {"Make every rank issue operations of different communicators in one order, or from one stream."};
+    c.reason = REASON_ORDERS_DIFFER;
     // Many against few: the few are out of order.
     const size_t few = ranks.size() - orders[0].ranks.size();
     if (orders[0].ranks.size() >= 3 && few * 3 <= orders[0].ranks.size()) {
@@ -326,8 +311,9 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
           c.ranks.insert(c.ranks.end(), orders[i].ranks.begin(), orders[i].ranks.end());
       }
       std::sort(c.ranks.begin(), c.ranks.end());
-      c.what = absl::StrCat("issued in another order what ", orders[0].ranks.size(), " of ", ranks.size(),
-                            " ranks issued in one, and all wait for each other");
+      c.reason = REASON_OUT_OF_ORDER;
+      c.detail.set_count(static_cast<int64_t>(orders[0].ranks.size()));
+      c.detail.set_of(static_cast<int64_t>(ranks.size()));
     }
   } else if (!p2p && FewLeft(model_, orders)) {
     c.ranks = orders[1].ranks;
@@ -337,29 +323,20 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     const Rank& odd = bundle_.ranks[static_cast<size_t>(orders[1].ranks[0])];
     const Op& own = *orders[1].ops[0];
     c.op = &own, c.op_rank = orders[1].ranks[0], c.comm = model_.CommOf(odd, own);
-    c.what =
-        absl::StrCat("is in ", OpText(bundle_, odd, own), " on ", CommText(bundle_.comms[c.comm]), " where all ",
-                     orders[0].ranks.size(), " others of the circle are in ", OpText(bundle_, usual, theirs), " on ",
-                     CommText(bundle_.comms[model_.CommOf(usual, theirs)]), ": it left out or added a call before");
-    c.advice = {"Compare the calls of the named rank with those of one in the same role around the operations listed."};
+    c.reason = REASON_ELSEWHERE_IN_CIRCLE;
+    *c.detail.mutable_call() = CallOf(bundle_, odd, own);
+    *c.detail.mutable_other() = CallOf(bundle_, usual, theirs);
+    c.detail.set_count(static_cast<int64_t>(orders[0].ranks.size()));
   } else if (p2p && sends) {
-    c.what = "wait for each other in sends: each must receive before the other's send ends";
-    c.advice = {"Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd)."};
-  } else if (comms.size() > 1) {
+    c.reason = REASON_SENDS_FACE_EACH_OTHER;
+  } else {
+    c.reason = REASON_CIRCLE;
     std::vector<std::string> names;
     names.reserve(comms.size());
     for (uint32_t comm : comms) names.push_back(CommText(bundle_.comms[comm]));
     if (names.size() > kMaxOrders) names.resize(kMaxOrders);
-    c.what = absl::StrCat("wait for each other in a circle over ", comms.size(),
-                          " communicators: ", absl::StrJoin(names, ", "));
-    c.advice = {
-        "Make every rank issue operations of these communicators in one order: the evidence lists who holds what.",
-        "Or issue them from one stream, one group, or with NCCL_LAUNCH_ORDER_IMPLICIT=1."};
-  } else {
-    c.what = "wait for each other in a circle";
-    c.advice = {
-        "Compare the order of calls of the named ranks around the operations listed: one of them left out, added or "
-        "reordered a call."};
+    c.detail.set_count(static_cast<int64_t>(comms.size()));
+    c.detail.set_name(absl::StrJoin(names, ", "));
   }
   return {c};
 }
@@ -380,27 +357,14 @@ Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
     const Rank& rank = bundle_.ranks[queue.rank];
     const Op& op = rank.ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
     if (c.op == nullptr) c.op = &op, c.op_rank = queue.rank, c.comm = model_.CommOf(rank, op);
-    c.evidence.push_back(
-        {absl::StrCat(Who(queue.rank), op.state == OpState::kStarted ? " runs " : " has not started ",
-                      OpText(bundle_, rank, op), " on ", CommText(bundle_.comms[model_.CommOf(rank, op)]),
-                      SiteText(bundle_, op), queue.stream == kNoIndex ? "" : absl::StrCat(", stream ", queue.stream)),
-         {queue.rank}});
+    c.evidence.push_back({absl::StrCat(Who(queue.rank), op.state == OpState::kStarted ? " runs " : " has not started ",
+                                       OpText(bundle_, rank, op), " on ",
+                                       CommText(bundle_.comms[model_.CommOf(rank, op)]), SiteText(bundle_, rank, op),
+                                       queue.stream == kNoIndex ? "" : absl::StrCat(", stream ", queue.stream)),
+                          {queue.rank}});
   }
   c.ranks.assign(ranks.begin(), ranks.end());
-  c.what =
-      "issued the same operations on several streams, and their GPUs run them in different orders: each waits for the "
-      "other";
-  c.alternatives = {"kernels that are not NCCL's hold one of the streams on one of these GPUs"};
-  c.tells_apart =
-      "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; stream priorities and "
-      "CUDA_DEVICE_MAX_CONNECTIONS of the ranks being equal; a kernel trace of one of the GPUs";
-  c.advice = {
-      "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
-      "stream.",
-      "Give the streams one priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make streams share a "
-      "queue.",
-      "Make one stream wait for the other with an event where the order matters."};
-  c.refuted_by = "one of the operations completing, or running in one order on all of these GPUs";
+  c.reason = REASON_GPU_ORDERS_DIFFER;
   return c;
 }
 
@@ -431,26 +395,14 @@ void Causes::JoinStuck(std::vector<Cause>* causes) const {
       c.op_rank = a.op_rank;
       c.nodes = a.nodes;
       c.nodes.insert(c.nodes.end(), b.nodes.begin(), b.nodes.end());
-      const std::string first = absl::StrCat(OpText(bundle_, x, *a.op), " on ", CommText(bundle_.comms[a.comm])),
-                        second = absl::StrCat(OpText(bundle_, y, *b.op), " on ", CommText(bundle_.comms[b.comm]));
-      c.what = absl::StrCat("are in ", first, " and in ", second,
-                            " on different streams, as all other members are, and neither ends: their GPUs "
-                            "may run the two in different orders");
+      c.reason = REASON_TWO_STREAMS_STUCK;
+      *c.detail.mutable_call() = CallOf(bundle_, x, *a.op);
+      *c.detail.mutable_other() = CallOf(bundle_, y, *b.op);
       for (const Cause* from : {&a, &b})
         c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
       c.evidence.push_back({absl::StrCat(RankList(bundle_, shared), " are members of both; all hosts issued both",
-                                         SiteText(bundle_, *a.op), SiteText(bundle_, *b.op)),
+                                         SiteText(bundle_, x, *a.op), SiteText(bundle_, y, *b.op)),
                             shared});
-      c.alternatives = {"the network between members of both", "the GPU of one of them, inside one of the operations"};
-      c.may_be_network = true;
-      c.tells_apart =
-          "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
-          "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
-      c.advice = {
-          "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
-          "stream.",
-          "Read link and Xid errors on these hosts: if there are any, they are the likelier cause."};
-      c.refuted_by = "one of the operations completing, or running in one order on all of these GPUs";
       a = std::move(c);
       gone.insert(stuck[k]);
     }

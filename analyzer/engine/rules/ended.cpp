@@ -35,17 +35,10 @@ std::vector<Cause> Causes::FromUnseenEnds() const {
   if (c.ranks.empty()) return {};
   c.kind = RANK_DEAD;
   c.confidence = 0.7;
-  c.what = Say(Clause("its process", "their processes"), " ended without a clean exit; nobody saw of what");
+  c.reason = REASON_ENDED_UNSEEN;
   c.evidence.push_back({absl::StrCat("all ", bundle_.ranks.size(), " processes have ended, and the rings of ",
                                      c.ranks.size(), " have no mark of a clean exit"),
                         {}});
-  c.alternatives = {"SIGKILL: an operator, the scheduler, the kernel for memory", "a crash, or the host went down",
-                    "the program ended by _exit(), which leaves no mark"};
-  c.tells_apart = "the exit status that the launcher or the scheduler saw; the hosts' kernel logs of that time";
-  c.advice = {"Read the launcher's and the scheduler's log for the exit status or the signal.",
-              "Look in the hosts' kernel logs for the out-of-memory killer: dmesg -T | grep -i 'out of memory'.",
-              "Next time, start the job under lockstep run or an agent: these see how each process ends."};
-  c.refuted_by = "an exit status of 0 in the launcher's log";
   return {c};
 }
 
@@ -82,18 +75,14 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
     c.op_rank = op_rank;
     c.comm = comm;
     c.confidence = exited ? 0.85 : 0.7;
-    c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[static_cast<size_t>(op_rank)], *op), " on ", where,
-                          ", which the other ", behind.size(), " members never issued");
+    c.reason = REASON_AHEAD;
+    *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(op_rank)], *op);
+    c.detail.set_count(static_cast<int64_t>(behind.size()));
+    c.detail.set_flag(exited);
     c.evidence.push_back(
         {absl::StrCat(behind.size(), " of ", model_.comms[comm].members.size(), " members of ", where,
                       exited ? " exited with status 0 after #" : " have been idle since #", op->seq - 1),
          {}});
-    c.advice = {"Find the code path on which only the named rank makes one call more (logging, evaluation, a retry).",
-                "If its number of steps is right, the others left the training loop early: their data ran out."};
-    c.alternatives = {exited ? "the others ended a step too early, all of them"
-                             : "all the others are stuck outside NCCL, and would have made the call"};
-    c.tells_apart = exited ? "the number of steps that the program meant" : "the stacks of the other ranks";
-    c.refuted_by = exited ? "the other ranks having more steps to go" : "the other ranks making that call";
     for (int32_t r : c.ranks) {
       c.nodes.push_back(WaitGraph::HostNode(static_cast<size_t>(r)));
       for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1);
@@ -130,20 +119,14 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
     c.kind = HOST_STALL;
     c.ranks = stopped;
     c.confidence = stopped.size() == 1 ? 0.85 : 0.7;
-    c.what = Say(Clause("its process is", "their processes are"), " stopped (state ",
-                 bundle_.ranks[static_cast<size_t>(stopped[0])].process.state, "), and all others wait for their GPUs");
+    c.reason = REASON_STOPPED_WHILE_OTHERS_WAIT;
+    c.detail.set_name(bundle_.ranks[static_cast<size_t>(stopped[0])].process.state);
     c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make "
                                           "no further call; GPU marks are off, so that "
                                           "for whom is not recorded",
                                           waiting, static_cast<double>(least) / 1e9),
                           {}});
     for (int32_t r : stopped) AddHostEvidence(r, &c);
-    c.alternatives.push_back(
-        "an operation does not end on a GPU or in the network, and somebody stopped the process to look at it");
-    c.may_be_network = true;
-    c.tells_apart = "GPU marks: what each GPU is in";
-    c.advice = {"Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID."};
-    c.refuted_by = "the job standing still after it was continued";
     return {c};
   }
   // Where many have ended, the job ends, and the others may be as good as done.
@@ -157,11 +140,7 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
                        "GPU ends with it; GPU marks are off, so whether its last operations were done is not recorded",
                        waiting, static_cast<double>(least) / 1e9),
        {}});
-  c.alternatives.push_back(
-      "an operation does not end on a GPU or in the network, and the process ended for reasons of its own");
-  c.may_be_network = true;
-  c.tells_apart = "GPU marks: whether its last operations were done when it ended";
-  c.refuted_by = "its last operations having been done when it ended";
+  c.reason = REASON_EXITED_WHILE_OTHERS_WAIT;
   return {c};
 }
 

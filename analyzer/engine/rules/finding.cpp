@@ -16,27 +16,6 @@
 namespace lockstep {
 namespace {
 
-// Of processes (global rank, how it ended) that did not all end in the same way: who in which; empty where they did.
-std::string DifferentEnds(const std::vector<std::pair<int32_t, std::string>>& ends) {
-  constexpr size_t kMostWays = 4, kMostRanks = 8;
-  std::vector<std::pair<std::string, std::vector<int32_t>>> ways;
-  for (const std::pair<int32_t, std::string>& end : ends) {
-    auto way = std::find_if(ways.begin(), ways.end(), [&](const auto& w) { return w.first == end.second; });
-    if (way == ways.end()) way = ways.insert(ways.end(), {end.second, {}});
-    way->second.push_back(end.first);
-  }
-  if (ways.size() < 2) return "";
-  std::string text = "ended differently";
-  for (size_t w = 0; w < std::min(ways.size(), kMostWays); ++w) {
-    const std::vector<int32_t>& who = ways[w].second;
-    const auto end = who.begin() + static_cast<ptrdiff_t>(std::min(who.size(), kMostRanks));
-    absl::StrAppend(
-        &text, w == 0 ? ": " : "; ", who.size() == 1 ? "rank " : "ranks ", absl::StrJoin(who.begin(), end, ", "),
-        who.size() > kMostRanks ? absl::StrCat(" and ", who.size() - kMostRanks, " more ") : " ", ways[w].first);
-  }
-  return ways.size() > kMostWays ? text + "; and others" : text;
-}
-
 constexpr size_t kMostEvidence = 24, kMostCallSites = 64;
 
 // Where the process is in the user's code; empty: no stack tells.
@@ -48,9 +27,6 @@ std::string PlaceOf(const Process& process) {
   }
   return "";
 }
-
-// Below it a finding that names several ranks says what would tell them apart.
-constexpr double kSure = 0.9;
 
 }  // namespace
 
@@ -147,28 +123,16 @@ Finding Causes::ToFinding(const Cause& cause) const {
   }
   AddWhere(cause, &f);
   DescribeReplay(cause, &f);
-  SetAdvice(cause.advice, &f);
-  f.set_refuted_by(cause.refuted_by);
+  f.set_reason(cause.reason);
+  *f.mutable_detail() = cause.detail;
+  for (const Rival& rival : cause.rivals) *f.add_rivals() = rival;
   f.set_cause(cause.cause);
   f.set_hypothesis(cause.hypothesis);
-  for (const std::string& text : cause.alternatives) f.add_alternatives(text);
-  // What the evidence leaves open - which of several ranks, or which of several explanations - is never left without a
-  // way to decide.
-  const bool set = culprits.size() > 1 && cause.confidence < kSure && !cause.factor.has_value();
-  f.set_tells_apart(cause.tells_apart.empty() && (set || !cause.alternatives.empty())
-                        ? FindingFactsOf(cause.kind).tells_apart
-                        : cause.tells_apart);
   if (cause.factor.has_value()) *f.mutable_common_factor() = *cause.factor;
   f.set_cost_ns_per_step(cause.cost_ns_per_step);
   f.set_cost_uncertainty_ns(cause.cost_uncertainty_ns);
   f.set_pattern(cause.pattern);
   f.set_slowdown(cause.slowdown);
-  std::vector<std::pair<int32_t, std::string>> ends;  // global rank, how it ended
-  for (size_t i = 0; cause.kind == RANK_DEAD && cause.ranks.size() > 1 && i < cause.ranks.size(); ++i) {
-    ends.push_back({bundle_.ranks[static_cast<size_t>(cause.ranks[i])].rank, DeathCause(cause.ranks[i]).what.one});
-  }
-  const std::string differently = DifferentEnds(ends);
-  f.set_summary(!differently.empty() ? differently : culprits.size() > 1 ? cause.what.several : cause.what.one);
   if (FindingFactsOf(cause.kind).host_shows_why) DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
   if (f.chain_size() == 0 && !cause.waiting.empty()) {

@@ -81,6 +81,7 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   const int32_t r = graph_->RankOf(node);
   Cause c;
   c.kind = SILENT_DESYNC;
+  c.reason = REASON_FINISHED_ALONE;
   c.nodes = {node};
   c.ranks = {alone};
   c.comm = front.comm;
@@ -89,26 +90,14 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   // Counters are in every part of a file that tells of them, but a damaged one may as well tell of an earlier time or
   // of another job.
   c.confidence = bundle_.ranks[static_cast<size_t>(alone)].damaged ? 0.7 : 0.8;
-  const std::string what = absl::StrCat(OpText(bundle_, bundle_.ranks[static_cast<size_t>(r)], *front.op), " on ",
-                                        CommText(bundle_.comms[front.comm]));
+  *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(r)], *front.op);
   const auto& members = model_.comms[front.comm].members;
   const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
   const bool gone = own == members.end() || model_.FindCollective(*own, front.op->seq) == nullptr;
-  c.what = absl::StrCat("alone completed ", what, ", in which other members still are: ",
-                        gone ? "its call there, whose record is gone, was most likely another one"
-                             : "it passed something else than they did, or did not wait for them");
+  c.detail.set_flag(gone);
   c.evidence.push_back({absl::StrCat(Who(alone), gone ? " counts it as completed; " : " completed it; ", Who(r),
                                      " is still in it, and it completes on all members or on none"),
                         {alone, r}});
-  c.alternatives = {"the network or a GPU inside the operation, after this rank had all that it needed"};
-  c.may_be_network = true;
-  c.tells_apart = gone ? "a longer record of the named rank (a larger ring); the profiler's network steps"
-                       : "the arguments that this rank and the others passed; the profiler's network steps";
-  c.advice = {
-      "Look for what this rank passes to that call and the others do not: a size, a datatype, another operation."};
-  if (gone) c.advice.push_back("Record with a larger ring.");
-  c.refuted_by = gone ? "that rank's record of the call being the same as the others'"
-                      : "the others completing the call a moment later";
   return c;
 }
 
@@ -131,16 +120,16 @@ Cause Causes::GpuCause(uint32_t node) const {
                            : front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq)
                                                      : "its operation";
   const std::string where = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[front.comm]));
+  if (front.op != nullptr) {
+    *c.detail.mutable_call() = CallOf(bundle_, rank, *front.op);
+  } else if (!failed) {
+    *c.detail.mutable_call() = CallNamed(what, front.comm == kNoIndex ? "" : CommText(bundle_.comms[front.comm]));
+  }
   const std::string error = GpuErrorOf(rank);
   if (failed) {
-    c.what = Say(Clause("its GPU reported an error and completes", "their GPUs reported an error and complete"),
-                 " nothing since", front.op == nullptr ? "" : absl::StrCat(", first ", what, where));
-    c.advice = {"Read that rank's own error output and the host's kernel log for Xid errors.",
-                "Drain the GPU if it is the hardware's; restart the job."};
-    c.refuted_by = "the error being a consequence of the job's end";
+    c.reason = REASON_GPU_ERROR;
   } else if (front.front == Front::kPeersFinished) {
-    c.what = Say(Clause("its GPU", "their GPUs"), " never completed ", what, where, ", which ", Clause("its", "their"),
-                 " peers completed with it");
+    c.reason = REASON_GPU_BEHIND;
     c.confidence = 0.85;
     c.evidence.push_back(
         {absl::StrCat(Who(r), ": ", what, where, " is unfinished here and finished on its peers"), {r}});
@@ -160,24 +149,18 @@ Cause Causes::GpuCause(uint32_t node) const {
           {absl::StrCat("it stands still in ", behind, " communicators at once: not one stream, the GPU"), {r}});
       c.confidence = 0.93;
     }
-    c.advice = {"Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.",
-                "Drain the GPU if it is gone; restart the job without it."};
-    c.refuted_by = "the rank's own watchdog merely being slow to notice completions";
     const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(front);
     if (!counted.empty()) {
       // Peers whose files lack the call may have made another one, which ends where this one cannot.
       c.ranks.insert(c.ranks.end(), counted.begin(), counted.end());
       std::sort(c.ranks.begin(), c.ranks.end());
-      c.what = absl::StrCat("are at odds over ", what, where,
-                            ": unfinished on one, counted as finished by the other, whose damaged file lacks the call");
+      c.reason = REASON_GPU_OR_OTHER_CALL;
       c.confidence = 0.5;
-      c.alternatives = {absl::StrCat("the GPU of ", Who(r), " stands still"),
-                        absl::StrCat("another call of ", Who(counted[0]), " with that number")};
-      c.tells_apart = absl::StrCat("the whole dump of ", Who(counted[0]), "; Xid errors of the GPU of ", Who(r));
+      c.detail.add_ranks(rank.rank);
+      c.detail.add_others(bundle_.ranks[static_cast<size_t>(counted[0])].rank);
     }
   } else {
-    c.what =
-        absl::StrCat("its stream never reached ", what, where, ": work ahead of it that is not NCCL's does not end");
+    c.reason = REASON_STREAM_BLOCKED;
     c.confidence = 0.92;
     const bool unseen =
         c.comm != kNoIndex && std::any_of(model_.comms[c.comm].members.begin(), model_.comms[c.comm].members.end(),
@@ -204,15 +187,12 @@ Cause Causes::GpuCause(uint32_t node) const {
     if (other_lost) {
       c.doubtful = true;
       c.confidence = 0.5;
-      c.alternatives.push_back("it waits for another stream of its GPU, and the record of what that one is in is gone");
-      c.tells_apart = "a longer record (a larger ring); its GPU's error log";
+      c.AddRival(Rival::OTHER_STREAM);
     }
     if (const Membership* in = BegunAndGone(rank); in != nullptr) {
       c.doubtful = true;
       c.confidence = 0.5;
-      c.alternatives.push_back(absl::StrCat("its GPU is in an older operation on ", CommText(bundle_.comms[in->comm]),
-                                            ", which its counters show begun and whose record is gone"));
-      c.tells_apart = "a longer record (a larger ring); its GPU's error log";
+      c.AddRival(Rival::OLDER_OPERATION)->set_name(CommText(bundle_.comms[in->comm]));
     }
     if (front.lost_seq != kNone) {
       c.confidence = std::min(c.confidence, 0.8);
@@ -221,12 +201,9 @@ Cause Causes::GpuCause(uint32_t node) const {
                         "'s counters its GPU completed all that it started, and peers' GPUs are in it"),
            {r}});
     }
-    c.advice = {"Look for a kernel or host callback that never ends on this GPU, ahead of the collective.",
-                "Read the host's kernel log for Xid errors."};
-    c.refuted_by = "a start mark of that operation on that GPU";
   }
   if (!error.empty()) {
-    c.what = Say(c.what, "; ", error);
+    c.detail.set_name(error);
     c.evidence.push_back({absl::StrCat(Who(r), ": ", error), {r}});
     c.confidence = std::max(c.confidence, 0.95);
   }

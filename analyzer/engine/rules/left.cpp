@@ -194,11 +194,13 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   std::string later = "what comes later";
   for (uint32_t q = graph_->FirstQueue(first); q < graph_->FirstQueue(first + 1); ++q) {
     const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
-    if (front.op != nullptr)
-      later =
-          absl::StrCat(OpText(bundle_, bundle_.ranks[first], *front.op), " on ", CommText(bundle_.comms[front.comm]));
+    if (front.op == nullptr) continue;
+    *c.detail.mutable_other() = CallOf(bundle_, bundle_.ranks[first], *front.op);
+    later = absl::StrCat(OpText(bundle_, bundle_.ranks[first], *front.op), " on ", CommText(bundle_.comms[front.comm]));
   }
-  c.what = absl::StrCat("left out ", place, " and what follows it, and waits in ", later);
+  if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed(later, "");
+  c.reason = REASON_LEFT_OUT;
+  *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[waiter], *missed->op);
   c.evidence.push_back({absl::StrCat(Who(waiter), " waits in ", place, ", which the named ranks never issued; ",
                                      all.size() - odd.size(), " ranks wait for them, directly or through others"),
                         {waiter}});
@@ -210,14 +212,6 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
                       ", in the same role, stands at that place as well, and made the call that the named left out"),
          {witnesses[0]}});
   }
-  c.advice = {
-      "Find out why the named ranks came to that call: they ended the step or the loop early (uneven data, a condition "
-      "that depends on local data), or nobody should make it there.",
-      "Make every rank run the same number of steps, or agree on the end by a collective."};
-  c.alternatives = {absl::StrCat("they left out nothing, but added ", later, ", which the others never call"),
-                    "they issue these operations in another order than the others"};
-  c.tells_apart = "the named ranks' program after the operation that they wait in";
-  c.refuted_by = "records of the named ranks' calls";
   return {c};
 }
 

@@ -57,17 +57,17 @@ void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* 
       c.waiting = {static_cast<int32_t>(r)};
       c.op_name = "WaitSignal";
       c.confidence = 0.9;
-      c.what = absl::StrCat("sent ", sent, " of the ", asked->waited, " signals that rank ", rank.rank,
-                            " waits for on ", CommText(bundle.comms[own.comm]));
+      c.reason = REASON_SIGNALS_MISSING;
+      c.detail.set_count(static_cast<int64_t>(sent));
+      c.detail.set_of(static_cast<int64_t>(asked->waited));
+      c.detail.add_ranks(rank.rank);
+      c.detail.set_name(CommText(bundle.comms[own.comm]));
       c.evidence.push_back({absl::StrCat("rank ", rank.rank, "'s WaitSignal calls ask for ", asked->waited,
                                          " signals of member ", place.second, " in all"),
                             {static_cast<int32_t>(r)}});
       c.evidence.push_back(
           {absl::StrCat("it has issued ", sent, " PutSignal and Signal calls to member ", own.member_rank),
            {sender.rank_index}});
-      c.advice = {
-          "Look for the PutSignal or Signal call that this rank left out, or for a wait that asks for too many."};
-      c.refuted_by = "a signal that a kernel sent by the device interface, which no record shows";
       waiters.insert(static_cast<int32_t>(r));
       found.push_back(std::move(c));
     }

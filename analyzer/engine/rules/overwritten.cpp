@@ -35,8 +35,8 @@ std::vector<Cause> Causes::FromOverwritten() {
     c.kind = P2P_UNMATCHED;
     c.comm = comm;
     c.confidence = 0.5;
-    c.what = absl::StrCat("are in a send or receive with each other on ", CommText(bundle_.comms[comm]),
-                          " that does not end; its record is gone");
+    c.reason = REASON_RECORDS_GONE_PAIR;
+    c.detail.set_name(CommText(bundle_.comms[comm]));
     causes.push_back(std::move(c));
   }
   // What their counters tell where their records do not.
@@ -56,7 +56,7 @@ std::vector<Cause> Causes::FromOverwritten() {
   if (causes.empty() && all.ranks.size() == 1 && bundle_.ranks[static_cast<size_t>(all.ranks[0])].damaged) {
     Cause c = NoDataCause(bundle_.ranks[static_cast<size_t>(all.ranks[0])].rank);
     c.nodes = all.nodes;
-    c.what = "others wait for it, and the part of its data that would tell is lost";
+    c.reason = REASON_DATA_LOST_OTHERS_WAIT;
     c.confidence = 0.5;
     c.first_only = true;
     AddWaiterEvidence(all.nodes[0], &c);
@@ -70,7 +70,7 @@ std::vector<Cause> Causes::FromOverwritten() {
     all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
     all.kind = COLLECTIVE_STUCK;
     all.confidence = 0.35;
-    all.what = "are in operations whose records are gone, and nobody else holds up the rest";
+    all.reason = REASON_RECORDS_GONE;
     stood = all.ranks;
     // Where all who wait for them do so in one operation, that is what they are most likely in themselves.
     const Edge* in = nullptr;
@@ -118,23 +118,16 @@ std::vector<Cause> Causes::FromOverwritten() {
       std::sort(all.ranks.begin(), all.ranks.end());
       all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
       all.confidence = 0.3;
-      all.what = absl::StrCat(
-          stood.size(),
-          " of them are in operations whose records are gone, and nobody else holds up the rest: which call "
-          "went wrong is no longer recorded");
+      all.reason = REASON_RECORDS_GONE_MANY;
+      all.detail.set_count(static_cast<int64_t>(stood.size()));
     }
     causes.push_back(std::move(all));
   }
   for (Cause& c : causes) {
     c.doubtful = true;
-    c.alternatives = {"any of the named ranks, or what lies between them"};
-    c.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
     c.evidence.push_back(
         {"their streams and counters show older operations in flight than the oldest that is still recorded",
          stood.empty() ? c.ranks : stood});
-    c.advice = {"Look at these ranks by hand: stacks of their hosts, errors of their GPUs.",
-                "Record with a larger ring."};
-    c.refuted_by = "the operation that they are in";
   }
   return causes;
 }

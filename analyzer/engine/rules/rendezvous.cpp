@@ -46,35 +46,26 @@ std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
                                          ? absl::StrFormat(", the newest for %.1f s", static_cast<double>(least) / 1e9)
                                          : ""),
                         waiting});
-  c.alternatives.push_back(
-      "the program has no call there that the named have to make, and what the others wait for is elsewhere");
-  c.tells_apart = "which key, or which barrier, they wait in, and who sets it";
   if (standing.empty()) {
     c.kind = RANK_NO_DATA;
     c.missing = missing;
     c.confidence = kNoData;
-    c.what = "others wait for another process outside of NCCL, and it left no data";
-    c.advice = {"Check that this rank was started and is alive: scheduler, launcher log, its own error output.",
-                "A process that never called NCCL leaves no ring."};
-    c.refuted_by = "its data showing that it waits there as well";
+    c.reason = REASON_NO_DATA_OTHERS_MEET;
     return {std::move(c)};
   }
   c.kind = HOST_STALL;
   c.ranks = standing;
   c.confidence = standing.size() == 1 && missing.empty() ? kOne : kSeveral;
   const ring::ThreadSnapshot* thread = model_.ranks[static_cast<size_t>(standing[0])].thread;
-  c.what = Say(Clause("its host is", "their hosts are"), " in no NCCL call and no GPU wait",
-               standing.size() == 1 && thread != nullptr
-                   ? Seconds(bundle_.ranks[static_cast<size_t>(standing[0])], thread->last_call_ns)
-                   : "",
-               ", and all others wait for another process outside of NCCL");
-  if (!missing.empty()) c.alternatives.push_back("they wait for a rank that left no data");
+  c.reason = REASON_OUTSIDE_NCCL_OTHERS_MEET;
+  if (standing.size() == 1 && thread != nullptr) {
+    if (const auto lasted = Lasted(bundle_.ranks[static_cast<size_t>(standing[0])], thread->last_call_ns))
+      c.detail.set_duration_ns(*lasted);
+  }
+  if (!missing.empty()) c.AddRival(Rival::SILENT_RANK);
   c.moving = std::any_of(standing.begin(), standing.end(), [&](int32_t r) {
     return ClassifyActivity(bundle_.ranks[static_cast<size_t>(r)].process).moving == Moving::kYes;
   });
-  c.advice = {"Look at this rank's Python and native stacks: it has not come to what the others wait for.",
-              "At the start of a job: does this rank hand out the unique id of a group?"};
-  c.refuted_by = "the named being inside that rendezvous as well";
   for (int32_t r : standing) {
     if (standing.size() <= 4) AddHostEvidence(r, &c);
   }

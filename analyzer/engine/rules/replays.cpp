@@ -50,15 +50,13 @@ std::vector<Cause> Causes::FromReplays() const {
   c.ranks = behind;
   c.hypothesis = true;
   c.confidence = kFits;
-  c.what = Say("launched its CUDA graph ", Times(few), ", and ", Clause("its host is", "their hosts are"),
-               " in no NCCL call and no GPU wait",
-               Seconds(bundle_.ranks[static_cast<size_t>(behind[0])], thread != nullptr ? thread->last_call_ns : 0));
+  c.reason = REASON_FEWER_LAUNCHES;
+  c.detail.set_count(static_cast<int64_t>(few));
+  if (const auto lasted =
+          Lasted(bundle_.ranks[static_cast<size_t>(behind[0])], thread != nullptr ? thread->last_call_ns : 0))
+    c.detail.set_duration_ns(*lasted);
   c.evidence.push_back(
       {absl::StrCat("the ", others.size(), " other ranks that can be read launched theirs ", Times(most)), others});
-  c.alternatives = {"a rank without data stands still, and this one works on what is its own"};
-  c.tells_apart = "the dumps of the ranks without data";
-  c.advice = {"Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection."};
-  c.refuted_by = "that rank having less to launch by design";
   AddHostEvidence(behind[0], &c);
   return {c};
 }

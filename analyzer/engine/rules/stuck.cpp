@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/network.h"
 #include "analyzer/engine/rules/causes.h"
@@ -27,14 +26,6 @@ bool CompletedLater(const Rank& rank, const Op& op) {
     if (later) return true;
   }
   return false;
-}
-
-std::string SomeRanks(const std::vector<int32_t>& ranks) {
-  constexpr size_t kShown = 8;
-  const size_t shown = std::min(ranks.size(), kShown);
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ",
-                      absl::StrJoin(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-                      ranks.size() > shown ? absl::StrCat(" and ", ranks.size() - shown, " more") : "");
 }
 
 // Ranks without data that may be in a communicator whose members are known from its use alone; global ranks, ascending.
@@ -68,12 +59,13 @@ Cause Causes::StuckCause(uint32_t node) const {
   c.nodes = {node};
   c.ranks = {r};
   c.kind = COLLECTIVE_STUCK;
+  c.reason = REASON_ALL_IN;
   c.confidence = 0.6;
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
   const std::string what = front.op == nullptr ? "its operation" : OpText(bundle_, rank, *front.op);
-  const std::string where = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[front.comm]));
+  if (front.op != nullptr) *c.detail.mutable_call() = CallOf(bundle_, rank, *front.op);
   bool all_known = front.op != nullptr;
   std::vector<int32_t> failed, stopped, moved;
   auto look = [&](int32_t m, const Op* op) {
@@ -124,79 +116,51 @@ Cause Causes::StuckCause(uint32_t node) const {
     }
   }
   const size_t everybody = c.ranks.size();
-  c.evidence.push_back({absl::StrCat("every member of ", where.empty() ? "it" : CommText(bundle_.comms[front.comm]),
-                                     " arrived in ", what),
-                        c.ranks});
+  c.evidence.push_back(
+      {absl::StrCat("every member of ", front.comm == kNoIndex ? "it" : CommText(bundle_.comms[front.comm]),
+                    " arrived in ", what),
+       c.ranks});
   if (front.op != nullptr && rank.captured_ns > 0) {
     c.evidence.push_back(InOperation(r, *front.op));
   }
-  c.alternatives = {"the network between these ranks", "the GPU of one of them, inside the operation"};
-  c.may_be_network = true;
-  c.tells_apart =
-      "full GPU marks (which GPU did not start), the profiler (whose network steps stopped), Xid and link errors of "
-      "their hosts";
-  c.refuted_by = "a member that had not arrived";
   if (failed.size() == 1) {
     c.kind = GPU_STALL;
     c.ranks = failed;
     c.confidence = 0.93;
-    c.what = absl::StrCat(GpuErrorOf(bundle_.ranks[failed[0]]), "; ", what, where, ", which all ", everybody,
-                          " members entered, does not end");
+    c.reason = REASON_ERROR_IN_OPERATION;
+    c.detail.set_name(GpuErrorOf(bundle_.ranks[failed[0]]));
+    c.detail.set_of(static_cast<int64_t>(everybody));
     c.evidence.push_back({absl::StrCat(Who(failed[0]), ": ", GpuErrorOf(bundle_.ranks[failed[0]])), failed});
-    c.advice = {"Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.",
-                "Drain the GPU if it is gone; restart the job without it."};
-    c.alternatives.clear();
-    c.may_be_network = false;
-    c.tells_apart.clear();
-    c.refuted_by = "the error being a consequence of the job's end";
   } else if (all_known && !moved.empty() && !stopped.empty() && stopped.size() <= 2 && stopped.size() < moved.size()) {
     c.kind = GPU_STALL;
     c.ranks = stopped;
     c.confidence = stopped.size() == 1 ? 0.75 : 0.65;
-    c.what = Say(Clause("its GPU", "their GPUs"), " completed nothing that was issued after ", what, where,
-                 "; the GPUs of the other members did, and all wait in it");
+    c.reason = REASON_GPU_STOPPED_AFTER;
     c.evidence.push_back({absl::StrCat(moved.size(), " of ", everybody,
                                        " members completed operations that they issued after it, the named did not"),
                           stopped});
-    c.advice = {"Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.",
-                "If there is none, suspect the network between the members of this communicator."};
   } else {
-    c.what = absl::StrCat("all members entered ", what, where, " and none finishes it");
     const std::vector<int32_t> unseen = MayBelongTo(bundle_, front.comm);
     if (!unseen.empty()) {
       c.doubtful = c.hypothesis = true;
       c.confidence = 0.3;
-      c.what = absl::StrCat("all members that left data entered ", what, where, " and none finishes it");
+      c.reason = REASON_ALL_SEEN_IN;
       c.evidence[0].fields.set_text(absl::StrCat("who is in ", CommText(bundle_.comms[front.comm]),
                                                  " is known from its use alone: everybody who used it arrived in ",
                                                  what));
-      c.alternatives.insert(c.alternatives.begin(),
-                            absl::StrCat(unseen.size() == 1 ? "" : "one of ", SomeRanks(unseen),
-                                         ", which left no data, belongs to it and never arrived"));
-      c.refuted_by = "a member without data that had not arrived";
-      c.advice = {"Add the dumps of the ranks without data and analyze again: the others may wait for one of them.",
-                  "Otherwise suspect the network between these ranks, or one of their GPUs."};
-    } else {
-      c.advice = {"Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.",
-                  "Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more."};
+      Detail* rival = c.AddRival(Rival::UNSEEN_MEMBER);
+      for (const int32_t r : unseen) rival->add_ranks(r);
     }
   }
   if (c.kind == COLLECTIVE_STUCK && c.doubtful && front.op != nullptr && IsPointToPoint(front.op->kind) &&
       TookTheWrongPeer(model_, r, *front.op)) {
     c.kind = P2P_UNMATCHED;
+    c.reason = REASON_WRONG_PEER;
     c.ranks = {r};
     c.doubtful = false;
     c.confidence = 0.7;
-    c.what = absl::StrCat(
-        "is in ", what, where,
-        ", and neither record holds anything else between the two: most likely the wrong peer, and another "
-        "rank waits for what it should have done instead");
     c.evidence[0] = {
         absl::StrCat(Who(r), " and that rank exchange with others, and but for this call not with each other"), {r}};
-    c.alternatives = {"the network between these two ranks, or one of their GPUs inside the operation"};
-    c.tells_apart = "the program of both sides at that place; longer records";
-    c.advice = {"Look at how the named rank computes the peer of that call."};
-    c.refuted_by = "the other side's program having a matching call";
   }
   if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(front, &c);
   if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(r, front, &c);
@@ -212,6 +176,8 @@ Cause Causes::NotBegunCause(uint32_t node) const {
   const std::string what = absl::StrCat(OpText(bundle_, rank, *front.op), " on ", CommText(bundle_.comms[front.comm]));
   Cause c;
   c.kind = GPU_STALL;
+  c.reason = REASON_NO_STREAM_CAME;
+  *c.detail.mutable_call() = CallOf(bundle_, rank, *front.op);
   c.not_begun = true;
   c.nodes = {node};
   c.comm = front.comm;
@@ -225,16 +191,11 @@ Cause Causes::NotBegunCause(uint32_t node) const {
   }
   std::sort(c.ranks.begin(), c.ranks.end());
   const bool alone = c.ranks.size() == 1;
-  c.what = absl::StrCat(alone ? "its stream never" : "no member's stream ever", " reached ", what,
-                        ": work ahead of it that is not NCCL's does not end");
   c.confidence = alone ? 0.85 : 0.6;
   c.evidence.push_back({absl::StrCat(alone ? Who(r) + " issued " : "all members issued ", what,
                                      " and no GPU has begun it; all that NCCL had queued before is complete"),
                         c.ranks});
   if (rank.captured_ns > 0) c.evidence.push_back(InOperation(r, *front.op));
-  c.advice = {"Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.",
-              "Read the hosts' kernel logs for Xid errors."};
-  c.refuted_by = "a start mark of that operation, or a long computation that ends";
   AddWaiterEvidence(node, &c);
   return c;
 }
@@ -262,24 +223,21 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
   if (told.size() > kMost) {
     cause->evidence.push_back({absl::StrCat(told.size() - kMost, " more network steps wait likewise"), cause->ranks});
   }
-  const std::string what = OpText(bundle_, bundle_.ranks[cause->op_rank], *front.op);
   if (links.size() == 1) {
     const auto [from, to] = links[0];
+    cause->reason = REASON_LINK_DEAD;
     cause->ranks = {std::min(from, to), std::max(from, to)};
     cause->confidence = 0.9;
-    cause->what = absl::StrCat("what rank ", bundle_.ranks[from].rank, " sends to rank ", bundle_.ranks[to].rank,
-                               " in ", what, " does not arrive: ", StepText(model_, *told[0]));
-    cause->alternatives = {"the network between these two ranks", "one of their network adapters"};
-    cause->tells_apart = "counters and errors of the two hosts' network ports";
-    cause->advice = {"Look at the network ports of both hosts, and the switches between them.",
-                     "Run a bandwidth test between these two hosts alone."};
-    cause->refuted_by = "a step of that channel that advances";
+    cause->detail.add_ranks(bundle_.ranks[from].rank);
+    cause->detail.add_ranks(bundle_.ranks[to].rank);
+    cause->detail.set_name(StepText(model_, *told[0]));
   } else if (!links.empty()) {
-    cause->what = Say(cause->what, "; data stands still on ", links.size(), " links between them");
+    cause->detail.set_count(static_cast<int64_t>(links.size()));
   } else {
-    cause->what = Say(cause->what, "; its longest wait: ", Who(steps[0].rank_index), " ", StepText(model_, steps[0]));
+    cause->detail.set_name(absl::StrCat(Who(steps[0].rank_index), " ", StepText(model_, steps[0])));
   }
 }
+
 // Members that wait in a second operation of theirs as well, on another stream: their GPUs may have taken the two up in
 // different orders.
 void Causes::AddOtherOrders(int32_t r, const GpuFront& front, Cause* cause) const {
@@ -299,12 +257,9 @@ void Causes::AddOtherOrders(int32_t r, const GpuFront& front, Cause* cause) cons
         shared.push_back(m.rank_index);
     }
     if (!all_in || shared.size() < 2) continue;
-    cause->alternatives.push_back(absl::StrCat("the GPUs of ", shared.size(), " members run it and ",
-                                               OpText(bundle_, rank, op), " on ", CommText(bundle_.comms[comm]),
-                                               ", which all entered too, in different orders"));
-    absl::StrAppend(&cause->tells_apart,
-                    "; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
-                    "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)");
+    Detail* rival = cause->AddRival(Rival::GPU_ORDER);
+    rival->set_count(static_cast<int64_t>(shared.size()));
+    *rival->mutable_call() = CallOf(bundle_, rank, op);
     return;
   }
 }

@@ -38,10 +38,7 @@ void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cau
     }
     c.hypothesis = true;
     c.confidence = std::min(c.confidence, kMedium);
-    c.alternatives.push_back(
-        "the job moved until its processes were ended: when that was, and for how long anything had stood still, rings "
-        "alone do not tell");
-    if (c.tells_apart.empty()) c.tells_apart = "whoever saw the job: its last output, what ended it";
+    c.AddRival(Rival::JOB_MOVED);
   }
 }
 

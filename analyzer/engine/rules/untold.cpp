@@ -65,9 +65,8 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
                       " idle, and may be waiting for a rank that left no data: this backend does not record "
                       "sends, receives and barriers"),
          c.ranks});
-    blamed.alternatives = {
-        absl::StrCat(who, one ? " is" : " are", " stuck for another reason, and the file is only lost")};
-    blamed.tells_apart = absl::StrCat("the stack of ", who, ", and whether the process without data still runs");
+    Detail* rival = blamed.AddRival(Rival::LOST_FILE);
+    for (const int32_t rank : named) rival->add_ranks(rank);
     c = std::move(blamed);
   }
 }

@@ -107,10 +107,7 @@ void DoubtTogetherAtStart(const Model& model, Cause* c) {
   });
   if (!at_start) return;
   c->confidence = kSome;
-  c->alternatives.push_back(
-      "one of them waits for another outside of NCCL, in the store that hands unique ids around or in a barrier, and "
-      "is a victim");
-  if (c->tells_apart.empty()) c->tells_apart = "their stacks: who of them is inside a store, MPI or gloo";
+  c->AddRival(Rival::STARTS_TOGETHER);
 }
 
 // Whom all of them wait for outside the circle may stand in what their damaged records lost.
@@ -120,9 +117,7 @@ void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
   c->hypothesis = true;
   c->confidence = std::min(c->confidence, kLow);
-  c->alternatives.insert(c->alternatives.begin(),
-                         "they wait for something else as well, which stood in the damaged parts of their records");
-  if (c->tells_apart.empty()) c->tells_apart = "their whole records";
+  c->AddRival(Rival::CIRCLE_LOST_MORE);
 }
 
 }  // namespace
@@ -277,8 +272,8 @@ std::vector<Cause> Causes::FromSinks() {
     std::sort(silent.begin(), silent.end());
     if (silent.size() > 8) silent.resize(8);
     if (!silent.empty()) {
-      causes[0].alternatives.push_back(absl::StrCat("a second cause on rank ", absl::StrJoin(silent, ", "),
-                                                    ", which others wait for and which left no data"));
+      Detail* rival = causes[0].AddRival(Rival::SECOND_CAUSE);
+      for (const int32_t rank : silent) rival->add_ranks(rank);
     }
   }
   std::erase_if(causes, [&](const Cause& c) {
@@ -346,7 +341,7 @@ std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
     c.comm = comm;
     c.op = last;
     c.op_rank = r;
-    c.what = "left no data, and others left their program in an operation with it";
+    c.reason = REASON_NO_DATA_OTHERS_LEFT;
     c.nodes = {node};
     c.evidence.push_back({absl::StrCat(Who(r), "'s last call is ", OpText(bundle_, rank, *last), " on ",
                                        CommText(bundle_.comms[comm]), ", which nobody is seen to have finished"),
@@ -427,15 +422,11 @@ void Causes::PreferCounted(const Mismatch& m, Cause* cause) const {
   cause->kind = SILENT_DESYNC;
   cause->ranks = here;
   cause->confidence = 0.75;
-  cause->what = absl::StrCat(
-      "counted what the program of the ranks in the same role nowhere counts: it left out or added a call, so that its "
-      "calls differ "
-      "from its peers' in collective #",
-      m.seq, " on ", CommText(bundle_.comms[m.comm]));
+  cause->reason = REASON_COUNTED_BEFORE;
+  cause->detail.Clear();
+  *cause->detail.mutable_call() = CallNamed(absl::StrCat("#", m.seq), CommText(bundle_.comms[m.comm]));
   cause->evidence.push_back(
       {"most ranks in the same role agree with each other on how many collectives come before which", here});
-  cause->advice = {"Look for a call of this rank that depends on local data.", "Record with a larger ring."};
-  cause->refuted_by = "the ranks in the same role running a different program by design";
 }
 
 std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
@@ -560,12 +551,10 @@ std::vector<Cause> Causes::FromAbsence() {
       cause.op = first;
       cause.op_rank = holder;
       cause.confidence = 0.8;
-      cause.what = absl::StrCat("never entered ", OpText(bundle_, bundle_.ranks[holder], *first), " on ",
-                                CommText(bundle_.comms[c]));
+      cause.reason = REASON_NEVER_ENTERED;
+      *cause.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[holder], *first);
       cause.evidence.push_back(
           {absl::StrCat(Who(holder), " recorded it; the named ranks' records end before it"), {holder}});
-      cause.advice = {"Look at the named ranks' program after their last recorded call."};
-      cause.refuted_by = "an older or newer dump of that rank holding the operation";
       causes.push_back(std::move(cause));
       break;
     }
@@ -610,13 +599,12 @@ std::vector<Cause> Causes::FromHashes() {
       }
       std::sort(cause.ranks.begin(), cause.ranks.end());
       cause.confidence = majority ? 0.85 : 0.5;
-      cause.what = absl::StrCat("issued other calls than its peers on ", CommText(bundle_.comms[c]),
-                                " between collectives #", last_equal, " and #", seq, "; the records of them are gone");
+      cause.reason = REASON_HASHES_DIFFER;
+      cause.detail.set_name(CommText(bundle_.comms[c]));
+      cause.detail.set_number(last_equal);
+      cause.detail.set_other_number(seq);
       cause.evidence.push_back(
           {absl::StrCat("hashes of all calls agree at #", last_equal, " and differ at #", seq), cause.ranks});
-      cause.advice = {"Run again with a larger ring, or with lockstep run watching, to catch the call.",
-                      "Results since then may be wrong."};
-      cause.refuted_by = "the calls in that window agreeing";
       causes.push_back(std::move(cause));
       break;
     }
@@ -645,17 +633,14 @@ std::vector<Cause> Causes::FromAsyncErrors() {
   c.comm = first->comm;
   c.confidence = 0.5;
   constexpr int32_t kNcclUnhandledCudaError = 1;
+  c.detail.set_name(CommText(bundle_.comms[first->comm]));
   if (first->async_error == kNcclUnhandledCudaError) {
     c.cause = "gpu";
-    c.what = absl::StrCat("NCCL reported an unhandled CUDA error on ", CommText(bundle_.comms[first->comm]));
-    c.advice = {
-        "Look for Xid errors of this GPU in the host's kernel log, and for the CUDA error in this rank's output."};
+    c.reason = REASON_CUDA_ERROR_REPORTED;
   } else {
-    c.what = absl::StrCat("NCCL reported asynchronous error ", first->async_error, " on ",
-                          CommText(bundle_.comms[first->comm]));
-    c.advice = {"Read NCCL's own log (NCCL_DEBUG=WARN) of this rank; the peer it names may be the cause."};
+    c.reason = REASON_ERROR_REPORTED;
+    c.detail.set_number(first->async_error);
   }
-  c.refuted_by = "an earlier error on another rank";
   causes.push_back(std::move(c));
   return causes;
 }

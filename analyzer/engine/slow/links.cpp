@@ -363,13 +363,14 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   } else if (crossing.ranks.size() == 1) {
     where = absl::StrCat("the links of rank ", bundle.ranks[static_cast<size_t>(crossing.ranks[0])].rank);
   }
-  const std::string much = absl::StrFormat("%.1f", slow[worst].ratio);
-  c.what =
-      Say("transfers are slow: ", ring::CallName(use.kind), " on ", CommText(bundle.comms[use.comm]), " takes ", much,
-          slow[worst].since > 0 ? Clause(" times what it took before")
-                                : Say(" times what ", Clause("its", "their"), " siblings take"),
-          random ? absl::StrCat(" in ", slow[worst].times, " of ", use.transfers_ns.size(), " operations") : "",
-          " although all members have arrived; it points to ", where);
+  c.reason = REASON_SLOW_TRANSFERS;
+  *c.detail.mutable_call() = CallNamed(ring::CallName(use.kind), CommText(bundle.comms[use.comm]));
+  c.detail.set_flag(slow[worst].since > 0);
+  if (random) {
+    c.detail.set_count(static_cast<int64_t>(slow[worst].times));
+    c.detail.set_of(static_cast<int64_t>(use.transfers_ns.size()));
+  }
+  c.detail.set_name(where);
   // Now and then: what is seen so is less sure to be the link's.
   c.confidence = random                                                    ? 0.6
                  : crossing.certain                                        ? 0.85
@@ -393,10 +394,6 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
       {absl::StrCat(slow.size(), slow.size() == 1 ? " communicator or pair is" : " communicators or pairs are",
                     " slow, ", well.size(), " that move the same are well; arrivals are counted off"),
        c.ranks});
-  c.advice = {
-      "Read link errors, speed and width of the named ranks' network ports (ibstat, ethtool -S, nvidia-smi nvlink -e).",
-      "Run nccl-tests between the named hosts and between others, and compare."};
-  c.refuted_by = "the slow communicators moving more than their siblings by design";
   // Steps that happened to wait when the data was taken: where the time goes.
   const std::vector<StuckStep> waiting = StuckSteps(model, use.comm, use.kind, kUnknown);
   for (size_t i = 0; i < waiting.size() && i < 2; ++i) {
@@ -404,8 +401,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
         {absl::StrCat("rank ", bundle.ranks[waiting[i].rank_index].rank, " ", StepText(model, waiting[i])),
          {waiting[i].rank_index}});
   }
-  if (c.kind == SLOW_LINK && !crossing.certain && waiting.empty())
-    c.tells_apart = "NCCL's profiler with network steps, or the ports' own counters";
+  if (!crossing.certain && waiting.empty()) c.AddRival(Rival::ANOTHER_PORT);
   causes.push_back(std::move(c));
   return causes;
 }

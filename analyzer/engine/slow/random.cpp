@@ -92,9 +92,11 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   c.cost_ns_per_step = cost;
   c.cost_uncertainty_ns = 2 * noise;
   c.confidence = 0.8;
-  c.what = absl::StrCat("are late now and then, another one each time: in ", late_steps, " of ", steps,
-                        " steps one of them or more took longer than it does else, by ", Milliseconds(cost),
-                        " a step over all; what they share is ", best->kind, " ", best->name);
+  c.reason = REASON_LATE_IN_TURNS;
+  c.detail.set_count(static_cast<int64_t>(late_steps));
+  c.detail.set_of(static_cast<int64_t>(steps));
+  c.detail.set_duration_ns(cost);
+  c.detail.set_name(absl::StrCat(best->kind, " ", best->name));
   c.factor.emplace();
   c.factor->set_kind(best->kind);
   c.factor->set_name(best->name);
@@ -110,11 +112,6 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
            Percent(static_cast<double>(best->ranks.size()) / static_cast<double>(std::max<size_t>(measured, 1))),
            " would be"),
        std::move(late)});
-  c.advice = {absl::StrCat("Look for what runs on ", best->kind, " ", best->name,
-                           " beside the job: daemons, another job's data, monitoring."),
-              "Compare its interrupts, page faults and power with its neighbours'."};
-  c.refuted_by = "delays of the same size on other ranks as often";
-  c.tells_apart = "the profiler or stacks of the late rank while it is late: which of them is held up, and in what";
   causes.push_back(std::move(c));
   return causes;
 }

@@ -38,25 +38,10 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
     c.pattern = op.seq >= 0 ? absl::StrCat("since #", op.seq) : "since lately";
   }
   const bool steps = !worst->habit && !pace.own_ns.empty();
-  const bool one = group.size() == 1;
-  const std::string waits =
-      absl::StrCat(", and the others wait ", Milliseconds(worst->cost_ns), one ? " for it" : " for them",
-                   steps ? " in each step" : " over what was recorded");
-  if (worst->habit) {
-    const std::string later = Milliseconds(habits_[worst->rank].later_ns);
-    c.what = absl::StrCat(
-        one ? absl::StrCat(
-                  "is slow: its own work makes it come to its group's operations later than the others, often by ",
-                  later, " and more")
-            : absl::StrCat("are slow: their own work makes them come to their group's operations later than others, "
-                           "the latest often by ",
-                           later, " and more"),
-        waits);
-  } else {
-    c.what = Say(
-        one ? "is slow: its own work between operations takes " : "are slow: their own work between operations takes ",
-        Percent(c.slowdown - 1), " longer than ", one ? Clause("its", "their") : Clause("their"), " siblings'", waits);
-  }
+  c.reason = worst->habit ? REASON_SLOW_BY_HABIT : REASON_SLOW_WORK;
+  c.detail.set_duration_ns(worst->cost_ns);
+  c.detail.set_flag(steps);
+  if (worst->habit) c.detail.set_other_duration_ns(habits_[worst->rank].later_ns);
   // How clear: the excess against what the times are worth, and how many siblings there are to compare with.
   const size_t siblings = paces_.roles[pace.role].size();
   c.confidence = siblings >= 4 ? 0.92 : siblings == 3 ? 0.88 : 0.8;
@@ -91,11 +76,6 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
     c.evidence.push_back({"it waits in no kind of operation longer than its siblings: its lateness is its own",
                           {static_cast<int32_t>(worst->rank)}});
   }
-  c.advice = {
-      "Compare clocks, power and temperature of the named GPUs with their neighbours (nvidia-smi -q -d "
-      "CLOCK,POWER,TEMPERATURE,PERFORMANCE).",
-      "Look for other work on the host, and for data or shapes that only these ranks have."};
-  c.refuted_by = "the ranks in the same role having less work by design";
   c.cause = "late";
   return c;
 }

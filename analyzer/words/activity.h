@@ -1,0 +1,17 @@
+// Advice for processes that are seen in a checkpoint, a data loader and the like.
+#ifndef LOCKSTEP_ANALYZER_WORDS_ACTIVITY_H_
+#define LOCKSTEP_ANALYZER_WORDS_ACTIVITY_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// By Finding::activity; empty where the finding has none.
+std::vector<std::string> ActivityAdvice(const Finding& finding);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_WORDS_ACTIVITY_H_

@@ -1,0 +1,125 @@
+// Communicators that did not come to be, or came out different from their siblings; errors that NCCL reported.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/words/reasons.h"
+
+namespace lockstep {
+
+std::optional<Words> CreationWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  const std::string call = CallText(detail.call());
+  constexpr char kUniqueId[] =
+      "Look at how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's "
+      "id.";
+  constexpr char kCallSite[] =
+      "Look at the named rank's call site: a send without its receive, or a group that only some of its members make.";
+  constexpr char kPairs[] =
+      "Frameworks make a communicator of two ranks at their first send or receive (PyTorch's key: \"LOW:HIGH\" rank).";
+  constexpr char kOtherMember[] = "a record of the missing member's call, or a member that belongs to another job";
+  Words words;
+  words.refuted_by = "a record of the named ranks' call";
+  switch (finding.reason()) {
+    case REASON_OTHER_UNIQUE_ID:
+      words.what =
+          absl::StrCat("entered ", call, " with another unique id (communicator ", detail.name(), ") than the ",
+                       detail.count(), " that wait for it (communicator ", detail.other_name(), ")");
+      words.refuted_by = "the two communicators being different ones by design";
+      words.advice = {kUniqueId};
+      break;
+    case REASON_UNIQUE_IDS_DIFFER:
+      words.what =
+          absl::StrCat("entered ", call, " with different unique ids; the record does not show which is right");
+      words.refuted_by = "the two communicators being different ones by design";
+      words.advice = {kUniqueId};
+      break;
+    case REASON_CREATION_FAILED:
+      words.what = absl::StrCat("its ", call, " returned an error, and it went on; the others still wait");
+      words.advice = {"Read this rank's NCCL log (NCCL_DEBUG=WARN): it has the error."};
+      break;
+    case REASON_NEVER_CAME_TO_CREATION:
+      words.what = absl::StrCat("never entered ", call);
+      if (detail.flag())
+        absl::StrAppend(&words.what, "; ", Pick(finding, "its process is", "their processes are"), " stopped");
+      words.advice = {
+          "Look at the named ranks' processes: still starting, in an exception, at another place of the program.",
+          "Check that they got the same world size and rank from the launcher."};
+      break;
+    case REASON_CREATION_IN_CIRCLE:
+      words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " in ", call, ", ",
+                                RankNames(detail.others()), " in a send or receive with ", RankNames(detail.ranks()),
+                                " and most likely its missing member");
+      words.refuted_by = kOtherMember;
+      words.advice = {kCallSite, kPairs};
+      break;
+    case REASON_CREATION_LACKS_MEMBER:
+      words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", call, ", which ", detail.count(), " of ",
+                                detail.of(), " members did not enter; whichever of ", RankNames(detail.ranks()),
+                                " that is, it waits for ", Pick(finding, "this rank", "these ranks"));
+      words.refuted_by = kOtherMember;
+      words.advice = {kCallSite, kPairs};
+      break;
+    case REASON_NOT_BACK_FROM_CREATION:
+      words.what = absl::StrCat("did not come back from ", call, ", which ", detail.count(), " other members left");
+      words.advice = {"Look at these ranks' stacks and at the network between them and their neighbours."};
+      break;
+    case REASON_ALL_IN_CREATION:
+      words.what = absl::StrCat("all members are in ", call, " and none comes back");
+      words.advice = {
+          "Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, a host that cannot "
+          "be reached.",
+          "NCCL_DEBUG=INFO shows how far each rank's set-up went."};
+      break;
+    case REASON_CREATION_LACKS_UNKNOWN:
+      words.what = absl::StrCat(detail.count(), " of ", detail.of(), " members were not seen in ", call,
+                                "; the record does not show their ranks");
+      words.refuted_by = "records of the members that are missing";
+      words.advice = {"Compare the list of members that the program means with the ranks that wait."};
+      break;
+    case REASON_ELSEWHERE_THAN_CREATION:
+      words.what = absl::StrCat("not in ", call, ", in which ", detail.count(), " wait, but waiting elsewhere");
+      words.refuted_by = "what the named ranks wait for ending by itself";
+      words.advice = {"Make communicators in one order on all ranks."};
+      break;
+    case REASON_IN_OTHER_GROUP:
+    case REASON_OTHER_COLOUR:
+    case REASON_OTHER_KEY:
+    case REASON_OTHER_MEMBERS:
+      if (finding.reason() == REASON_IN_OTHER_GROUP) {
+        words.what =
+            absl::StrCat(detail.flag() ? "left no data; by its size it is" : "is", " a member of ", detail.name(),
+                         " (ranks ", detail.other_name(), "), not of the group of its neighbours");
+      } else if (finding.reason() == REASON_OTHER_COLOUR) {
+        words.what = absl::StrCat(
+            "passed ", detail.name(), " in ", call,
+            detail.other_name().empty() ? "" : absl::StrCat("; its neighbours passed ", detail.other_name()));
+      } else if (finding.reason() == REASON_OTHER_KEY) {
+        words.what = absl::StrCat("passed key ", detail.number(), " in ", call, ", which made it member ",
+                                  detail.other_number(), " of ", detail.name());
+      } else {
+        words.what = absl::StrCat("made group ", detail.name(), " with other members than the ranks it shares it with");
+      }
+      words.refuted_by = "the groups being of these sizes by design";
+      words.advice = {
+          "Compare how the named rank computes its colour, key or list of ranks with its neighbours: rank, world size, "
+          "parallel sizes from its environment.",
+          "All results of these communicators are wrong, also where nothing hangs."};
+      break;
+    case REASON_CUDA_ERROR_REPORTED:
+      words.what = absl::StrCat("NCCL reported an unhandled CUDA error on ", detail.name());
+      words.refuted_by = "an earlier error on another rank";
+      words.advice = {
+          "Look for Xid errors of this GPU in the host's kernel log, and for the CUDA error in this rank's output."};
+      break;
+    case REASON_ERROR_REPORTED:
+      words.what = absl::StrCat("NCCL reported asynchronous error ", detail.number(), " on ", detail.name());
+      words.refuted_by = "an earlier error on another rank";
+      words.advice = {"Read NCCL's own log (NCCL_DEBUG=WARN) of this rank; the peer it names may be the cause."};
+      break;
+    default:
+      return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,105 @@
+// Processes that do not come to what others wait in, by reasons of their own code.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/words/reasons.h"
+
+namespace lockstep {
+namespace {
+
+constexpr char kOwnRecord[] = "that rank's own record of the operation";
+constexpr char kStacks[] =
+    "Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.";
+constexpr char kKernel[] = "Look for a kernel that never ends on this GPU.";
+constexpr char kXid[] = "Read the host's kernel log for Xid errors.";
+constexpr char kOnlyWait[] = "The network and the other ranks only wait for it.";
+
+std::string InNothing(const Finding& finding) {
+  return absl::StrCat(Pick(finding, "its process is", "their processes are"), " in no NCCL call and no GPU wait",
+                      ForText(finding.detail()));
+}
+
+}  // namespace
+
+std::optional<Words> HostWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  const std::string never = NeverEntered(finding);
+  Words words;
+  words.refuted_by = kOwnRecord;
+  switch (finding.reason()) {
+    case REASON_GROUP_OPEN:
+      words.what = absl::StrCat("called ncclGroupStart without ncclGroupEnd (depth ", detail.count(),
+                                "): its calls were accepted, none was launched",
+                                detail.flag() ? ", and it exited with status 0" : ForText(detail));
+      words.advice = {"Find the path that leaves the group without ncclGroupEnd (an early return, an exception)."};
+      break;
+    case REASON_BATCH_OPEN:
+      words.what = absl::StrCat("never ended the batch that ", CallText(detail.call()),
+                                " is part of: its calls since then were accepted, none was launched");
+      words.advice = {
+          "Find the path that leaves the group of calls without ending it (an early return, an exception)."};
+      break;
+    case REASON_LEFT_LOOP:
+      words.what = absl::StrCat(never.empty() ? "it" : absl::StrCat(never, "; it"),
+                                " has left the training loop and ends its communicators");
+      words.advice = {
+          "Find out why this rank left the loop: its data ran out, a swallowed exception, another number of steps.",
+          "Make every rank run the same number of steps, or agree on the end by a collective."};
+      break;
+    case REASON_INSIDE_CALL:
+      words.what = absl::StrCat(Pick(finding, "is", "are"), " inside nccl", detail.name(), ForText(detail),
+                                AndNeverEntered(finding));
+      words.advice = {"Look at this thread's stack: the call itself does not return."};
+      break;
+    case REASON_WAITS_FOR_OTHER_WORK:
+      words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", detail.name(), ForText(detail),
+                                " for GPU work that is not NCCL's", AndNeverEntered(finding));
+      words.advice = {kKernel, kXid};
+      break;
+    case REASON_WAITS_UNSEEN:
+      words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", detail.name(), ForText(detail), " for ",
+                                Pick(finding, "its GPU", "their GPUs"), ", and nothing recorded what that is in",
+                                AndNeverEntered(finding));
+      words.rivals = {"it waits for an NCCL operation, and is a victim"};
+      words.tells_apart = "GPU marks (LOCKSTEP_GPU=done or full)";
+      words.advice = {kKernel, kXid};
+      break;
+    case REASON_OUTSIDE_NCCL:
+      words.what = absl::StrCat(never.empty() ? "" : absl::StrCat(never, "; "), InNothing(finding));
+      words.advice = {kStacks, kOnlyWait};
+      break;
+    case REASON_OUTSIDE_NCCL_OTHERS_MEET:
+      words.what = absl::StrCat(InNothing(finding), ", and all others wait for another process outside NCCL");
+      words.rivals = {
+          "the program has no call there that the named ranks have to make, and what the others wait for is elsewhere"};
+      words.tells_apart = "which key or barrier they wait in, and who sets it";
+      words.refuted_by = "the named ranks being inside that rendezvous as well";
+      words.advice = {"Look at this rank's Python and native stacks: it has not come to what the others wait for.",
+                      "At the start of a job: does this rank hand out the unique id of a group?"};
+      break;
+    case REASON_FEWER_LAUNCHES:
+      words.what = absl::StrCat("launched its CUDA graph ", Counted(detail.count(), "time", "times"), ", and ",
+                                InNothing(finding));
+      words.rivals = {"a rank without data is stuck, and this one does work of its own"};
+      words.tells_apart = "the dumps of the ranks without data";
+      words.refuted_by = "that rank having less to launch by design";
+      words.advice = {kStacks};
+      break;
+    case REASON_NEVER_ENTERED:
+      words.what = never.empty() ? "never arrived" : never;
+      words.advice = {"Look at this rank's process: data loader, checkpoint, lock held, exception.", kOnlyWait};
+      break;
+    case REASON_STOPPED_SHORT:
+      words.what = absl::StrCat(Pick(finding, "its process stopped before a call that its",
+                                     "their processes stopped before "
+                                     "a call that their"),
+                                " siblings made with the same work unfinished");
+      words.advice = {"Look at this rank's process: data loader, checkpoint, lock held, exception.", kOnlyWait};
+      break;
+    default:
+      return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+// Processes that ended or were stopped.
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/words/reasons.h"
+
+namespace lockstep {
+namespace {
+
+// "9 (SIGKILL)".
+std::string SignalText(int64_t signal) {
+  switch (signal) {
+    case SIGHUP:
+      return "1 (SIGHUP)";
+    case SIGINT:
+      return "2 (SIGINT)";
+    case SIGQUIT:
+      return "3 (SIGQUIT)";
+    case SIGILL:
+      return "4 (SIGILL)";
+    case SIGABRT:
+      return "6 (SIGABRT)";
+    case SIGBUS:
+      return "7 (SIGBUS)";
+    case SIGFPE:
+      return "8 (SIGFPE)";
+    case SIGKILL:
+      return "9 (SIGKILL)";
+    case SIGSEGV:
+      return "11 (SIGSEGV)";
+    case SIGTERM:
+      return "15 (SIGTERM)";
+    default:
+      return absl::StrCat(signal);
+  }
+}
+
+// "ended differently: rank 3 (dead: signal 9); ranks 4, 5 (exited 1)"; empty where all ended in the same way.
+std::string DifferentEnds(const Finding& finding) {
+  constexpr size_t kMostWays = 4;
+  std::vector<std::pair<std::string, google::protobuf::RepeatedField<int32_t>>> ways;
+  for (const Culprit& culprit : finding.culprits()) {
+    auto way = std::find_if(ways.begin(), ways.end(), [&](const auto& w) { return w.first == culprit.state(); });
+    if (way == ways.end()) way = ways.insert(ways.end(), {culprit.state(), {}});
+    way->second.Add(culprit.rank());
+  }
+  if (ways.size() < 2) return "";
+  std::vector<std::string> texts;
+  for (size_t w = 0; w < std::min(ways.size(), kMostWays); ++w)
+    texts.push_back(absl::StrCat(RankNames(ways[w].second), " (", ways[w].first, ")"));
+  return absl::StrCat("ended differently: ", absl::StrJoin(texts, "; "),
+                      ways.size() > kMostWays ? "; and in other ways" : "");
+}
+
+std::vector<std::string> ExitAdvice(const Finding& finding) {
+  if (finding.detail().number() != 0) return {"Read that rank's own error output: it failed first.", kOthersOnlyWait};
+  return {"Find out why this rank left the training loop early: its data ran out, or an exception was swallowed.",
+          "Make every rank run the same number of steps."};
+}
+
+constexpr char kEarlierEnd[] = "the process still running, or another rank's process having ended before it";
+constexpr char kContinue[] =
+    "Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID.";
+
+}  // namespace
+
+std::optional<Words> ProcessWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  Words words;
+  switch (finding.reason()) {
+    case REASON_KILLED:
+      words.what = absl::StrCat("died of signal ", SignalText(detail.number()));
+      words.refuted_by = kEarlierEnd;
+      if (detail.number() != SIGKILL && detail.number() != SIGBUS) {
+        words.advice = {"Read that rank's own error output and core file.",
+                        "Fix the crash; the other ranks only wait."};
+      } else if (detail.flag()) {
+        words.advice = {
+            "Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel's log shows no "
+            "kill for memory.",
+            "Restart; drain the host if it happens again."};
+      } else {
+        words.advice = {"Look in that host's kernel log for the out-of-memory killer and for hardware errors.",
+                        "Ask who sent the signal (scheduler, operator).",
+                        "Restart; drain the host if it happens again."};
+      }
+      break;
+    case REASON_KILLED_FOR_MEMORY:
+      words.what = absl::StrCat("died of signal ", SignalText(detail.number()), ": the kernel killed it for memory");
+      words.refuted_by = kEarlierEnd;
+      words.advice = {
+          "Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints "
+          "staged in memory.",
+          "The line in the kernel's log shows how much it had, and whether a container's limit or the "
+          "host's was reached.",
+          kOthersOnlyWait};
+      break;
+    case REASON_EXITED:
+      words.what = absl::StrCat("exited with status ", detail.number());
+      words.refuted_by = kEarlierEnd;
+      words.advice = ExitAdvice(finding);
+      break;
+    case REASON_GONE:
+      words.what =
+          absl::StrCat(Pick(finding, "its process is", "their processes are"), " gone; nobody saw how it ended");
+      words.refuted_by = kEarlierEnd;
+      words.advice = {"Read that rank's own error output and its host's kernel log."};
+      break;
+    case REASON_ENDED_UNSEEN:
+      words.what =
+          absl::StrCat(Pick(finding, "its process", "their processes"), " ended without a clean exit; nobody saw why");
+      words.rivals = {"SIGKILL: an operator, the scheduler, the kernel for memory", "a crash, or the host went down",
+                      "the program ended by _exit(), which leaves no mark"};
+      words.tells_apart = "the exit status that the launcher or the scheduler saw; the hosts' kernel logs of that time";
+      words.refuted_by = "an exit status of 0 in the launcher's log";
+      words.advice = {
+          "Read the launcher's and the scheduler's log for the exit status or the signal.",
+          "Look in the hosts' kernel logs for the out-of-memory killer: dmesg -T | grep -i 'out of memory'.",
+          "Next time, start the job under lockstep run or an agent: these see how each process ends."};
+      break;
+    case REASON_EXITED_WHILE_OTHERS_WAIT:
+      words.what = absl::StrCat("exited with status ", detail.number());
+      words.rivals = {
+          "an operation never ends on a GPU or in the network, and the process ended for reasons of its own"};
+      words.tells_apart = "GPU marks: whether its last operations were done when it ended";
+      words.refuted_by = "its last operations having been done when it ended";
+      words.advice = ExitAdvice(finding);
+      break;
+    case REASON_PROCESS_STOPPED:
+      words.what = absl::StrCat(Pick(finding, "its process is", "their processes are"), " stopped (state ",
+                                detail.name(), ")", AndNeverEntered(finding));
+      words.refuted_by = "that rank's own record of the operation";
+      words.advice = {kContinue};
+      break;
+    case REASON_STOPPED_WHILE_OTHERS_WAIT:
+      words.what = absl::StrCat(Pick(finding, "its process is", "their processes are"), " stopped (state ",
+                                detail.name(), "), and all others wait for their GPUs");
+      words.rivals = {
+          "an operation never ends on a GPU or in the network, and somebody stopped the process to look at it"};
+      words.tells_apart = "GPU marks: what each GPU is in";
+      words.refuted_by = "the job still being stuck after it was continued";
+      words.advice = {kContinue};
+      break;
+    default:
+      return std::nullopt;
+  }
+  if (finding.kind() == RANK_DEAD) {
+    if (std::string ends = DifferentEnds(finding); !ends.empty()) words.what = std::move(ends);
+  }
+  return words;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,64 @@
+// What each reason says: one file a family.
+#ifndef LOCKSTEP_ANALYZER_WORDS_REASONS_H_
+#define LOCKSTEP_ANALYZER_WORDS_REASONS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+struct Words {
+  std::string what;                 // completes "rank 5: "
+  std::vector<std::string> advice;  // first things first
+  std::string refuted_by;
+  std::vector<std::string> rivals;  // that this reason always has
+  std::string tells_apart;          // what decides between them; empty: the kind's own
+};
+
+// The words of a reason of that family; none where the finding's reason is of another.
+std::optional<Words> ProcessWords(const Finding& finding);
+std::optional<Words> HostWords(const Finding& finding);
+std::optional<Words> NoDataWords(const Finding& finding);
+std::optional<Words> GpuWords(const Finding& finding);
+std::optional<Words> StuckWords(const Finding& finding);
+std::optional<Words> CallWords(const Finding& finding);
+std::optional<Words> ProgramWords(const Finding& finding);
+std::optional<Words> CountWords(const Finding& finding);
+std::optional<Words> CircleWords(const Finding& finding);
+std::optional<Words> CreationWords(const Finding& finding);
+std::optional<Words> SlowWords(const Finding& finding);
+
+// Parts that the families share.
+
+// "AllReduce #935 on tp_3"; with the place in the code where it is known: "... (train.py:88)".
+std::string CallText(const CallRef& call);
+std::string CallAndSite(const CallRef& call);
+// " for 12 s"; empty where the detail has no duration.
+std::string ForText(const Detail& detail);
+// "rank 5", "ranks 0-3, 6".
+std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks);
+// "1 rank", "3 ranks".
+std::string Counted(int64_t count, const char* one, const char* several);
+// "; it never entered AllReduce #935 on tp_3", or the same of a send or receive; empty without a call.
+std::string AndNeverEntered(const Finding& finding);
+// "never entered ..." alone.
+std::string NeverEntered(const Finding& finding);
+
+// One rank is the subject of a sentence, or several are.
+inline bool Several(const Finding& finding) {
+  return finding.culprit_ranks_size() > 1;
+}
+inline const char* Pick(const Finding& finding, const char* one, const char* several) {
+  return Several(finding) ? several : one;
+}
+
+inline constexpr char kOthersOnlyWait[] = "The other ranks only wait for it.";
+inline constexpr char kLargerRing[] = "Record with a larger ring (LOCKSTEP_RING_KIB).";
+inline constexpr char kByDesign[] = "the ranks with the same role running a different program by design";
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_WORDS_REASONS_H_

@@ -1,0 +1,95 @@
+// Operations that all members entered and none finishes.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/words/reasons.h"
+
+namespace lockstep {
+
+std::optional<Words> StuckWords(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  const std::string call = detail.has_call() ? CallText(detail.call()) : "its operation";
+  constexpr char kBetween[] = "the network between these ranks";
+  constexpr char kInside[] = "the GPU of one of them, inside the operation";
+  constexpr char kDecides[] =
+      "full GPU marks (which GPU did not start), the profiler (whose network steps stopped), Xid "
+      "and link errors of their hosts";
+  Words words;
+  words.rivals = {kBetween, kInside};
+  words.tells_apart = kDecides;
+  words.refuted_by = "a member that had not arrived";
+  words.advice = {"Suspect the network between these ranks, or one of their GPUs: the record does not show which.",
+                  "Read link and Xid errors on their hosts; full GPU marks or profiler data would show more."};
+  switch (finding.reason()) {
+    case REASON_ALL_IN:
+      words.what = absl::StrCat("all members entered ", call, " and none finishes it");
+      if (detail.count() > 0) {
+        absl::StrAppend(&words.what, "; data does not arrive on ", detail.count(), " links between them");
+      } else if (!detail.name().empty()) {
+        absl::StrAppend(&words.what, "; the longest wait: ", detail.name());
+      }
+      break;
+    case REASON_ALL_SEEN_IN:
+      words.what = absl::StrCat("all members that left data entered ", call, " and none finishes it");
+      words.refuted_by = "a member without data that had not arrived";
+      words.advice = {"Add the dumps of the ranks without data and analyze again: the others may wait for one of them.",
+                      "Otherwise suspect the network between these ranks, or one of their GPUs."};
+      break;
+    case REASON_LINK_DEAD:
+      words.what = absl::StrCat("what rank ", detail.ranks(0), " sends to rank ", detail.ranks(1), " in ", call,
+                                " does not arrive: ", detail.name());
+      words.rivals = {"the network between these two ranks", "one of their network adapters"};
+      words.tells_apart = "counters and errors of the two hosts' network ports";
+      words.refuted_by = "a step of that channel that advances";
+      words.advice = {"Look at the network ports of both hosts, and the switches between them.",
+                      "Run a bandwidth test between these two hosts alone."};
+      break;
+    case REASON_STUCK_WITH_COMMON_PART:
+      words.what = absl::StrCat(detail.count(),
+                                " operations on different communicators, entered by all their members, do "
+                                "not end; what they have in common is ",
+                                detail.name());
+      words.rivals = {"several links or GPUs at once", kBetween, kInside};
+      words.advice = {"Read the state and error counters of the ports there, and of the switch.",
+                      "Drain what is named and restart without it."};
+      break;
+    case REASON_STUCK_NEIGHBOURS:
+      words.what = "are in sends and receives with each other that all sides entered and none finishes";
+      break;
+    case REASON_STUCK_SIBLINGS:
+      words.what = "are stuck in sibling communicators at once: all members of each entered, none finishes";
+      break;
+    case REASON_WRONG_PEER:
+      words.what = absl::StrCat("is in ", call,
+                                ", and neither record holds anything else between the two: most likely the wrong peer, "
+                                "and another rank waits for what it should have done instead");
+      words.rivals = {"the network between these two ranks, or one of their GPUs inside the operation"};
+      words.tells_apart = "the program of both sides at that place; longer records";
+      words.refuted_by = "the other side's program having a matching call";
+      words.advice = {"Look at how the named rank computes the peer of that call."};
+      break;
+    case REASON_RECORDS_GONE:
+    case REASON_RECORDS_GONE_PAIR:
+    case REASON_RECORDS_GONE_MANY:
+      if (finding.reason() == REASON_RECORDS_GONE_PAIR) {
+        words.what = absl::StrCat("are in a send or receive with each other on ", detail.name(),
+                                  " that does not end; its record is gone");
+      } else if (finding.reason() == REASON_RECORDS_GONE) {
+        words.what = "are in operations whose records are gone, and nobody else holds up the rest";
+      } else {
+        words.what = absl::StrCat(detail.count(),
+                                  " of them are in operations whose records are gone, and nobody else "
+                                  "holds up the rest: which call went wrong is no longer recorded");
+      }
+      words.rivals = {"any of the named ranks, or what lies between them"};
+      words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
+      words.refuted_by = "the operation that they are in";
+      words.advice = {"Look at these ranks by hand: stacks of their processes, errors of their GPUs.", kLargerRing};
+      break;
+    default:
+      return std::nullopt;
+  }
+  return words;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,174 @@
+#include "analyzer/words/words.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/model/finding_kinds.h"
+#include "analyzer/util/rank_text.h"
+#include "analyzer/util/time_text.h"
+#include "analyzer/words/activity.h"
+#include "analyzer/words/reasons.h"
+
+namespace lockstep {
+
+std::string CallText(const CallRef& call) {
+  return call.on().empty() ? call.text() : absl::StrCat(call.text(), " on ", call.on());
+}
+
+std::string CallAndSite(const CallRef& call) {
+  return call.site().empty() ? CallText(call) : absl::StrCat(CallText(call), " (", call.site(), ")");
+}
+
+std::string ForText(const Detail& detail) {
+  return detail.has_duration_ns() ? absl::StrCat(" for ", DurationText(detail.duration_ns())) : "";
+}
+
+std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks) {
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks({ranks.begin(), ranks.end()}));
+}
+
+std::string Counted(int64_t count, const char* one, const char* several) {
+  return absl::StrCat(count, " ", count == 1 ? one : several);
+}
+
+std::string NeverEntered(const Finding& finding) {
+  const Detail& detail = finding.detail();
+  if (!detail.has_call()) return "";
+  // Of a send or receive of another rank: its other side.
+  if (detail.ranks_size() > 0)
+    return absl::StrCat("never issued the other side of ", RankNames(detail.ranks()), "'s ", CallText(detail.call()));
+  return absl::StrCat("never entered ", CallText(detail.call()));
+}
+
+std::string AndNeverEntered(const Finding& finding) {
+  const std::string never = NeverEntered(finding);
+  return never.empty() ? "" : absl::StrCat("; ", Pick(finding, "it ", "they "), never);
+}
+
+namespace {
+
+// A rival, and what would decide whether it is true; empty: what decides about the reason.
+struct RivalWords {
+  std::string what, decides;
+};
+
+RivalWords WordsOf(const Rival& rival) {
+  const Detail& detail = rival.detail();
+  constexpr char kLongerRecord[] = "a longer record (a larger ring); its GPU's error log";
+  switch (rival.kind()) {
+    case Rival::SECOND_CAUSE:
+      return {
+          absl::StrCat("a second cause on ", RankNames(detail.ranks()), ": others wait for it, and it left no data"),
+          ""};
+    case Rival::UNSEEN_MEMBER:
+      return {absl::StrCat(detail.ranks_size() == 1 ? "" : "one of ", RankNames(detail.ranks()),
+                           ", which left no data, is a member too and never arrived"),
+              ""};
+    case Rival::GPU_ORDER:
+      return {absl::StrCat("the GPUs of ", detail.count(), " members run it and ", CallText(detail.call()),
+                           ", which all entered too, in different orders"),
+              "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
+              "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)"};
+    case Rival::OTHER_STREAM:
+      return {"it waits for another stream of its GPU, and the record of what that stream is in is gone",
+              kLongerRecord};
+    case Rival::OLDER_OPERATION:
+      return {absl::StrCat("its GPU is in an older operation on ", detail.name(),
+                           ": its counters show that one begun, and its record is gone"),
+              kLongerRecord};
+    case Rival::OWN_GPU:
+      return {"its process waits for its own GPU, which is busy with work that is not NCCL's",
+              "its stack: inside a CUDA synchronization or elsewhere; a kernel trace of its GPU"};
+    case Rival::LOST_WAIT:
+      return {"it waits in an operation that its damaged record has lost", "its whole record, or its stack"};
+    case Rival::MEETS_OUTSIDE:
+      return {"the process that it waits for outside NCCL is at fault: one that waits in NCCL itself, or left no data",
+              "which process sets that key, or is missing from that barrier"};
+    case Rival::STARTS_TOGETHER:
+      return {
+          "one of them is a victim: it waits for another outside NCCL, in the store that hands out unique ids or in "
+          "a barrier",
+          "their stacks: which of them is inside a store, MPI or gloo"};
+    case Rival::CIRCLE_LOST_MORE:
+      return {"they also wait for something that stood in the damaged parts of their records", "their whole records"};
+    case Rival::WATCHDOG:
+      return {"it waited, and its watchdog gave up: its own record, which is damaged, would show it", ""};
+    case Rival::USED_OTHERWISE:
+      return {"its communicator has been used differently all along, and a member without data has not arrived",
+              "the records of the other members, or a longer one of this rank"};
+    case Rival::JOB_MOVED:
+      return {
+          "the job was running until its processes were ended: rings alone do not show when that was, or for how "
+          "long anything had been stuck",
+          "whoever saw the job: its last output, what ended it"};
+    case Rival::SWITCH:
+      return {"one switch or link that all of these communicators cross", ""};
+    case Rival::SILENT_RANK:
+      return {"they wait for a rank that left no data", ""};
+    case Rival::PEERS_LOST:
+      return {"the other members passed the same", "the other members' records of that call, which are lost"};
+    case Rival::OTHER_GONE:
+      return {"any of the other ranks that are in operations whose records are gone",
+              "a longer record (a larger ring), or a dump taken earlier"};
+    case Rival::LOST_FILE:
+      return {absl::StrCat(RankNames(detail.ranks()), detail.ranks_size() == 1 ? " is" : " are",
+                           " stuck for another reason, and the missing file is only lost"),
+              absl::StrCat("the stacks of ", RankNames(detail.ranks()),
+                           ", and whether the process without data still runs")};
+    case Rival::ANOTHER_PORT:
+      return {"another port or link on the way between them",
+              "NCCL's profiler with network steps, or the ports' own counters"};
+    case Rival::ORDER_IN_CIRCLE:
+      return {"the order of calls of any rank of the circle",
+              "a longer record (a larger ring), or a dump taken earlier"};
+    default:
+      return {};
+  }
+}
+
+Words WordsOf(const Finding& finding) {
+  for (const auto family : {ProcessWords, HostWords, NoDataWords, GpuWords, StuckWords, CallWords, ProgramWords,
+                            CountWords, CircleWords, CreationWords, SlowWords}) {
+    if (std::optional<Words> words = family(finding)) return std::move(*words);
+  }
+  return {};
+}
+
+// Below it a finding that names several ranks says what would tell them apart.
+constexpr double kSure = 0.9;
+
+}  // namespace
+
+void PutIntoWords(Finding* finding) {
+  Words words = WordsOf(*finding);
+  if (std::vector<std::string> better = ActivityAdvice(*finding); !better.empty()) words.advice = std::move(better);
+  finding->set_summary(std::move(words.what));
+  finding->set_refuted_by(std::move(words.refuted_by));
+  finding->clear_alternatives();
+  finding->clear_advice();
+  finding->clear_advice_steps();
+  std::vector<std::string> decides;
+  if (!words.tells_apart.empty()) decides.push_back(std::move(words.tells_apart));
+  for (const Rival& rival : finding->rivals()) {
+    auto [what, deciding] = WordsOf(rival);
+    finding->add_alternatives(std::move(what));
+    if (!deciding.empty() && std::find(decides.begin(), decides.end(), deciding) == decides.end())
+      decides.push_back(std::move(deciding));
+  }
+  for (std::string& rival : words.rivals) finding->add_alternatives(std::move(rival));
+  // What the evidence leaves open - which of several ranks, or which explanation - never lacks a way to decide.
+  const bool set = Several(*finding) && finding->confidence() < kSure && !finding->has_common_factor();
+  if (decides.empty() && (set || finding->alternatives_size() > 0))
+    decides.push_back(FindingFactsOf(finding->kind()).tells_apart);
+  finding->set_tells_apart(absl::StrJoin(decides, "; "));
+  for (std::string& step : words.advice) {
+    absl::StrAppend(finding->mutable_advice(), finding->advice_steps_size() > 0 ? "\n" : "",
+                    finding->advice_steps_size() + 1, ". ", step);
+    finding->add_advice_steps(std::move(step));
+  }
+}
+
+}  // namespace lockstep
