@@ -146,7 +146,7 @@ TEST(ViewFactsTest, DeadAndMissingRanksHaveTheirClasses) {
   const ViewFacts facts = BuildViewFacts(bundle);
   ExpectSound(bundle, facts);
   EXPECT_EQ(facts.ranks(3).host_state(), RankFacts::DEAD);
-  EXPECT_EQ(facts.ranks(3).state(), "dead: signal 9");
+  EXPECT_EQ(facts.ranks(3).state(), "died of signal 9 (SIGKILL)");
   EXPECT_EQ(facts.classes(facts.ranks(3).wait_class()).kind(), WaitClass::CAUSE);
   std::vector<int32_t> silent;
   for (const WaitClass& c : facts.classes()) {

@@ -8,40 +8,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/util/signal_text.h"
 #include "analyzer/words/reasons.h"
 
 namespace lockstep {
 namespace {
 
-// "9 (SIGKILL)".
-std::string SignalText(int64_t signal) {
-  switch (signal) {
-    case SIGHUP:
-      return "1 (SIGHUP)";
-    case SIGINT:
-      return "2 (SIGINT)";
-    case SIGQUIT:
-      return "3 (SIGQUIT)";
-    case SIGILL:
-      return "4 (SIGILL)";
-    case SIGABRT:
-      return "6 (SIGABRT)";
-    case SIGBUS:
-      return "7 (SIGBUS)";
-    case SIGFPE:
-      return "8 (SIGFPE)";
-    case SIGKILL:
-      return "9 (SIGKILL)";
-    case SIGSEGV:
-      return "11 (SIGSEGV)";
-    case SIGTERM:
-      return "15 (SIGTERM)";
-    default:
-      return absl::StrCat(signal);
-  }
-}
-
-// "ended differently: rank 3 (dead: signal 9); ranks 4, 5 (exited 1)"; empty where all ended in the same way.
+// "ended differently: rank 3 died of signal 9 (SIGKILL); ranks 4, 5 exited with status 1"; empty where all ended in the
+// same way.
 std::string DifferentEnds(const Finding& finding) {
   constexpr size_t kMostWays = 4;
   std::vector<std::pair<std::string, google::protobuf::RepeatedField<int32_t>>> ways;
@@ -53,7 +27,7 @@ std::string DifferentEnds(const Finding& finding) {
   if (ways.size() < 2) return "";
   std::vector<std::string> texts;
   for (size_t w = 0; w < std::min(ways.size(), kMostWays); ++w)
-    texts.push_back(absl::StrCat(RankNames(ways[w].second), " (", ways[w].first, ")"));
+    texts.push_back(absl::StrCat(RankNames(ways[w].second), " ", ways[w].first));
   return absl::StrCat("ended differently: ", absl::StrJoin(texts, "; "),
                       ways.size() > kMostWays ? "; and in other ways" : "");
 }

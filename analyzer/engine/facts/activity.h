@@ -28,8 +28,6 @@ struct ActivityView {
 const char* StallName(Stall stall);
 // Finding::moving: "moving", "not moving"; empty for kUnknown.
 const char* MovingName(Moving moving);
-// None for kUnknown.
-std::vector<std::string> StallAdvice(Stall stall);
 
 ActivityView ClassifyActivity(const Process& process);
 

@@ -13,6 +13,7 @@
 #include "analyzer/model/call_kinds.h"
 #include "analyzer/util/parallel.h"
 #include "analyzer/util/rank_text.h"
+#include "analyzer/util/signal_text.h"
 
 namespace lockstep {
 
@@ -555,8 +556,8 @@ std::string DatatypeText(uint8_t datatype) {
 std::string HostStateText(const Rank& rank, HostState host) {
   switch (host) {
     case HostState::kDead:
-      return rank.process.life == Life::kKilled   ? absl::StrCat("dead: signal ", rank.process.signal)
-             : rank.process.life == Life::kExited ? absl::StrCat("exited ", rank.process.exit_code)
+      return rank.process.life == Life::kKilled   ? absl::StrCat("died of signal ", SignalText(rank.process.signal))
+             : rank.process.life == Life::kExited ? absl::StrCat("exited with status ", rank.process.exit_code)
                                                   : "gone";
     case HostState::kStopped:
       return absl::StrCat("stopped (", rank.process.state, ")");

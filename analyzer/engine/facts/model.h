@@ -126,7 +126,7 @@ class Model {
   bool set_back_ = false;   // something is in flight on a clock that was set back since
 };
 
-// "dead: signal 9", "waits for its GPU"; empty: not known.
+// "died of signal 9 (SIGKILL)", "waits for its GPU"; empty: not known.
 std::string HostStateText(const Rank& rank, HostState host);
 
 // "AllReduce" or the framework's own name of it.

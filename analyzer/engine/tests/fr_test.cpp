@@ -339,7 +339,7 @@ TEST(FlightRecorderBeyond, WhoIsInAnUnlistedGroupIsNotKnownWhereDumpsAreMissing)
   EXPECT_LT(finding.confidence(), 0.5);
   EXPECT_EQ(finding.summary(), "all members that left data entered all_reduce #3 on DATA and none finishes it");
   ASSERT_GE(finding.alternatives_size(), 1);
-  EXPECT_EQ(finding.alternatives(0), "one of ranks 0, 5, which left no data, belongs to it and never arrived");
+  EXPECT_EQ(finding.alternatives(0), "one of ranks 0, 5, which left no data, is a member too and never arrived");
 }
 
 // Stages 0 (which left no dump), 1 and 2. What stage 1 sends in its second batch has arrived although that batch waits

@@ -1,0 +1,15 @@
+// Signals as people know them.
+#ifndef LOCKSTEP_ANALYZER_UTIL_SIGNAL_TEXT_H_
+#define LOCKSTEP_ANALYZER_UTIL_SIGNAL_TEXT_H_
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep {
+
+// "9 (SIGKILL)"; the bare number of a signal that seldom ends a process.
+std::string SignalText(int64_t signal);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_SIGNAL_TEXT_H_
