@@ -199,7 +199,8 @@ struct Process {
   std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null: not taken
 };
 
-enum class Source : uint8_t { kRing, kDump, kFlightRecorder };
+// kText: what a reader of logs reads. Its ranks are kFlightRecorder: a log tells of calls as a framework's dump does.
+enum class Source : uint8_t { kRing, kDump, kFlightRecorder, kText };
 
 // What gave operations their started and completed times. Numbered for good: it stands in dumps.
 enum class TimeSource : uint8_t {
