@@ -111,7 +111,6 @@ class Calls {
                   absl::StrCat("calls on ", name, " do not begin at the same one on all ranks: not compared"));
       return;
     }
-    // An opCount of 0 has number 1, as the order of calls has.
     const bool known = std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.comm->rank >= 0; });
     std::vector<int32_t> members;
     if (known && parts.size() == static_cast<size_t>(size)) {
@@ -122,16 +121,19 @@ class Calls {
       for (int32_t rank = 0; rank < size; ++rank) members.push_back(rank);
       if (*ranks.rbegin() >= size) members.clear();
     }
-    for (const Part& part : parts) AddPart(name, part, by_count, members);
+    for (const Part& part : parts) AddPart(name, part, by_count);
+    // One rank's list is enough.
+    if (members.empty() || listed_ + size > kMaxMemberEntries) return;
+    listed_ += size;
+    out_.Of(parts[0].rank, parts[0].file->path)->claims.push_back({name, "", std::move(members)});
   }
 
-  void AddPart(const std::string& name, const Part& part, bool by_count, const std::vector<int32_t>& members) {
+  void AddPart(const std::string& name, const Part& part, bool by_count) {
     fr::FileData* const data = out_.Of(part.rank, part.file->path);
     data->rank.host = part.process->host;
     data->rank.pid = static_cast<int32_t>(part.process->pid);
     data->rank.gpu_index = part.process->gpu;
     const uint32_t index = Ranks::GroupOf(data, name, "");
-    if (!members.empty()) data->claims.push_back({name, "", members});
     std::vector<std::pair<int64_t, NcclCall>> calls = part.comm->newest;
     std::sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     const int64_t first = part.comm->calls - static_cast<int64_t>(calls.size());
@@ -140,7 +142,7 @@ class Calls {
       Op op;
       op.membership = index;
       op.kind = call.kind;
-      op.seq = by_count ? static_cast<int64_t>(std::min<uint64_t>(call.op_count, fr::kMaxCounter)) + 1
+      op.seq = by_count ? static_cast<int64_t>(std::min<uint64_t>(call.op_count, fr::kMaxCounter))
                         : first + static_cast<int64_t>(i) + 1;
       op.count = call.count;
       if (call.datatype >= 0 && call.datatype < ring::kNoDatatype) op.datatype = static_cast<uint8_t>(call.datatype);
@@ -162,6 +164,7 @@ class Calls {
     if (calls.empty()) return;
     used.collectives = used.progress.issued = data->rank.ops.back().seq;
     used.first_collective = used.collectives - part.comm->calls + 1;
+    used.collective_zero = used.first_collective == 0;
     used.progress.p2p_issued = kUnknown;
   }
 
@@ -169,6 +172,7 @@ class Calls {
   std::vector<std::pair<const FileFacts*, const NcclProcess*>> processes_;
   std::set<std::string> hosts_;
   int32_t largest_ = 0;
+  int64_t listed_ = 0;  // entries of lists of members
   bool by_gpu_ = false, placed_by_gpu_ = false;
   int64_t unplaced_ = 0;
 };

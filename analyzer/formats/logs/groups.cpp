@@ -207,8 +207,9 @@ class Watchdogs {
       fr::UsedGroup& used = data->used[index];
       used.own_group_rank = group.inside;
       used.size_hint = group.inside + 1;
-      if (const auto claim = claimed_.find(name); claim != claimed_.end())
-        data->claims.push_back({name, DescOf(name), claim->second});
+      // One rank's list is enough.
+      if (auto claim = claimed_.extract(name); !claim.empty())
+        data->claims.push_back({name, DescOf(name), std::move(claim.mapped())});
       AddOps(group, index, data);
     }
   }

@@ -1,6 +1,7 @@
 #include "analyzer/formats/logs/ranks.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/file_names.h"
@@ -97,11 +98,17 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   for (const FileFacts& file : files) {
     world = std::max(world, file.world);
     if (!file.ranks.empty()) world = std::max(world, *file.ranks.rbegin() + 1);
+    for (const auto& said : file.watchdog) world = std::max(world, said.what.signalled_by + 1);
   }
   std::vector<fr::FileData> out;
+  int64_t entries = 0;
+  std::set<std::string> sized;
   for (auto& [rank, data] : ranks.ranks) {
     for (fr::UsedGroup& group : data.used) {
       if (group.desc == kWholeDesc) group.size_hint = std::max(group.size_hint, world);
+      // Lists of members as long as the file says would fill the memory.
+      if (entries > kMaxMemberEntries) group.size_hint = 0;
+      if (sized.insert(group.name).second) entries += std::max(group.size_hint, 0);
     }
     std::stable_sort(data.claims.begin(), data.claims.end(),
                      [](const fr::GroupClaim& a, const fr::GroupClaim& b) { return a.name < b.name; });
