@@ -57,6 +57,22 @@ int32_t FirstKnown(std::initializer_list<int32_t> ranks) {
   return -1;
 }
 
+// Labels that are no ranks by themselves (tasks, local ranks, files): whether they were those of all lines that say
+// their rank, and of several.
+class Labels {
+ public:
+  void Add(size_t kind, int32_t label, int32_t rank) {
+    if (label < 0) return;
+    wrong_[kind] |= label != rank;
+    ranks_[kind].insert(rank);
+  }
+  bool AreRanks(size_t kind) const { return !wrong_[kind] && ranks_[kind].size() > 1; }
+
+ private:
+  bool wrong_[3] = {};
+  std::set<int32_t> ranks_[3];
+};
+
 // One group as the lines of one rank tell of it.
 struct Progress {
   int32_t inside = -1;
@@ -81,6 +97,14 @@ class Watchdogs {
     for (auto& [rank, of] : ranks_) PlaceBare(rank, &of);
     ClaimCounted();
     for (auto& [rank, of] : ranks_) Fill(rank, of);
+    for (const FileFacts& file : files_) {
+      const int32_t of_kind[] = {file.last_task, file.last_local, file.rank};
+      for (size_t kind = 0; kind < 3; ++kind) {
+        if (!labels_.AreRanks(kind)) continue;
+        out_.world = std::max(out_.world, of_kind[kind] + 1);
+        out_.sized = true;
+      }
+    }
     for (const int32_t rank : signalled_) {
       if (!ranks_.contains(rank))
         out_.Report(signal_path_,
@@ -115,6 +139,9 @@ class Watchdogs {
                                             ": nothing says of which rank it is; it and lines like it are not used"));
       return;
     }
+    labels_.Add(0, said.who.task, rank);
+    labels_.Add(1, said.who.local, rank);
+    labels_.Add(2, file.rank, rank);
     OfRank& of = ranks_[rank];
     if (of.path.empty()) of.path = file.path;
     if (line.group.empty()) {
@@ -188,6 +215,7 @@ class Watchdogs {
     for (const auto& [name, use] : uses) {
       if (IsWhole(name, DescOf(name)) || !use.counted || use.users < 2) continue;
       if (static_cast<size_t>(use.last) >= use.users * kSparse) continue;
+      counted_.insert(name);
       std::vector<int32_t>& members = claimed_[name];
       for (int32_t rank = 0; rank <= use.last; ++rank) members.push_back(rank);
     }
@@ -208,6 +236,7 @@ class Watchdogs {
       used.own_group_rank = group.inside;
       used.size_hint = group.inside + 1;
       // One rank's list is enough.
+      used.may_have_more = IsWhole(name, DescOf(name)) || counted_.contains(name);
       if (auto claim = claimed_.extract(name); !claim.empty())
         data->claims.push_back({name, DescOf(name), std::move(claim.mapped())});
       AddOps(group, index, data);
@@ -222,6 +251,7 @@ class Watchdogs {
       op.membership = index;
       op.seq = seq;
       op.state = OpState::kIncomplete;
+      op.retired = line != nullptr;  // the watchdog gave it up
       op.record_id = static_cast<int64_t>(data->rank.ops.size());
       op.index = op.record_id;
       const fr::OpName name = fr::ParseOpName(line == nullptr ? "" : line->op);
@@ -263,10 +293,12 @@ class Watchdogs {
   const std::vector<FileFacts>& files_;
   Ranks& out_;
   const BareRanks bare_ranks_;
+  Labels labels_;
   std::map<int32_t, OfRank> ranks_;
   std::map<int32_t, std::vector<const WatchdogLine*>> whole_;
   absl::flat_hash_map<std::string, std::string> descs_;
   std::map<std::string, std::vector<int32_t>> claimed_;
+  std::set<std::string> counted_;
   std::set<int32_t> signalled_;
   std::string signal_path_;
   int64_t unplaced_ = 0;

@@ -94,18 +94,22 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
       ranks.Report(file.path, "more than is kept of one file was in it: split it, or leave older lines out");
   }
   // How large the job is, as far as any line says. A rank that said nothing else counts.
-  int32_t world = 0;
+  int32_t world = ranks.world;
   for (const FileFacts& file : files) {
     world = std::max(world, file.world);
+    ranks.sized |= file.world > 0;
     if (!file.ranks.empty()) world = std::max(world, *file.ranks.rbegin() + 1);
     for (const auto& said : file.watchdog) world = std::max(world, said.what.signalled_by + 1);
   }
   std::vector<fr::FileData> out;
   int64_t entries = 0;
   std::set<std::string> sized;
+  bool unsized = false;
   for (auto& [rank, data] : ranks.ranks) {
     for (fr::UsedGroup& group : data.used) {
       if (group.desc == kWholeDesc) group.size_hint = std::max(group.size_hint, world);
+      group.may_have_more &= !ranks.sized;
+      unsized |= group.may_have_more;
       // Lists of members as long as the file says would fill the memory.
       if (entries > kMaxMemberEntries) group.size_hint = 0;
       if (sized.insert(group.name).second) entries += std::max(group.size_hint, 0);
@@ -113,6 +117,11 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
     std::stable_sort(data.claims.begin(), data.claims.end(),
                      [](const fr::GroupClaim& a, const fr::GroupClaim& b) { return a.name < b.name; });
     out.push_back(std::move(data));
+  }
+  if (unsized) {
+    ranks.Report(files[0].path,
+                 "no line says how many ranks the job has: a rank that is in no log may be missing from "
+                 "what the others wait in");
   }
   for (Problem& problem : ranks.problems) problems->push_back(std::move(problem));
   return out;

@@ -28,6 +28,8 @@ class Ranks {
   static uint32_t Intern(fr::FileData* rank, const std::string& text);
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false);
 
+  int32_t world = 0;   // ranks in the job, at least
+  bool sized = false;  // that is all of them
   std::map<int32_t, fr::FileData> ranks;
   std::vector<Problem> problems;
 };

@@ -51,6 +51,8 @@ class Reader {
     Speaker who{line.rank, line.task, line.local};
     if (who.rank < 0) who.rank = RankAnywhere(whole);
     if (who.rank >= 0) facts_.ranks.insert(who.rank);
+    facts_.last_task = std::max(facts_.last_task, who.task);
+    facts_.last_local = std::max(facts_.last_local, who.local);
     facts_.world = std::max(facts_.world, WorldSize(line.text));
     stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task, number);
     if (Holds(line.text, "NCCL")) {

@@ -56,9 +56,10 @@ struct FileFacts {
   std::vector<Said<FingerprintLine>> fingerprints;
   std::vector<NcclProcess> nccl;
   std::vector<PythonStack> stacks;
-  std::set<int32_t> ranks;  // that "[rank3]:" stands for before any line
-  int32_t world = 0;        // the largest world size that any line says
-  bool cut = false;         // more than is kept was in it
+  std::set<int32_t> ranks;                  // that "[rank3]:" stands for before any line
+  int32_t last_task = -1, last_local = -1;  // the largest before any line
+  int32_t world = 0;                        // the largest world size that any line says
+  bool cut = false;                         // more than is kept was in it
 
   bool Empty() const { return watchdog.empty() && fingerprints.empty() && nccl.empty() && stacks.empty(); }
 };
