@@ -84,7 +84,7 @@ std::vector<Cause> Causes::FromStacks() const {
   c.op_name = same_call ? Function(usual.process.python_stack[0]) : "";
   c.confidence = parting.few.size() == 1 ? kOne : kSeveral;
   const std::string place = Place(odd, parting.depth), others = Place(usual, parting.depth);
-  c.what = Say(Clause("is ", "are "), place, Clause(", where no other rank is", ", where few ranks are"));
+  c.what = Say(Clause("is ", "are "), place, Clause(", where no other rank is", ", where none of the others is"));
   c.evidence.push_back({absl::StrCat(place, ", as a stack shows"), {parting.few[0]}});
   c.evidence.push_back(
       {absl::StrCat(parting.most.size(), " ranks are ", others, ", as their stacks show"), parting.most});

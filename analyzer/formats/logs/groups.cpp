@@ -94,6 +94,9 @@ class Watchdogs {
     for (const FileFacts& file : files_) {
       for (const auto& said : file.watchdog) Take(file, said);
     }
+    for (const auto& [rank, of] : ranks_) {
+      for (const auto* said : of.bare) bare_count_as_job_ &= said->what.inside < 0 || said->what.inside == rank;
+    }
     for (auto& [rank, of] : ranks_) PlaceBare(rank, &of);
     ClaimCounted();
     for (auto& [rank, of] : ranks_) Fill(rank, of);
@@ -183,11 +186,13 @@ class Watchdogs {
         const int32_t inside = found->inside;
         Merge(line, found);
         if (inside >= 0) found->inside = inside;
-      } else if (of->groups.empty() && (line.inside < 0 || line.inside == rank)) {
+      } else if (of->groups.empty() && bare_count_as_job_) {
         // Older PyTorch never says it. Ranks that count as the job does are taken for the group of all.
         whole_[rank].push_back(&line);
-      } else {
-        out_.Report(of->path, absl::StrCat("line ", said->number, ": does not say its process group; not used"), rank);
+      } else if (without_group_++ == 0) {
+        out_.Report(
+            of->path,
+            absl::StrCat("line ", said->number, " does not say its process group; it and its like are not used"), rank);
       }
     }
     if (of->groups.empty()) {
@@ -211,9 +216,12 @@ class Watchdogs {
         ++use.users;
       }
     }
+    std::map<std::string, int> of_desc;
+    for (const auto& [name, use] : uses) of_desc[DescOf(name)]++;
     constexpr size_t kSparse = 64;  // far more ranks than say anything: numbers of another kind
     for (const auto& [name, use] : uses) {
-      if (IsWhole(name, DescOf(name)) || !use.counted || use.users < 2) continue;
+      // The members of several groups of one description follow from each other.
+      if (IsWhole(name, DescOf(name)) || !use.counted || use.users < 2 || of_desc[DescOf(name)] > 1) continue;
       if (static_cast<size_t>(use.last) >= use.users * kSparse) continue;
       counted_.insert(name);
       std::vector<int32_t>& members = claimed_[name];
@@ -301,7 +309,8 @@ class Watchdogs {
   std::set<std::string> counted_;
   std::set<int32_t> signalled_;
   std::string signal_path_;
-  int64_t unplaced_ = 0;
+  int64_t unplaced_ = 0, without_group_ = 0;
+  bool bare_count_as_job_ = true;  // "[Rank 3]" of lines without a group is the job's rank 3
 };
 
 // An operation that no line names is the one that another rank names by the same number.
