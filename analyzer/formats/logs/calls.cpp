@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/text.h"
 #include "analyzer/formats/logs/ranks.h"
 #include "analyzer/model/call_kinds.h"
 
@@ -27,7 +28,6 @@ class Calls {
     for (const FileFacts& file : files) {
       for (const NcclProcess& process : file.nccl) {
         processes_.emplace_back(&file, &process);
-        hosts_.insert(process.host);
         for (const NcclComm& comm : process.comms) largest_ = std::max(largest_, comm.size);
       }
     }
@@ -35,7 +35,7 @@ class Calls {
 
   void Run() {
     if (processes_.empty()) return;
-    CountGpus();
+    PlaceByOrder();
     std::map<std::string, std::vector<Part>> comms;
     for (const auto& [file, process] : processes_) {
       const int32_t rank = RankOf(*file, *process);
@@ -59,19 +59,58 @@ class Calls {
       }
     }
     for (const auto& [name, parts] : comms) AddComm(name, parts);
-    if (by_gpu_ && placed_by_gpu_)
-      out_.Report(processes_[0].first->path,
-                  "no line says the ranks of NCCL's processes: on this one host each is taken to be its GPU's number",
-                  -1, true);
+    if (used_order_)
+      out_.Report(
+          processes_[0].first->path,
+          "no line says the ranks of NCCL's processes: they are taken in the order of hosts, GPUs and processes", -1,
+          true);
   }
 
  private:
-  // On one host, without anything better, each process has a GPU of its own and its number is the rank.
-  void CountGpus() {
+  // Without anything better ranks are taken in the order in which launchers give them: by host, GPU and process. All of
+  // them must be there, or on one host those that are there have GPUs of their own.
+  void PlaceByOrder() {
+    std::vector<const NcclProcess*> order;
     std::set<int32_t> gpus;
-    for (const auto& [file, process] : processes_) gpus.insert(process->gpu);
-    by_gpu_ = hosts_.size() == 1 && gpus.size() == processes_.size() && *gpus.begin() >= 0 &&
-              *gpus.rbegin() < std::max(largest_, 1);
+    for (const auto& [file, process] : processes_) {
+      order.push_back(process);
+      gpus.insert(process->gpu);
+    }
+    const auto less = [](const NcclProcess* a, const NcclProcess* b) {
+      if (a->host != b->host) return HostBefore(a->host, b->host);
+      return a->gpu != b->gpu ? a->gpu < b->gpu : a->pid < b->pid;
+    };
+    std::sort(order.begin(), order.end(), less);
+    std::set<std::string> hosts;
+    for (const NcclProcess* process : order) hosts.insert(process->host);
+    if (hosts.size() == 1 && gpus.size() == order.size() && *gpus.begin() >= 0 && *gpus.rbegin() < largest_) {
+      for (const NcclProcess* process : order) by_order_[process] = process->gpu;
+    } else if (order.size() == static_cast<size_t>(largest_)) {
+      for (size_t i = 0; i < order.size(); ++i) by_order_[order[i]] = static_cast<int32_t>(i);
+    }
+  }
+
+  // node2 before node10.
+  static bool HostBefore(std::string_view a, std::string_view b) {
+    while (!a.empty() && !b.empty()) {
+      if (fr::IsDigit(a[0]) && fr::IsDigit(b[0])) {
+        const auto digits = [](std::string_view* text) {
+          size_t count = 0;
+          while (count < text->size() && fr::IsDigit((*text)[count])) ++count;
+          std::string_view number = text->substr(0, count);
+          text->remove_prefix(count);
+          while (number.size() > 1 && number[0] == '0') number.remove_prefix(1);
+          return number;
+        };
+        const std::string_view x = digits(&a), y = digits(&b);
+        if (x != y) return x.size() != y.size() ? x.size() < y.size() : x < y;
+        continue;
+      }
+      if (a[0] != b[0]) return a[0] < b[0];
+      a.remove_prefix(1);
+      b.remove_prefix(1);
+    }
+    return a.size() < b.size();
   }
 
   int32_t RankOf(const FileFacts& file, const NcclProcess& process) {
@@ -82,8 +121,9 @@ class Calls {
     }
     if (process.who.task >= 0) return process.who.task;
     if (file.rank >= 0) return file.rank;
-    placed_by_gpu_ |= by_gpu_;
-    return by_gpu_ ? process.gpu : -1;
+    const auto placed = by_order_.find(&process);
+    used_order_ |= placed != by_order_.end();
+    return placed == by_order_.end() ? -1 : placed->second;
   }
 
   // Numbers of calls that mean the same on all ranks: opCount where it moves with each call, else their order, from
@@ -170,10 +210,10 @@ class Calls {
 
   Ranks& out_;
   std::vector<std::pair<const FileFacts*, const NcclProcess*>> processes_;
-  std::set<std::string> hosts_;
   int32_t largest_ = 0;
   int64_t listed_ = 0;  // entries of lists of members
-  bool by_gpu_ = false, placed_by_gpu_ = false;
+  std::map<const NcclProcess*, int32_t> by_order_;
+  bool used_order_ = false;
   int64_t unplaced_ = 0;
 };
 

@@ -77,6 +77,8 @@ class Labels {
 struct Progress {
   int32_t inside = -1;
   int64_t enqueued = kUnknown, completed = kUnknown, failed_at = kUnknown;
+  int64_t printed_ns = 0;
+  std::string call_site;
   std::map<int64_t, const WatchdogLine*> timeouts;  // by number
 };
 
@@ -99,7 +101,10 @@ class Watchdogs {
     }
     for (auto& [rank, of] : ranks_) PlaceBare(rank, &of);
     ClaimCounted();
-    for (auto& [rank, of] : ranks_) Fill(rank, of);
+    for (auto& [rank, of] : ranks_) {
+      Fill(rank, of);
+      SetTaken(of, out_.Of(rank, of.path));
+    }
     for (const FileFacts& file : files_) {
       const int32_t of_kind[] = {file.last_task, file.last_local, file.rank};
       for (size_t kind = 0; kind < 3; ++kind) {
@@ -161,6 +166,8 @@ class Watchdogs {
     if (line.enqueued != kUnknown) group->enqueued = line.enqueued;
     if (line.completed != kUnknown) group->completed = line.completed;
     if (line.failed_at >= 0) group->failed_at = line.failed_at;
+    if (line.printed_ns > 0) group->printed_ns = line.printed_ns;
+    if (!line.call_site.empty()) group->call_site = line.call_site;
     if (line.seq >= 0 && (group->timeouts.size() < kMostTimeouts || group->timeouts.contains(line.seq)))
       group->timeouts[line.seq] = &line;
   }
@@ -251,9 +258,24 @@ class Watchdogs {
     }
   }
 
+  // When the rank's last line was printed, where the age of all that it is in is known.
+  static void SetTaken(const OfRank& of, fr::FileData* data) {
+    int64_t last = 0;
+    for (const auto& [name, group] : of.groups) last = std::max(last, group.printed_ns);
+    const std::vector<Op>& ops = data->rank.ops;
+    const bool dated = !ops.empty() && std::all_of(ops.begin(), ops.end(), [last](const Op& op) {
+      return op.enter_ns > 0 && op.enter_ns <= last;
+    });
+    if (dated) data->rank.captured_ns = last;
+    for (Op& op : data->rank.ops) {
+      if (!dated) op.enter_ns = 0;
+    }
+  }
+
   static void AddOps(const Progress& group, uint32_t index, fr::FileData* data) {
     int64_t issued = group.enqueued, completed = group.completed;
     bool p2p = false;
+    constexpr int64_t kMostMs = int64_t{1} << 30;
     const auto add = [&](int64_t seq, const WatchdogLine* line) {
       Op op;
       op.membership = index;
@@ -269,7 +291,10 @@ class Watchdogs {
       if (line != nullptr) {
         op.input_elements = line->elements_in;
         op.output_elements = line->elements_out;
+        if (line->printed_ns > 0 && line->ran_ms > 0 && line->ran_ms < kMostMs)
+          op.enter_ns = line->printed_ns - line->ran_ms * 1'000'000;
       }
+      if (!group.call_site.empty()) op.call_site = Ranks::Intern(data, group.call_site);
       p2p |= ring::IsPointToPoint(op.kind);
       data->rank.ops.push_back(op);
       if (issued == kUnknown || issued < seq) issued = seq;

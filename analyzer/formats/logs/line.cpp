@@ -161,7 +161,9 @@ int32_t RankBehind(std::string_view text, std::string_view key) {
 bool IsText(std::string_view bytes) {
   return !bytes.empty() && std::all_of(bytes.begin(), bytes.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    return byte >= 0x20 ? byte != 0x7f : byte == '\t' || byte == '\n' || byte == '\r' || byte == '\f' || byte == '\x1b';
+    return byte >= 0x20
+               ? byte != 0x7f
+               : byte == '\t' || byte == '\n' || byte == '\r' || byte == '\b' || byte == '\f' || byte == '\x1b';
   });
 }
 

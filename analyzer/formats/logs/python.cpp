@@ -57,11 +57,14 @@ bool IsModule(const std::vector<std::string>& frames) {
 
 }  // namespace
 
-int32_t RankInCommand(std::string_view command) {
-  for (const std::string_view key : {" --rank ", " --rank=", " RANK=", " --node_rank_and_rank="}) {
-    if (const int32_t rank = RankBehind(command, key); rank >= 0) return rank;
+void ReadCommand(std::string_view command, PythonStack* stack) {
+  for (const std::string_view key : {" --rank ", " --rank=", " RANK="}) {
+    if (stack->rank < 0) stack->rank = RankBehind(command, key);
   }
-  return command.starts_with("RANK=") ? RankBehind(command, "RANK=") : -1;
+  for (const std::string_view key :
+       {" --local-rank ", " --local-rank=", " --local_rank ", " --local_rank=", "_TP", "_tp"}) {
+    if (stack->local < 0) stack->local = RankBehind(command, key);
+  }
 }
 
 StackReader::Process* StackReader::Of(int32_t rank) {
@@ -73,7 +76,8 @@ StackReader::Process* StackReader::Of(int32_t rank) {
 void StackReader::Begin(std::string_view command, int64_t pid, int32_t rank, int64_t number) {
   if (processes_.size() >= kMostProcesses) return;
   Process process;
-  process.stack.rank = rank >= 0 ? rank : RankInCommand(command);
+  process.stack.rank = rank;
+  ReadCommand(command, &process.stack);
   process.stack.pid = pid;
   process.stack.line = number;
   std::erase_if(open_, [rank](const auto& entry) { return entry.first == rank; });
@@ -195,7 +199,7 @@ absl::StatusOr<PythonStack> ReadPySpyJson(std::string_view text) {
     const auto pid = thread.find("pid");
     if (pid != thread.end() && pid->is_number_integer()) stack.pid = pid->get<int64_t>();
     if (const auto info = thread.find("process_info"); info != thread.end() && info->is_object())
-      stack.rank = RankInCommand(" " + text_of(*info, "command_line"));
+      ReadCommand(" " + text_of(*info, "command_line"), &stack);
     main = text_of(thread, "thread_name") == "MainThread";
     if (stack.frames.empty() || (found && !main && !IsModule(stack.frames))) continue;
     best = std::move(stack);

@@ -15,6 +15,7 @@ namespace lockstep::logs {
 struct PythonStack {
   std::vector<std::string> frames;  // innermost first: "forward (model.py:12)"
   int32_t rank = -1;                // as the lines' prefixes or the command line say it
+  int32_t local = -1;               // likewise: a rank where the job has one host
   int64_t pid = 0;
   int64_t line = 0;  // where it begins in its file; 0: in no lines
 };
@@ -52,8 +53,8 @@ absl::StatusOr<PythonStack> ReadPySpyJson(std::string_view text);
 // Whether a file begins as one.
 bool IsPySpyJson(std::string_view head);
 
-// "--rank 3" or "--rank=3" in a command line, "RANK=3"; else -1.
-int32_t RankInCommand(std::string_view command);
+// What a command line says: "--rank 3", "--rank=3"; "--local-rank=3", or "_TP3" as workers of servers are called.
+void ReadCommand(std::string_view command, PythonStack* stack);
 
 }  // namespace lockstep::logs
 

@@ -65,9 +65,16 @@ void Ranks::Report(const std::string& path, std::string text, int32_t rank, bool
 }
 
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
+  // Files are named after processes, too.
+  bool named_by_rank = false;
+  for (const FileFacts& file : *files) {
+    for (const PythonStack& stack : file.stacks) named_by_rank |= stack.pid != file.rank;
+  }
   for (FileFacts& file : *files) {
     for (PythonStack& stack : file.stacks) {
-      const int32_t rank = stack.rank >= 0 ? stack.rank : file.rank;
+      int32_t rank = stack.rank;
+      if (rank < 0 && named_by_rank) rank = file.rank;
+      if (rank < 0) rank = stack.local;
       if (rank < 0) {
         ranks->Report(file.path,
                       absl::StrCat(stack.line > 0 ? absl::StrCat("line ", stack.line, ": ") : "",

@@ -58,8 +58,17 @@ class Reader {
     if (Holds(line.text, "NCCL")) {
       if (const auto place = ParseNcclPlace(line.text)) return TakeNccl(*place, who, number);
     }
+    if (trace_of_ != SIZE_MAX && TakeTrace(line.text)) return;
+    if (Holds(line.text, "Stack trace of the failed collective") && !Holds(line.text, "not found")) {
+      const auto last = last_said_.find(who.rank);
+      trace_of_ = last == last_said_.end() ? SIZE_MAX : last->second;
+      return;
+    }
     if (Holds(line.text, " work") || Holds(line.text, "collective ")) {
-      if (auto said = ParseWatchdog(line.text)) Keep(std::move(*said), who, number, kMostLines, &facts_.watchdog);
+      if (auto said = ParseWatchdog(line.text)) {
+        Keep(std::move(*said), who, number, kMostLines, &facts_.watchdog);
+        last_said_[who.rank] = facts_.watchdog.size() - 1;
+      }
     }
     if (Holds(line.text, "CollectiveFingerPrint(")) {
       if (auto said = ParseFingerprints(line.text))
@@ -79,6 +88,19 @@ class Reader {
     } else {
       facts_.cut = true;
     }
+  }
+
+  // The innermost line that is not PyTorch's own, else the innermost. False: the trace is over.
+  bool TakeTrace(std::string_view text) {
+    const auto frame = ParseTraceLine(text);
+    if (!frame) {
+      trace_of_ = SIZE_MAX;
+      return false;
+    }
+    std::string& site = facts_.watchdog[trace_of_].what.call_site;
+    if (site.empty() || !frame->torch) site = frame->place;
+    if (!frame->torch) trace_of_ = SIZE_MAX;
+    return true;
   }
 
   // Tools put all sorts of text before what a process prints.
@@ -150,6 +172,8 @@ class Reader {
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // process, address -> index of NcclProcess::comms
   std::map<std::pair<size_t, uint64_t>, uint64_t> last_op_count_;
   size_t kept_ = 0;
+  std::map<int32_t, size_t> last_said_;  // by the rank before the line: index of FileFacts::watchdog
+  size_t trace_of_ = SIZE_MAX;           // the same, whose trace of the failed call is being read
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/file.h"
 #include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/text.h"
@@ -70,7 +71,51 @@ void ReadWork(std::string_view text, WatchdogLine* line) {
   line->ran_ms = std::max<int64_t>(count("ran for "), 0);
 }
 
+// "[E1120 10:00:01.123456789 ": month, day and time of day.
+int64_t StampIn(std::string_view text) {
+  const size_t at = text.find("[E");
+  if (at == std::string_view::npos) return 0;
+  const std::string_view stamp = text.substr(at + 2, 32);
+  const size_t blank = stamp.find(' ');
+  int32_t date = 0, hour = 0, minute = 0, second = 0;
+  if (blank == std::string_view::npos || blank < 3 || blank > 4 || stamp.size() < blank + 9 ||
+      !fr::ParseNumber(stamp.substr(0, blank), &date))
+    return 0;
+  const std::string_view clock = stamp.substr(blank + 1);
+  if (clock[2] != ':' || clock[5] != ':' || !fr::ParseNumber(clock.substr(0, 2), &hour) ||
+      !fr::ParseNumber(clock.substr(3, 2), &minute) || !fr::ParseNumber(clock.substr(6, 2), &second))
+    return 0;
+  // Without its year a date is only good for differences. Releases write the month with one digit or two.
+  const int32_t month = date / 100, day = date % 100;
+  if (month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 || minute < 0 || second < 0) return 0;
+  constexpr int64_t kSecond = 1'000'000'000;
+  int64_t nanoseconds = 0, unit = kSecond;
+  if (clock.substr(8).starts_with('.')) {
+    for (size_t i = 9; i < clock.size() && fr::IsDigit(clock[i]) && unit > 1; ++i)
+      nanoseconds += (clock[i] - '0') * (unit /= 10);
+  }
+  const int64_t days = (month + 12) * 31 + day;
+  return (((days * 24 + hour) * 60 + minute) * 60 + second) * kSecond + nanoseconds;
+}
+
 }  // namespace
+
+std::optional<TraceLine> ParseTraceLine(std::string_view text) {
+  text = fr::Strip(text);
+  constexpr std::string_view kFrom = " from ";
+  if (text.size() < 2 || text[0] != '#' || !fr::IsDigit(text[1])) return std::nullopt;
+  const size_t blank = text.find(' '), from = text.rfind(kFrom), colon = text.rfind(':');
+  int64_t line = 0;
+  if (blank == std::string_view::npos || from == std::string_view::npos || from < blank || colon < from ||
+      colon == std::string_view::npos || !fr::ParseNumber(text.substr(colon + 1), &line))
+    return std::nullopt;
+  const std::string_view file = text.substr(from + kFrom.size(), colon - from - kFrom.size());
+  TraceLine out;
+  out.torch = fr::IsTorchFile(file) || file.starts_with('<');
+  out.place = absl::StrCat(Name(file.substr(file.rfind('/') + 1)), ":", line, " ",
+                           Name(text.substr(blank + 1, from > blank ? from - blank - 1 : 0)));
+  return out;
+}
 
 std::optional<WatchdogLine> ParseWatchdog(std::string_view text) {
   const bool caught = text.find("Watchdog caught collective operation timeout") != std::string_view::npos;
@@ -79,6 +124,7 @@ std::optional<WatchdogLine> ParseWatchdog(std::string_view text) {
   if (!caught && !counts && !signal) return std::nullopt;
   WatchdogLine line;
   ReadGroup(text, &line);
+  line.printed_ns = StampIn(text);
   if (caught) ReadWork(text, &line);
   line.enqueued = CounterBehind(text, {"ast enqueued NCCL work: ", "ast enqueued work: "});
   line.completed = CounterBehind(text, {"ast completed NCCL work: ", "ast completed work: "});

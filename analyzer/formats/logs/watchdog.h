@@ -24,10 +24,19 @@ struct WatchdogLine {
   int64_t timeout_ms = 0, ran_ms = 0;
   int64_t failed_at = kUnknown;  // "at work: 19", "at work sequence id: 19"
   int32_t signalled_by = -1;     // "a dump signal due to a collective timeout from rank 1"
+  int64_t printed_ns = 0;        // by its time stamp, in a year of its own; 0: it has none
+  std::string call_site;         // "train.py:812 forward", from the lines that follow; empty: not said
 };
 
 // Nothing where the line is none of the watchdog's, or says nothing of a group's progress.
 std::optional<WatchdogLine> ParseWatchdog(std::string_view text);
+
+// "#2 forward from /app/train.py:812" of "Stack trace of the failed collective", innermost first.
+struct TraceLine {
+  std::string place;  // "train.py:812 forward"
+  bool torch = false;
+};
+std::optional<TraceLine> ParseTraceLine(std::string_view text);
 
 }  // namespace lockstep::logs
 
