@@ -102,6 +102,7 @@ class Watchdogs {
     for (auto& [rank, of] : ranks_) PlaceBare(rank, &of);
     ClaimCounted();
     for (auto& [rank, of] : ranks_) {
+      if (of.groups.empty()) continue;
       Fill(rank, of);
       SetTaken(of, out_.Of(rank, of.path));
     }

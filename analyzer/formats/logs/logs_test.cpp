@@ -82,6 +82,25 @@ TEST_F(LogsTest, CallsThatDiffer) {
   ExpectOnly(Told(), MISMATCH_KIND, {1});
 }
 
+TEST_F(LogsTest, TimesAndCallSitesOfTheFailedCall) {
+  std::string log;
+  for (int rank = 0; rank < 4; ++rank) {
+    log += TimedOut(rank, 12, rank == 1 ? "BROADCAST" : "ALLREDUCE") + Of(rank) +
+           "[E1120 10:00:01.7 ProcessGroupNCCL.cpp:733] Stack trace of the failed collective: \n"
+           "#0 all_reduce from /env/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py:2501\n" +
+           absl::StrCat("#1 step from /app/train.py:", rank == 1 ? 95 : 88, "\n#2 main from /app/train.py:120\n");
+  }
+  Put("train.log", log);
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, MISMATCH_KIND, {1});
+  const Finding& finding = verdict.findings(0);
+  ASSERT_EQ(finding.call_sites_size(), 2);
+  EXPECT_EQ(finding.call_sites(0).place(), "train.py:88 step");
+  EXPECT_EQ(finding.call_sites(1).place(), "train.py:95 step");
+  EXPECT_GE(finding.duration_ns(), 600'000'000'000);
+  EXPECT_LE(finding.duration_ns(), 601'000'000'000);
+}
+
 TEST_F(LogsTest, AFileForEachRank) {
   for (int rank = 0; rank < 4; ++rank) {
     Put(absl::StrCat("attempt_0/", rank, "/stderr.log"),
@@ -190,6 +209,21 @@ TEST_F(LogsTest, ARankThatMadeFewerCallsOfNccl) {
   ExpectOnly(Told(), RANK_NOT_ARRIVED, {1});
 }
 
+TEST_F(LogsTest, ProcessesOfNcclInTheOrderOfTheirHosts) {
+  std::string log;
+  for (const char* host : {"node10", "node9"}) {
+    for (int gpu = 0; gpu < 2; ++gpu) {
+      log +=
+          absl::StrCat(host, ":70:71 [", gpu, "] NCCL INFO AllReduce: opCount 3 sendbuff 0x1 recvbuff 0x2 count ",
+                       host[4] == '9' && gpu == 1 ? 4 : 6, " datatype 7 op 0 root 0 comm 0x5 [nranks=4] stream 0x3\n");
+    }
+  }
+  Put("nccl.txt", log);
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, MISMATCH_COUNT, {1});
+  EXPECT_EQ(verdict.findings(0).culprits(0).host(), "node9");
+}
+
 TEST_F(LogsTest, CommunicatorsThatNothingTellsApartAreNotCompared) {
   std::string log;
   for (int rank = 0; rank < 4; ++rank) log += Of(rank) + NcclCall(rank, 1, 6, 2);
@@ -219,6 +253,15 @@ TEST_F(LogsTest, AStackWithoutItsRankIsSaid) {
   Put("stack.txt", PySpy("norm"));
   const auto status = LoadPaths({folder_.path()}).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("line 1: a Python stack without its rank"));
+}
+
+TEST_F(LogsTest, FilesNamedAfterProcessesHoldNoRanks) {
+  for (int pid : {7, 8}) {
+    std::string stack = PySpy("norm");
+    stack.replace(stack.find('7'), 1, std::to_string(pid));
+    Put(absl::StrCat("pyspy_", pid, ".txt"), stack);
+  }
+  EXPECT_THAT(std::string(LoadPaths({folder_.path()}).status().message()), HasSubstr("without its rank"));
 }
 
 TEST_F(LogsTest, HostileNumbersAreBounded) {
