@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analyzer/formats/fr/file.h"
+#include "analyzer/formats/fr/names.h"
 #include "analyzer/formats/fr/text.h"
 #include "analyzer/formats/logs/line.h"
 #include "analyzer/util/printable.h"
@@ -66,6 +67,40 @@ std::optional<FingerprintLine> ParseFingerprints(std::string_view text) {
   const size_t diff = text.find("Collectives differ", other);
   line.other_call = Read(text.substr(other, diff == std::string_view::npos ? diff : diff - other));
   if (line.own < 0 || line.other < 0 || line.own_call.op.empty() || line.other_call.op.empty()) return std::nullopt;
+  return line;
+}
+
+std::optional<BarrierLine> ParseBarrier(std::string_view text) {
+  constexpr size_t kMostBytes = 4096;
+  BarrierLine line;
+  const size_t reached = text.find(" successfully reached monitoredBarrier");
+  if (reached != std::string_view::npos) {
+    const std::string_view before = text.substr(0, reached);
+    const size_t rank = before.rfind("Rank ");
+    if (rank == std::string_view::npos || !fr::ParseNumber(before.substr(rank + 5), &line.arrived)) return std::nullopt;
+    if (line.arrived < 0 || line.arrived > fr::kMaxRank) return std::nullopt;
+    return line;
+  }
+  const size_t failed = text.find(" failed to pass monitoredBarrier");
+  if (failed == std::string_view::npos) return std::nullopt;
+  std::string_view before = text.substr(0, failed);
+  const size_t one = before.rfind("Rank "), several = before.rfind("Ranks ");
+  if (several != std::string_view::npos) {
+    before = before.substr(several + 6);
+  } else if (one != std::string_view::npos) {
+    before = before.substr(one + 5);
+  }
+  if (before.size() > kMostBytes) return std::nullopt;
+  // Rank 0 asks all others.
+  line.arrived = 0;
+  while (!before.empty()) {
+    const size_t comma = before.find(',');
+    int32_t rank = -1;
+    if (!fr::ParseNumber(before.substr(0, comma), &rank) || rank < 0 || rank > fr::kMaxRank) return std::nullopt;
+    line.missing.push_back(rank);
+    before = comma == std::string_view::npos ? std::string_view() : before.substr(comma + 1);
+  }
+  if (line.missing.empty()) return std::nullopt;
   return line;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "analyzer/model/bundle.h"
 
@@ -27,6 +28,14 @@ struct FingerprintLine {
 };
 
 std::optional<FingerprintLine> ParseFingerprints(std::string_view text);
+
+// "[Rank 0]: Ranks 2, 5 failed to pass monitoredBarrier in 2000 ms", "Rank 3 successfully reached monitoredBarrier,
+// ..".
+struct BarrierLine {
+  std::vector<int32_t> missing;
+  int32_t arrived = -1;
+};
+std::optional<BarrierLine> ParseBarrier(std::string_view text);
 
 }  // namespace lockstep::logs
 

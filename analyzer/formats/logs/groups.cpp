@@ -1,4 +1,4 @@
-// Watchdog lines and fingerprints: which rank, which group, how far.
+// Watchdog lines: which rank, which group, how far.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,8 +11,7 @@
 namespace lockstep::logs {
 namespace {
 
-constexpr size_t kMostTimeouts = 64;       // of one group on one rank
-constexpr int64_t kMostImplied = 1 << 20;  // calls that fingerprints imply
+constexpr size_t kMostTimeouts = 64;  // of one group on one rank
 
 bool IsWhole(const std::string& group, const std::string& desc) {
   return desc == kWholeDesc || (group == kWholeName && desc.empty());
@@ -370,68 +369,6 @@ void NameUntold(Ranks* ranks) {
 void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks) {
   Watchdogs(files, ranks).Run();
   NameUntold(ranks);
-}
-
-void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
-  struct Call {
-    const Fingerprint* print;
-    const std::string* path;
-  };
-  std::map<int64_t, std::map<int32_t, Call>> calls;  // number -> rank
-  int64_t implied = 0;
-  const auto add = [&](int32_t rank, const Fingerprint& print, const std::string& path, bool replace) {
-    if (rank < 0) return;
-    auto& of_seq = calls[print.seq == kUnknown ? 1 : print.seq];
-    if (replace) {
-      of_seq.insert_or_assign(rank, Call{&print, &path});
-    } else {
-      of_seq.try_emplace(rank, Call{&print, &path});
-    }
-  };
-  for (const FileFacts& file : files) {
-    for (const auto& said : file.fingerprints) {
-      if (said.who.rank >= 0 && said.who.rank != said.what.own) {
-        ranks->Report(file.path,
-                      absl::StrCat("line ", said.number,
-                                   ": calls differ in a group that it does not name; "
-                                   "not used"),
-                      said.who.rank);
-        continue;
-      }
-      add(said.what.own, said.what.own_call, file.path, true);
-      add(said.what.other, said.what.other_call, file.path, false);
-    }
-  }
-  for (const FileFacts& file : files) {
-    for (const auto& said : file.fingerprints) {
-      if (said.who.rank >= 0 && said.who.rank != said.what.own) continue;
-      for (int32_t rank = 0; rank < said.what.other && implied < kMostImplied; ++rank, ++implied)
-        add(rank, said.what.own_call, file.path, false);
-    }
-  }
-  for (const auto& [seq, of_seq] : calls) {
-    for (const auto& [rank, call] : of_seq) {
-      fr::FileData* const data = ranks->Of(rank, *call.path);
-      data->rank.only_active = true;
-      const uint32_t index = Ranks::GroupOf(data, kWholeName, kWholeDesc);
-      fr::UsedGroup& used = data->used[index];
-      Op op;
-      op.membership = index;
-      op.seq = seq;
-      op.state = OpState::kIncomplete;
-      op.record_id = static_cast<int64_t>(data->rank.ops.size());
-      op.index = op.record_id;
-      op.kind = fr::ParseOpName(call.print->op).kind;
-      if (op.kind == ring::CallKind::kNone) op.kind = ring::CallKind::kOtherCollective;
-      if (op.kind == ring::CallKind::kOtherCollective) op.name = Ranks::Intern(data, call.print->op);
-      op.input_elements = call.print->elements;
-      if (!call.print->dtype.empty()) op.dtypes = Ranks::Intern(data, absl::StrCat(call.print->dtype, " -> "));
-      data->rank.ops.push_back(op);
-      used.progress.issued = std::max(used.progress.issued, seq);
-      used.collectives = std::max(used.collectives, seq);
-      used.collective_zero |= seq == 0;
-    }
-  }
 }
 
 }  // namespace lockstep::logs

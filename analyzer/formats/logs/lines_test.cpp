@@ -176,6 +176,18 @@ TEST(Fingerprints, TwoCallsAreRead) {
   EXPECT_FALSE(ParseFingerprints("Detected mismatch between collectives on ranks. Rank 2 is running"));
 }
 
+TEST(Fingerprints, Barriers) {
+  EXPECT_THAT(ParseBarrier("RuntimeError: [Rank 0]: Ranks 2, 5 failed to pass monitoredBarrier in 2000 ms")->missing,
+              ElementsAre(2, 5));
+  EXPECT_THAT(ParseBarrier("[E x] [Rank 0]: Rank 7 failed to pass monitoredBarrier in 2000 ms")->missing,
+              ElementsAre(7));
+  EXPECT_EQ(ParseBarrier("Rank 3 successfully reached monitoredBarrier, but received errors while waiting")->arrived,
+            3);
+  for (const char* line : {"monitoredBarrier", "Ranks x failed to pass monitoredBarrier",
+                           "failed to pass monitoredBarrier", "Rank -1 failed to pass monitoredBarrier"})
+    EXPECT_FALSE(ParseBarrier(line)) << line;
+}
+
 std::vector<PythonStack> StacksIn(const std::vector<std::string>& lines) {
   StackReader reader;
   int64_t number = 0;

@@ -183,6 +183,14 @@ TEST_F(LogsTest, FingerprintsOfTwoRanksTellOfThoseBetween) {
   ExpectOnly(Told(), MISMATCH_KIND, {2});
 }
 
+TEST_F(LogsTest, RanksThatDidNotComeToAMonitoredBarrier) {
+  Put("train.log",
+      "[rank0]: RuntimeError: [Rank 0]: Ranks 2 failed to pass monitoredBarrier in 2000 ms\n"
+      "[rank1]: RuntimeError: Rank 1 successfully reached monitoredBarrier, but received errors while waiting for "
+      "send/recv from rank 0. Please check rank 0 logs for faulty rank.\n");
+  ExpectOnly(Told(), RANK_NOT_ARRIVED, {2});
+}
+
 std::string NcclCall(int rank, int op_count, int count, int size = 4) {
   return absl::StrCat("h1:", 900 + rank, ":", 950 + rank, " [", rank, "] NCCL INFO AllReduce: opCount ",
                       absl::Hex(op_count), " sendbuff 0x1 recvbuff 0x2 count ", count,

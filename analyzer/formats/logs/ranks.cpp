@@ -94,6 +94,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   Ranks ranks;
   AddWatchdog(files, &ranks);
   AddFingerprints(files, &ranks);
+  AddBarriers(files, &ranks);
   AddCalls(files, &ranks);
   AddStacks(&files, &ranks);
   for (const FileFacts& file : files) {

@@ -38,6 +38,8 @@ class Ranks {
 void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks);
 // Calls that TORCH_DISTRIBUTED_DEBUG=DETAIL found to differ.
 void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks);
+// Ranks that did not come to a monitored barrier.
+void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
 // Calls that NCCL printed.
 void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
 // Python stacks of processes.

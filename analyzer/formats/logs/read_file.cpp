@@ -70,6 +70,9 @@ class Reader {
         last_said_[who.rank] = facts_.watchdog.size() - 1;
       }
     }
+    if (Holds(line.text, "monitoredBarrier")) {
+      if (auto said = ParseBarrier(line.text)) Keep(std::move(*said), who, number, kMostFingerprints, &facts_.barriers);
+    }
     if (Holds(line.text, "CollectiveFingerPrint(")) {
       if (auto said = ParseFingerprints(line.text))
         Keep(std::move(*said), who, number, kMostFingerprints, &facts_.fingerprints);

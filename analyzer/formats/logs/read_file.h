@@ -54,6 +54,7 @@ struct FileFacts {
   int32_t rank = -1;  // in the file's name; set by the caller
   std::vector<Said<WatchdogLine>> watchdog;
   std::vector<Said<FingerprintLine>> fingerprints;
+  std::vector<Said<BarrierLine>> barriers;
   std::vector<NcclProcess> nccl;
   std::vector<PythonStack> stacks;
   std::set<int32_t> ranks;                  // that "[rank3]:" stands for before any line
@@ -61,7 +62,9 @@ struct FileFacts {
   int32_t world = 0;                        // the largest world size that any line says
   bool cut = false;                         // more than is kept was in it
 
-  bool Empty() const { return watchdog.empty() && fingerprints.empty() && nccl.empty() && stacks.empty(); }
+  bool Empty() const {
+    return watchdog.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() && stacks.empty();
+  }
 };
 
 constexpr size_t kMostCallsKept = 4096;  // of one communicator in one process
