@@ -170,6 +170,12 @@ class Calls {
 
   void AddPart(const std::string& name, const Part& part, bool by_count) {
     fr::FileData* const data = out_.Of(part.rank, part.file->path);
+    if (data->used.size() >= kMostGroupsOfRank) {
+      if (too_many_++ == 0)
+        out_.Report(part.file->path,
+                    absl::StrCat("more than ", kMostGroupsOfRank, " communicators: the rest is not used"), part.rank);
+      return;
+    }
     data->rank.host = part.process->host;
     data->rank.pid = static_cast<int32_t>(part.process->pid);
     data->rank.gpu_index = part.process->gpu;
@@ -214,7 +220,7 @@ class Calls {
   int64_t listed_ = 0;  // entries of lists of members
   std::map<const NcclProcess*, int32_t> by_order_;
   bool used_order_ = false;
-  int64_t unplaced_ = 0;
+  int64_t unplaced_ = 0, too_many_ = 0;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace lockstep::logs {
 namespace {
 
-constexpr int64_t kMostImplied = 1 << 20;  // calls that fingerprints imply
+constexpr int64_t kMostImplied = 1 << 17;  // calls that fingerprints imply
 
 }  // namespace
 

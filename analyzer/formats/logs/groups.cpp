@@ -156,6 +156,12 @@ class Watchdogs {
       of.bare.push_back(&said);
       return;
     }
+    if (of.groups.size() >= kMostGroupsOfRank && !of.groups.contains(line.group)) {
+      if (too_many_++ == 0)
+        out_.Report(file.path, absl::StrCat("more than ", kMostGroupsOfRank, " process groups: the rest is not used"),
+                    rank);
+      return;
+    }
     if (!line.desc.empty()) descs_.try_emplace(line.group, line.desc);
     Merge(line, &of.groups[line.group]);
   }
@@ -334,7 +340,7 @@ class Watchdogs {
   std::set<std::string> counted_;
   std::set<int32_t> signalled_;
   std::string signal_path_;
-  int64_t unplaced_ = 0, without_group_ = 0;
+  int64_t unplaced_ = 0, without_group_ = 0, too_many_ = 0;
   bool bare_count_as_job_ = true;  // "[Rank 3]" of lines without a group is the job's rank 3
 };
 

@@ -240,6 +240,43 @@ TEST_F(LogsTest, CommunicatorsThatNothingTellsApartAreNotCompared) {
               HasSubstr("4 processes use a comm of 2 ranks, and nothing tells which belong together"));
 }
 
+std::string Ras(int behind, int ahead) {
+  return absl::StrCat(
+      "Communicators... (0.00s)\n=============\n\n"
+      "Group     Comms      Nodes     Ranks     Ranks     Ranks   Status  Errors\n"
+      "    #  in group   per comm  per node  per comm  in group\n"
+      "    0         1          2         4         8         8  RUNNING  MISMATCH\n\nErrors\n======\n\n\n"
+      "Warnings\n========\n\n#0-0 (78db921d1c117b4a) MISMATCH\n"
+      "  Communicator ranks have different AllReduce operation counts\n  7 ranks have launched up to operation ",
+      ahead, "\n  Rank 6 has launched up to operation ", behind, " -- GPU 3 managed by process 165 on node node1\n\n");
+}
+
+TEST_F(LogsTest, CountsOfRasThatDoNotMove) {
+  Put("ras.txt", Ras(60, 64) + Ras(60, 64));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_NOT_ARRIVED, {6});
+  EXPECT_EQ(verdict.findings(0).sequence(), 61);
+  EXPECT_EQ(verdict.findings(0).culprits(0).host(), "node1");
+  // A job that runs has such differences at any moment.
+  for (const std::string& moving : {Ras(60, 64), Ras(60, 64) + Ras(63, 64)}) {
+    Put("ras.txt", moving);
+    EXPECT_THAT(std::string(LoadPaths({folder_.path()}).status().message()), HasSubstr("ncclras"));
+  }
+}
+
+TEST_F(LogsTest, TheListedRanksOfRasAreTheFew) {
+  std::string report =
+      "    0         1         4         2         8         8   RUNNING  MISMATCH\n"
+      "#0-0 (27a079b828ff1a75) MISMATCH\n  Communicator ranks have different collective operation counts\n"
+      "  6 ranks have launched up to operation 6650\n  2 ranks have launched up to operation 6649\n"
+      "  Rank 0 -- GPU 0 managed by process 48 on node 172.16.64.210\n"
+      "  Rank 3 -- GPU 3 managed by process 51 on node 172.16.64.210\n";
+  Put("ras.txt", report + "\n" + report);
+  const Verdict verdict = Told();
+  ASSERT_GE(verdict.findings_size(), 1) << Show(verdict);
+  EXPECT_EQ(lockstep::testing::Culprits(verdict.findings(0)), (std::vector<int32_t>{0, 3})) << Show(verdict);
+}
+
 std::string PySpy(const std::string& function) {
   return absl::StrCat(
       "Process 7: python serve.py\nPython v3.12\n\nThread 7 (active): \"MainThread\"\n"

@@ -68,8 +68,7 @@ void ReadCommand(std::string_view command, PythonStack* stack) {
 }
 
 StackReader::Process* StackReader::Of(int32_t rank) {
-  const auto known =
-      std::find_if(open_.begin(), open_.end(), [rank](const auto& entry) { return entry.first == rank; });
+  const auto known = open_.find(rank);
   return known == open_.end() ? nullptr : &processes_[known->second];
 }
 
@@ -80,8 +79,7 @@ void StackReader::Begin(std::string_view command, int64_t pid, int32_t rank, int
   ReadCommand(command, &process.stack);
   process.stack.pid = pid;
   process.stack.line = number;
-  std::erase_if(open_, [rank](const auto& entry) { return entry.first == rank; });
-  open_.emplace_back(rank, processes_.size());
+  open_[rank] = processes_.size();
   processes_.push_back(std::move(process));
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 
 namespace lockstep::logs {
@@ -45,7 +46,7 @@ class StackReader {
   static PythonStack Whole(Process&& process);
 
   std::vector<Process> processes_;
-  std::vector<std::pair<int32_t, size_t>> open_;  // rank before the line -> index of processes_
+  absl::flat_hash_map<int32_t, size_t> open_;  // rank before the line -> index of processes_
 };
 
 // `py-spy dump --json`: a list of threads.

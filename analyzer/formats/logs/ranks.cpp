@@ -96,6 +96,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   AddFingerprints(files, &ranks);
   AddBarriers(files, &ranks);
   AddCalls(files, &ranks);
+  AddCounts(files, &ranks);
   AddStacks(&files, &ranks);
   for (const FileFacts& file : files) {
     if (file.cut)

@@ -18,6 +18,9 @@ namespace lockstep::logs {
 inline constexpr char kWholeName[] = "0";
 inline constexpr char kWholeDesc[] = "default_pg";
 
+// Groups of one rank; work on them is quadratic.
+constexpr size_t kMostGroupsOfRank = 1024;
+
 // Ranks in the making.
 class Ranks {
  public:
@@ -42,6 +45,8 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
 // Calls that NCCL printed.
 void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
+// Counts of operations that ncclras reported.
+void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks);
 // Python stacks of processes.
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
 

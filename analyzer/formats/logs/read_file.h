@@ -12,6 +12,7 @@
 #include "analyzer/formats/logs/fingerprint.h"
 #include "analyzer/formats/logs/nccl_info.h"
 #include "analyzer/formats/logs/python.h"
+#include "analyzer/formats/logs/ras.h"
 #include "analyzer/formats/logs/watchdog.h"
 
 namespace lockstep::logs {
@@ -56,6 +57,7 @@ struct FileFacts {
   std::vector<Said<FingerprintLine>> fingerprints;
   std::vector<Said<BarrierLine>> barriers;
   std::vector<NcclProcess> nccl;
+  std::vector<RasComm> ras;
   std::vector<PythonStack> stacks;
   std::set<int32_t> ranks;                  // that "[rank3]:" stands for before any line
   int32_t last_task = -1, last_local = -1;  // the largest before any line
@@ -63,7 +65,8 @@ struct FileFacts {
   bool cut = false;                         // more than is kept was in it
 
   bool Empty() const {
-    return watchdog.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() && stacks.empty();
+    return watchdog.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() && ras.empty() &&
+           stacks.empty();
   }
 };
 
