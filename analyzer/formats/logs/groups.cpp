@@ -168,7 +168,7 @@ class Watchdogs {
 
   static void Merge(const WatchdogLine& line, Progress* group) {
     if (line.inside >= 0) group->inside = line.inside;
-    // Later lines know more, but for those of before a restart.
+    // Of several lines the last counts.
     if (line.enqueued != kUnknown) group->enqueued = line.enqueued;
     if (line.completed != kUnknown) group->completed = line.completed;
     if (line.failed_at >= 0) group->failed_at = line.failed_at;
@@ -231,7 +231,7 @@ class Watchdogs {
     }
     std::map<std::string, int> of_desc;
     for (const auto& [name, use] : uses) of_desc[DescOf(name)]++;
-    constexpr size_t kSparse = 64;  // far more ranks than say anything: numbers of another kind
+    constexpr size_t kSparse = 16;  // far more ranks than say anything: numbers of another kind
     for (const auto& [name, use] : uses) {
       // The members of several groups of one description follow from each other.
       if (IsWhole(name, DescOf(name)) || !use.counted || use.users < 2 || of_desc[DescOf(name)] > 1) continue;
