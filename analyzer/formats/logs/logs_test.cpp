@@ -155,6 +155,8 @@ TEST_F(LogsTest, ASizeThatNobodySaysIsNotAssumed) {
   const Verdict open = Told();
   EXPECT_EQ(open.findings_size(), 0) << Show(open);
   EXPECT_EQ(open.verdict(), VERDICT_INCOMPLETE_DATA);
+  Put("train.log", "data_parallel_world_size=2\n" + log);
+  EXPECT_EQ(Told().findings_size(), 0);
   Put("train.log", "WORLD_SIZE=3\n" + log);
   ExpectOnly(Told(), COLLECTIVE_STUCK, {0, 1, 2});
 }

@@ -103,13 +103,16 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
       ranks.Report(file.path, "more than is kept of one file was in it: split it, or leave older lines out");
   }
   // How large the job is, as far as any line says. A rank that said nothing else counts.
-  int32_t world = ranks.world;
+  int32_t world = ranks.world, said = 0;
+  if (!ranks.ranks.empty()) world = std::max(world, ranks.ranks.rbegin()->first + 1);
   for (const FileFacts& file : files) {
-    world = std::max(world, file.world);
-    ranks.sized |= file.world > 0;
+    said = std::max(said, file.world);
     if (!file.ranks.empty()) world = std::max(world, *file.ranks.rbegin() + 1);
-    for (const auto& said : file.watchdog) world = std::max(world, said.what.signalled_by + 1);
+    for (const auto& line : file.watchdog) world = std::max(world, line.what.signalled_by + 1);
   }
+  // A smaller size is that of some group.
+  ranks.sized |= said >= world;
+  world = std::max(world, said);
   std::vector<fr::FileData> out;
   int64_t entries = 0;
   std::set<std::string> sized;
