@@ -185,6 +185,15 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
     return !r.ops.empty() ||
            std::any_of(r.memberships.begin(), r.memberships.end(), [](const Membership& ms) { return ms.issued > 0; });
   };
+  const bool stacks =
+      std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) { return !r.process.python_stack.empty(); });
+  if (frameworks && stacks && std::none_of(ranks.begin(), ranks.end(), called)) {
+    verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
+    verdict->add_blind(
+        "what the ranks wait for: only their stacks are known, and no few of them are in another place than the rest. "
+        "Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,COLL) would tell");
+    return;
+  }
   if (frameworks && std::none_of(ranks.begin(), ranks.end(), called)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
     verdict->add_blind(
@@ -411,6 +420,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   std::vector<Cause>& causes = still->causes;
   if (causes.empty()) still->Append(finder.FromReplays());
   if (causes.empty()) still->Append(finder.FromRendezvous(options.late_after_ns));
+  if (causes.empty()) still->Append(finder.FromStacks());
   // Where nothing stands still, nobody waits for who left no data.
   if (causes.empty() && (model.stalled || bundle.known_stalled)) still->Append(finder.FromMissing());
   if (causes.empty()) still->Append(finder.FromUnseenEnds());

@@ -42,7 +42,8 @@ struct Records {
   BundleBuilder library;  // calls of NCCL, in communicators with identities
   // Calls of the framework, whose groups have names only: joined with `library` afterwards. One source fills it.
   Bundle framework;
-  std::vector<Problem> problems;  // files of which nothing could be read, and notes on the load as a whole
+  std::vector<Problem> problems;       // files of which nothing could be read, and notes on the load as a whole
+  std::vector<std::string> unclaimed;  // files that are none of the format after all
 };
 
 // Stateless: several threads may use one at the same time.

@@ -37,9 +37,9 @@ bool IsRingInMemory(const std::string& link) {
 }
 
 bool HoldsNoData(const std::string& name) {
-  return absl::StartsWith(name, ".") || absl::StartsWith(name, "README") || absl::EndsWith(name, ".log") ||
-         name == "verdict.json" || name == "verdict.txt" || name == "report.html" || name == "stacks.json" ||
-         name == "decisions.jsonl" || name == "index.lsi";
+  return absl::StartsWith(name, ".") || absl::StartsWith(name, "README") || name == "verdict.json" ||
+         name == "verdict.txt" || name == "report.html" || name == "stacks.json" || name == "decisions.jsonl" ||
+         name == "index.lsi";
 }
 
 class Walk {
@@ -125,7 +125,9 @@ class Walk {
     const std::string_view bytes(head, static_cast<size_t>(n));
     const size_t slash = path.rfind('/');
     const std::string_view name = std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
-    FoundFile file{path, Detect(bytes), false, n == 0, named};
+    FoundFile file{path, Detect(bytes), false, n == 0, named, !named && path.ends_with(".log")};
+    // Programs write logs beside dumps, some of them in no text.
+    if (file.log && (file.detected.format == nullptr || file.detected.format->source() != Source::kText)) return;
     if (name == "manifest.json" && file.detected.claim != Claim::kYes) {
       file.manifest = true;
       file.detected = {};

@@ -18,6 +18,7 @@ struct FoundFile {
   bool manifest = false;  // of an incident folder; has no reader
   bool empty = false;
   bool named = false;  // given as a path of its own, not met in a folder
+  bool log = false;    // named as a log is: not reported where nothing is known of what it holds
 };
 
 struct FoundFiles {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -58,12 +59,19 @@ class Loader {
       certain |= file.detected.claim == Claim::kYes;
       if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
     }
+    // Dumps tell more than logs beside them.
+    const auto logs = files.extract(Source::kText);
     for (const FormatReader* format : Formats()) {
       const auto own = files.extract(format->source());
       if (!own.empty()) format->Read(own.mapped(), control_, &records_);
       if (control_.Cancelled()) return absl::CancelledError("cancelled");
     }
+    if (!logs.empty()) ReadLogs(logs.mapped());
+    if (control_.Cancelled()) return absl::CancelledError("cancelled");
+    const std::set<std::string> unclaimed(records_.unclaimed.begin(), records_.unclaimed.end());
     for (const FoundFile& file : found.files) {
+      // Beside logs of which something is known, other texts are expected.
+      if (unclaimed.contains(file.path)) NotRecognised(file, certain || file.log || logs_read_);
       if (file.detected.format != nullptr) continue;
       std::string error;
       if (!file.manifest) {
@@ -91,6 +99,18 @@ class Loader {
   }
 
  private:
+  void ReadLogs(const std::vector<std::string>& paths) {
+    if (!records_.library.empty() || !records_.framework.ranks.empty()) {
+      records_.unclaimed = paths;
+      for (size_t i = 0; i < paths.size(); ++i) control_.Done(1);
+      return;
+    }
+    const auto format = std::find_if(Formats().begin(), Formats().end(),
+                                     [](const FormatReader* f) { return f->source() == Source::kText; });
+    (*format)->Read(paths, control_, &records_);
+    logs_read_ = !records_.framework.ranks.empty();
+  }
+
   // Refuses files of several jobs unless one is chosen: a verdict is about one job.
   absl::Status OneJob(const std::string& wanted, const std::vector<std::string>& paths) const {
     const std::map<std::string, int64_t> jobs = records_.library.Jobs();
@@ -127,9 +147,12 @@ class Loader {
     }
     if (wanted) {
       std::string text =
-          file.empty
-              ? "is empty: its writer died before it wrote, or wrote nothing"
-              : absl::StrCat("is not recognised: damaged at its start, or something else. Tried: ", FormatsTried());
+          file.empty ? "is empty: its writer died before it wrote, or wrote nothing"
+                     : absl::StrCat("is not recognised: ",
+                                    file.detected.format != nullptr
+                                        ? "a text in which no line tells of a timeout, a call of NCCL or a stack"
+                                        : "damaged at its start, or something else",
+                                    ". Tried: ", FormatsTried());
       records_.problems.push_back({file.path, -1, std::move(text), rank});
     }
   }
@@ -164,6 +187,7 @@ class Loader {
   LoadProgress* const progress_;
   ReadControl control_;
   int64_t total_ = 0;
+  bool logs_read_ = false;
   Records records_;
 };
 

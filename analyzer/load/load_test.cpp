@@ -121,8 +121,10 @@ TEST(Registry, FormatsAreDetectedByContent) {
   EXPECT_EQ(name_of(" [ {\"record_id\""), "Flight Recorder JSON");
   for (const std::string_view packed : {"PK\x03\x04", "\x1f\x8b\x08"})
     EXPECT_EQ(name_of(packed), "Flight Recorder dumps in gzip or zip");
-  for (const std::string_view other : {"", "LSDUMP", "LOCKSTEP RING", "\x80\x07", "PK", "[1]", "[rank0]: [E", "hello"})
-    EXPECT_EQ(name_of(other), "") << other;
+  EXPECT_EQ(name_of("[{\"pid\": 7, \"thread_id\": 1"), "py-spy JSON");
+  for (const std::string_view text : {"LSDUMP", "LOCKSTEP RING", "PK", "[1]", "[rank0]: [E", "hello"})
+    EXPECT_EQ(name_of(text), "log or printed stacks") << text;
+  for (const std::string_view other : {"", "\x80\x07", "a\x01z"}) EXPECT_EQ(name_of(other), "") << other;
 }
 
 // Whatever is being done when it turns true.
@@ -236,6 +238,31 @@ TEST_F(LoadTest, FlightRecorderDumpsJoinAndOtherFilesLikeThemAreNotes) {
   ASSERT_EQ(bundle.problems.size(), 1u);
   EXPECT_EQ(bundle.problems[0].path, Path("metrics.json"));
   EXPECT_TRUE(bundle.problems[0].note);
+}
+
+constexpr char kTimeout[] =
+    "[rank1]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:632] [PG ID 0 PG GUID 0(default_pg) Rank 1]  failure detected by "
+    "watchdog at work sequence id: 7 PG status: last enqueued work: 7, last completed work: 6\n";
+
+TEST_F(LoadTest, LogsAreReadWhereThereAreNoDumps) {
+  Put("train.log", kTimeout);
+  Put("notes.txt", "hello");
+  Put("config.json", "{\"lr\": 1}");
+  const Bundle logs = MustLoad({folder_.string()});
+  ASSERT_EQ(logs.ranks.size(), 1u);
+  EXPECT_EQ(logs.ranks[0].rank, 1);
+  EXPECT_EQ(logs.ranks_expected, 2);
+  // Beside dumps they are passed over; of our own nothing else is expected to be readable.
+  PutDump("node0.lsd", 0, 2, 2);
+  const Bundle dumps = MustLoad({folder_.string()});
+  EXPECT_EQ(dumps.ranks.size(), 2u);
+  for (const Problem& problem : dumps.problems) EXPECT_TRUE(problem.note) << problem.text;
+}
+
+TEST_F(LoadTest, ATextWithoutAKnownLineIsSaid) {
+  Put("notes.txt", "hello");
+  EXPECT_THAT(std::string(LoadPaths({Path("notes.txt")}).status().message()),
+              HasSubstr("notes.txt: is not recognised: a text in which no line tells"));
 }
 
 TEST_F(LoadTest, FilesGivenTwiceCountOnce) {

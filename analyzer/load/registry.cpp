@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/fr/format_reader.h"
+#include "analyzer/formats/logs/format_reader.h"
 #include "analyzer/formats/lsd/format_reader.h"
 #include "analyzer/formats/ring/format_reader.h"
 
@@ -12,8 +13,10 @@ absl::Span<const FormatReader* const> Formats() {
       &LsdFormat(),
       &RingFormat(),
       &FlightRecorderPickleFormat(),
+      &PySpyJsonFormat(),
       &FlightRecorderJsonFormat(),
       &FlightRecorderPackedFormat(),
+      &TextFormat(),
   };
   return formats;
 }

@@ -37,6 +37,8 @@ struct Communicator {
   std::vector<int32_t> members;
   // Where membership was only inferred from the ranks that used the communicator (a nameless process group).
   bool members_inferred = false;
+  // Nothing says how many members there are: a rank that no source knows may be one.
+  bool may_have_more = false;
   std::string parent_id;  // empty: none
   uint32_t ordinal = 0;   // children of one parent (or roots) in order of making, from 1; 0 unknown
   int32_t color = 0;
@@ -199,7 +201,8 @@ struct Process {
   std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null: not taken
 };
 
-enum class Source : uint8_t { kRing, kDump, kFlightRecorder };
+// kText: what a reader of logs reads. Its ranks are kFlightRecorder: a log tells of calls as a framework's dump does.
+enum class Source : uint8_t { kRing, kDump, kFlightRecorder, kText };
 
 // What gave operations their started and completed times. Numbered for good: it stands in dumps.
 enum class TimeSource : uint8_t {

@@ -272,9 +272,10 @@ Verb Analyze() {
           .purpose = "name the cause from incidents, rings or Flight Recorder dumps",
           .usage = {"[OPTIONS] PATH..."},
           .text = {"Says which rank stopped a distributed job, or on what its ranks disagree, and why.",
-                   "PATH is an incident folder, a .lsd dump, a ring file of a dead process, or PyTorch Flight Recorder "
-                   "dumps (pickle or JSON), or a folder of these. Lockstep detects file types by content. Several "
-                   "paths are one job. Where the files are of several jobs, Lockstep lists them and asks for one."},
+                   "PATH is an incident folder, a .lsd dump, a ring file of a dead process, PyTorch Flight Recorder "
+                   "dumps (pickle or JSON), a log or printed stacks, or a folder of these. Lockstep detects file "
+                   "types by content. Several paths are one job. Where the files are of several jobs, Lockstep lists "
+                   "them and asks for one."},
           .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
                        {"lockstep analyze --format html --output report.html incident", "a report to send"}},
           .groups = {{"Output",

@@ -201,7 +201,7 @@ class Maker {
     FoundFiles found;
     if (!options_.partial || !FindFiles(paths_, &found, &progress_->cancel).ok()) return;
     std::vector<std::string> data, beside;
-    for (const FoundFile& file : found.files) (file.manifest ? beside : data).push_back(file.path);
+    for (const FoundFile& file : found.files) (file.manifest || file.log ? beside : data).push_back(file.path);
     double whole_s = 0;
     for (const size_t one_in : {size_t{16}, size_t{4}}) {
       if (data.size() < 2 * one_in || (one_in == 4 && whole_s < 8 * options_.partial_from_s)) continue;

@@ -96,6 +96,16 @@ std::optional<Words> HostWords(const Finding& finding) {
                                 " siblings made with the same work unfinished");
       words.advice = {"Look at this rank's process: data loader, checkpoint, lock held, exception.", kOnlyWait};
       break;
+    case REASON_ELSEWHERE_BY_STACK:
+      words.what = absl::StrCat(Pick(finding, "is ", "are "), detail.name(),
+                                Pick(finding, ", where no other rank is", ", where none of the others is"));
+      words.rivals = {"the stacks were taken at different times, while the job was running",
+                      "the ranks have different roles there, and what holds them up shows in no Python stack"};
+      words.tells_apart = "a record of their NCCL calls";
+      words.refuted_by = "the others' program passing that place as well";
+      words.advice = {"Compare the two places of the program: which condition sends ranks to different ones?",
+                      "Take the stacks of all ranks twice, some seconds apart: a rank that moves is not stuck."};
+      break;
     default:
       return std::nullopt;
   }

@@ -61,6 +61,9 @@ class Causes {
   // Of a job in which nobody waits in NCCL: the few hosts that do not wait for another process outside of it, as all
   // others are seen to; where there are none, those without data. Needs no wait graph.
   std::vector<Cause> FromRendezvous(int64_t late_after_ns) const;
+  // Of a job of which nothing but stacks is known: the few ranks that are in another place of the program than all
+  // others.
+  std::vector<Cause> FromStacks() const;
   // Ranks that left no data, when nothing else is known to be wrong.
   std::vector<Cause> FromMissing() const;
   // Signature hashes that part although no record shows it; asynchronous errors of NCCL.

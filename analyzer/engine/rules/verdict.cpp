@@ -179,6 +179,7 @@ std::vector<Cause> Causes::FromSinks() {
         // is no stuck operation.
         if (!begun && (front.op->graph != 0 || bundle_.ranks[graph_->RankOf(v)].source == Source::kFlightRecorder))
           continue;
+        if (stuck && bundle_.comms[front.comm].may_have_more) continue;
         if (stuck && !told.insert({front.comm, front.op->seq}).second) continue;
         here.push_back(begun ? GpuCause(v) : NotBegunCause(v));
       }

@@ -52,6 +52,7 @@ struct UsedGroup {
   bool has_batches = false;     // of point-to-point operations
   int32_t own_group_rank = -1;  // as send and receive say it; -1 unknown or contradictory
   int32_t size_hint = 0;        // lower limit, from peer numbers and pg_config
+  bool may_have_more = false;   // see Communicator
   int64_t newest_issued_ns = 0;
   Progress progress;
 };

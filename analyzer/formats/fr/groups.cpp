@@ -47,6 +47,7 @@ struct Group {
   std::vector<int32_t> members;
   bool inferred = false;
   bool believed = true;
+  bool may_have_more = false;
   uint64_t hash = 0;
   int64_t first_seq = 1;
   Counters counters;
@@ -346,6 +347,7 @@ class Merger {
           group.counters.Add(used);
           by_desc_[group.desc].Add(used);
           if (used.collective_zero) group.first_seq = 0;
+          group.may_have_more |= used.may_have_more;
         }
         if (link.status != nullptr) {
           int64_t enqueued = link.status->enqueued;
@@ -407,6 +409,7 @@ class Merger {
       comm.size = static_cast<int32_t>(group.members.size());
       comm.members = group.members;
       comm.members_inferred = group.inferred;
+      comm.may_have_more = group.may_have_more;
       for (int32_t member : comm.members) bundle_.ranks_expected = std::max(bundle_.ranks_expected, member + 1);
       bundle_.comms.push_back(std::move(comm));
     }

@@ -14,11 +14,10 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/add_ranks.h"
 #include "analyzer/formats/fr/file.h"
 #include "analyzer/formats/fr/file_names.h"
-#include "analyzer/formats/fr/groups.h"
 #include "analyzer/formats/fr/identity.h"
 #include "analyzer/formats/fr/packed.h"
 #include "analyzer/formats/fr/taken.h"
@@ -171,31 +170,6 @@ bool Better(const FileData& a, const FileData& b) {
   return key(a) != key(b) ? key(a) > key(b) : a.rank.path < b.rank.path;
 }
 
-// One table of texts for the job; each file's numbers translate into it.
-std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vector<std::string>* table,
-                                absl::flat_hash_map<std::string, uint32_t>* known) {
-  std::vector<uint32_t> out;
-  out.reserve(texts.size());
-  for (const std::string& text : texts) {
-    auto [at, added] = known->try_emplace(text, static_cast<uint32_t>(table->size()));
-    if (added) table->push_back(text);
-    out.push_back(at->second);
-  }
-  return out;
-}
-
-// torchcomms does not record the peer of a send or receive. In a group of two it is the other member.
-void NamePeer(const Bundle& bundle, const Rank& rank, Op* op) {
-  if (!ring::IsPointToPoint(op->kind) || op->root_or_peer >= 0 || op->membership == kNoIndex) return;
-  const Membership& own = rank.memberships[op->membership];
-  if (bundle.comms[own.comm].size == 2 && (own.member_rank == 0 || own.member_rank == 1))
-    op->root_or_peer = 1 - own.member_rank;
-}
-
-void Translate(const std::vector<uint32_t>& table, uint32_t* index) {
-  if (*index != kNoIndex) *index = table[*index];
-}
-
 // Folders with dumps of the same ranks belong to different jobs or attempts, and are not mixed. Keeps the folder with
 // the most ranks, then one with unfinished operations, then the newest, and reports the others. A folder that repeats
 // only a few ranks holds older dumps of the same job.
@@ -309,27 +283,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   files.clear();
 
   fr::DoubtTimesOfCopies(&kept);
-  std::vector<std::vector<uint32_t>> memberships;
-  fr::MergeGroups(&kept, bundle, &memberships);
-  absl::flat_hash_map<std::string, uint32_t> known_strings, known_shapes;
-  std::vector<std::vector<uint32_t>> strings, shapes;
-  for (FileData& file : kept) {
-    take_problems(&file);
-    strings.push_back(InternAll(file.strings, &bundle->strings, &known_strings));
-    shapes.push_back(InternAll(file.shapes, &bundle->shapes, &known_shapes));
-  }
-  Parallel(kept.size(), [&](size_t f, size_t) {
-    for (Op& op : kept[f].rank.ops) {
-      op.membership = memberships[f][op.membership];
-      NamePeer(*bundle, kept[f].rank, &op);
-      Translate(strings[f], &op.name);
-      Translate(strings[f], &op.dtypes);
-      Translate(strings[f], &op.call_site);
-      Translate(shapes[f], &op.input_shape);
-      Translate(shapes[f], &op.output_shape);
-    }
-  });
-  for (FileData& file : kept) bundle->ranks.push_back(std::move(file.rank));
+  fr::AddRanks(std::move(kept), bundle, &problems);
   fr::TellByUnnoticedEnds(bundle);
   std::sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
     return std::tie(a.rank, a.offset, a.text, a.path) < std::tie(b.rank, b.offset, b.text, b.path);

@@ -119,6 +119,18 @@ OpName ParseOpName(std::string_view profiling_name) {
   return out;
 }
 
+bool IsTorchFile(std::string_view file) {
+  for (size_t at = file.find("torch/"); at != std::string_view::npos; at = file.find("torch/", at + 1)) {
+    if (at > 0 && file[at - 1] != '/') continue;
+    if (at == 0 || file.substr(0, at).ends_with("-packages/")) return true;
+    std::string_view rest = file.substr(at + 6);
+    for (std::string_view folder : {"distributed/", "csrc/", "nn/", "autograd/", "optim/", "utils/", "_"}) {
+      if (rest.starts_with(folder)) return true;
+    }
+  }
+  return false;
+}
+
 bool ParseRankList(std::string_view text, std::vector<int32_t>* ranks) {
   ranks->clear();
   text = Strip(text);

@@ -30,6 +30,9 @@ bool IsGarbled(std::string_view text);
 // there is none. Any other backend rejects the name. An unknown operation of an accepted backend is kOtherCollective.
 OpName ParseOpName(std::string_view profiling_name);
 
+// Files of PyTorch itself: where it is installed, or its own folders in a source tree.
+bool IsTorchFile(std::string_view file);
+
 // "[0, 1, 8]" into its numbers. False when it is anything else, holds a rank above kMaxRank or one rank twice.
 bool ParseRankList(std::string_view text, std::vector<int32_t>* ranks);
 

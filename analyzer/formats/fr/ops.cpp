@@ -21,19 +21,6 @@ uint64_t MixKind(uint64_t hash, uint64_t value) {
 
 constexpr uint32_t kTooManyGroups = kNoIndex - 1, kGarbledGroup = kNoIndex - 2, kGarbledTypes = kNoIndex - 1;
 
-// Files of PyTorch itself: where it is installed, or its own folders in a source tree.
-bool IsTorchFile(std::string_view file) {
-  for (size_t at = file.find("torch/"); at != std::string_view::npos; at = file.find("torch/", at + 1)) {
-    if (at > 0 && file[at - 1] != '/') continue;
-    if (at == 0 || file.substr(0, at).ends_with("-packages/")) return true;
-    std::string_view rest = file.substr(at + 6);
-    for (std::string_view folder : {"distributed/", "csrc/", "nn/", "autograd/", "optim/", "utils/", "_"}) {
-      if (rest.starts_with(folder)) return true;
-    }
-  }
-  return false;
-}
-
 RawState ParseState(std::string_view text) {
   if (text == "completed") return RawState::kCompleted;
   if (text == "started") return RawState::kStarted;

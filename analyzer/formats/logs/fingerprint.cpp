@@ -1,0 +1,107 @@
+#include "analyzer/formats/logs/fingerprint.h"
+
+#include <algorithm>
+
+#include "analyzer/formats/fr/file.h"
+#include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/fr/text.h"
+#include "analyzer/formats/logs/line.h"
+#include "analyzer/util/printable.h"
+
+namespace lockstep::logs {
+namespace {
+
+constexpr std::string_view kBegin = "CollectiveFingerPrint(";
+
+std::string_view Value(std::string_view text, std::string_view key, std::string_view ends) {
+  const size_t at = text.find(key);
+  if (at == std::string_view::npos) return {};
+  text = text.substr(at + key.size(), 256);
+  return text.substr(0, text.find_first_of(ends));
+}
+
+// The product of "20, 10"; -1 where it is no list of sizes. An empty list is a scalar.
+int64_t Elements(std::string_view sizes) {
+  int64_t product = 1;
+  while (!fr::Strip(sizes).empty()) {
+    const size_t comma = sizes.find(',');
+    int64_t size = 0;
+    if (!fr::ParseNumber(sizes.substr(0, comma), &size) || size < 0) return -1;
+    if (size > 0 && product > fr::kMaxCounter / size) return -1;
+    product *= size;
+    sizes = comma == std::string_view::npos ? std::string_view() : sizes.substr(comma + 1);
+  }
+  return product;
+}
+
+Fingerprint Read(std::string_view text) {
+  Fingerprint out;
+  const std::optional<int64_t> seq = NumberBehind(text, "SequenceNumber=");
+  if (seq && *seq >= 0 && *seq <= fr::kMaxCounter) out.seq = *seq;
+  out.op = Printable(Value(text, "OpType=", ",).; "), 64);
+  if (text.find("TensorShape=[") != std::string_view::npos) {
+    const std::string_view sizes = Value(text, "TensorShape=[", "]");
+    out.shape = Printable(sizes, fr::kMostNameColumns);
+    out.elements = Elements(sizes);
+  }
+  out.dtype = Printable(Value(text, "TensorDtypes=", ",) "), 64);
+  return out;
+}
+
+}  // namespace
+
+std::optional<FingerprintLine> ParseFingerprints(std::string_view text) {
+  const size_t start = text.find("Detected mismatch between collectives on ranks");
+  if (start == std::string_view::npos) return std::nullopt;
+  text = text.substr(start);
+  const size_t own = text.find(kBegin);
+  if (own == std::string_view::npos) return std::nullopt;
+  const size_t but = text.find("but Rank ", own);
+  const size_t other = but == std::string_view::npos ? but : text.find(kBegin, but);
+  if (other == std::string_view::npos) return std::nullopt;
+  FingerprintLine line;
+  line.own = RankBehind(text.substr(0, own), "ranks. Rank ");
+  line.other = RankBehind(text.substr(but), "but Rank ");
+  line.own_call = Read(text.substr(own, but - own));
+  // What the two differ in stands behind, with fields of the same names.
+  const size_t diff = text.find("Collectives differ", other);
+  line.other_call = Read(text.substr(other, diff == std::string_view::npos ? diff : diff - other));
+  if (line.own < 0 || line.other < 0 || line.own_call.op.empty() || line.other_call.op.empty()) return std::nullopt;
+  return line;
+}
+
+std::optional<BarrierLine> ParseBarrier(std::string_view text) {
+  constexpr size_t kMostBytes = 4096;
+  BarrierLine line;
+  const size_t reached = text.find(" successfully reached monitoredBarrier");
+  if (reached != std::string_view::npos) {
+    const std::string_view before = text.substr(0, reached);
+    const size_t rank = before.rfind("Rank ");
+    if (rank == std::string_view::npos || !fr::ParseNumber(before.substr(rank + 5), &line.arrived)) return std::nullopt;
+    if (line.arrived < 0 || line.arrived > fr::kMaxRank) return std::nullopt;
+    return line;
+  }
+  const size_t failed = text.find(" failed to pass monitoredBarrier");
+  if (failed == std::string_view::npos) return std::nullopt;
+  std::string_view before = text.substr(0, failed);
+  const size_t one = before.rfind("Rank "), several = before.rfind("Ranks ");
+  if (several != std::string_view::npos) {
+    before = before.substr(several + 6);
+  } else if (one != std::string_view::npos) {
+    before = before.substr(one + 5);
+  }
+  if (before.size() > kMostBytes) return std::nullopt;
+  // Rank 0 asks all others.
+  line.arrived = 0;
+  while (!before.empty()) {
+    const size_t comma = before.find(',');
+    int32_t rank = -1;
+    if (!fr::ParseNumber(before.substr(0, comma), &rank) || rank < 0 || rank > fr::kMaxRank) return std::nullopt;
+    line.missing.push_back(rank);
+    before = comma == std::string_view::npos ? std::string_view() : before.substr(comma + 1);
+  }
+  if (line.missing.empty()) return std::nullopt;
+  return line;
+}
+
+}  // namespace lockstep::logs

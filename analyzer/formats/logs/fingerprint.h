@@ -1,0 +1,42 @@
+// The error of TORCH_DISTRIBUTED_DEBUG=DETAIL: two ranks of a group came to different calls.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_FINGERPRINT_H_
+#define LOCKSTEP_ANALYZER_FORMATS_LOGS_FINGERPRINT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+
+namespace lockstep::logs {
+
+// "CollectiveFingerPrint(SequenceNumber=5, OpType=ALLREDUCE, TensorShape=[20, 10], TensorDtypes=Float, ..)".
+struct Fingerprint {
+  int64_t seq = kUnknown;
+  std::string op, shape, dtype;
+  int64_t elements = -1;  // of the first tensor; -1: no shape, or one too large
+  bool operator==(const Fingerprint&) const = default;
+};
+
+// Ranks inside the group. Each rank compares its call with those of members 0, 1, .. and reports the first that
+// differs: the members before `other` made the same call as `own`.
+struct FingerprintLine {
+  int32_t own = -1, other = -1;
+  Fingerprint own_call, other_call;
+};
+
+std::optional<FingerprintLine> ParseFingerprints(std::string_view text);
+
+// "[Rank 0]: Ranks 2, 5 failed to pass monitoredBarrier in 2000 ms", "Rank 3 successfully reached monitoredBarrier,
+// ..".
+struct BarrierLine {
+  std::vector<int32_t> missing;
+  int32_t arrived = -1;
+};
+std::optional<BarrierLine> ParseBarrier(std::string_view text);
+
+}  // namespace lockstep::logs
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_LOGS_FINGERPRINT_H_

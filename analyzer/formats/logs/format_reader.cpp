@@ -1,0 +1,73 @@
+#include "analyzer/formats/logs/format_reader.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/add_ranks.h"
+#include "analyzer/formats/fr/file_names.h"
+#include "analyzer/formats/fr/text.h"
+#include "analyzer/formats/logs/line.h"
+#include "analyzer/formats/logs/python.h"
+#include "analyzer/formats/logs/ranks.h"
+#include "analyzer/formats/logs/read_file.h"
+#include "analyzer/util/parallel.h"
+
+namespace lockstep {
+namespace {
+
+class LogReader : public FormatReader {
+ public:
+  Source source() const override { return Source::kText; }
+  void Read(const std::vector<std::string>& paths, const ReadControl& control, Records* records) const override {
+    std::vector<logs::FileFacts> files(paths.size());
+    std::vector<absl::Status> read(paths.size());
+    Parallel(paths.size(), [&](size_t i, size_t) {
+      if (control.Cancelled()) return;
+      read[i] = logs::ReadFile(
+          paths[i], [&control] { return !control.Cancelled(); }, &files[i]);
+      control.Done(1);
+    });
+    if (control.Cancelled()) return;
+    std::vector<logs::FileFacts> used;
+    for (size_t i = 0; i < paths.size(); ++i) {
+      if (!read[i].ok()) {
+        records->problems.push_back(
+            {.path = paths[i], .text = std::string(read[i].message()), .rank = fr::RankInName(paths[i])});
+      } else if (files[i].Empty()) {
+        records->unclaimed.push_back(paths[i]);
+      }
+      used.push_back(std::move(files[i]));
+    }
+    std::vector<Problem> problems;
+    fr::AddRanks(logs::ToRanks(std::move(used), &problems), &records->framework, &problems);
+    for (Problem& problem : problems) records->framework.problems.push_back(std::move(problem));
+  }
+};
+
+class PySpyJsonReader final : public LogReader {
+ public:
+  const char* name() const override { return "py-spy JSON"; }
+  const char* beginning() const override { return "\"[{\", with \"pid\" and \"thread_id\""; }
+  Claim Claims(std::string_view head) const override { return logs::IsPySpyJson(head) ? Claim::kMaybe : Claim::kNo; }
+};
+
+class TextReader final : public LogReader {
+ public:
+  const char* name() const override { return "log or printed stacks"; }
+  const char* beginning() const override { return "any text"; }
+  Claim Claims(std::string_view head) const override { return logs::IsText(head) ? Claim::kMaybe : Claim::kNo; }
+};
+
+}  // namespace
+
+const FormatReader& PySpyJsonFormat() {
+  static const PySpyJsonReader reader;
+  return reader;
+}
+
+const FormatReader& TextFormat() {
+  static const TextReader reader;
+  return reader;
+}
+
+}  // namespace lockstep

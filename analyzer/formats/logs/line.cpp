@@ -1,0 +1,170 @@
+#include "analyzer/formats/logs/line.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/fr/text.h"
+
+namespace lockstep::logs {
+namespace {
+
+using fr::IsDigit;
+
+int32_t AsRank(std::optional<int64_t> number) {
+  return number && *number >= 0 && *number <= fr::kMaxRank ? static_cast<int32_t>(*number) : -1;
+}
+
+// "[rank3]:" and "[default3]:", where PyTorch and torchrun write nothing else between the brackets.
+bool TakeBracket(Line* line) {
+  const std::string_view text = line->text;
+  constexpr size_t kMostBytes = 256;
+  const size_t close = text.substr(0, kMostBytes).find(']');
+  if (text.empty() || text[0] != '[' || close == std::string_view::npos) return false;
+  const std::string_view inside = text.substr(1, close - 1);
+  std::string_view rest = text.substr(close + 1);
+  if (inside.starts_with("pod/")) {
+    if (rest.starts_with(' ')) rest.remove_prefix(1);
+    line->text = rest;
+    return true;
+  }
+  // mpirun: [job,rank]<stream>:
+  if (const size_t comma = inside.find(','); comma != std::string_view::npos) {
+    const size_t end = rest.find(">:");
+    const bool stream = rest.starts_with("<stdout") || rest.starts_with("<stderr") || rest.starts_with("<stddiag");
+    if (!stream || end == std::string_view::npos || !LeadingNumber(inside)) return false;
+    line->task = AsRank(LeadingNumber(inside.substr(comma + 1)));
+    line->text = rest.substr(end + 2);
+    return true;
+  }
+  if (!rest.starts_with(':')) return false;
+  size_t digits = inside.size();
+  while (digits > 0 && IsDigit(inside[digits - 1])) --digits;
+  const std::string_view word = inside.substr(0, digits);
+  if (digits == inside.size() || word.empty() ||
+      !std::all_of(word.begin(), word.end(), [](char c) { return fr::IsWord(c) || c == '_' || c == '-'; }))
+    return false;
+  (word == "rank" ? line->rank : line->local) = AsRank(LeadingNumber(inside.substr(digits)));
+  rest.remove_prefix(1);
+  if (word == "rank" && rest.starts_with(' ')) rest.remove_prefix(1);
+  line->text = rest;
+  return true;
+}
+
+// srun --label: the task's number, right-aligned, a colon and a blank.
+bool TakeTask(Line* line) {
+  std::string_view text = line->text;
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  constexpr size_t kMostDigits = 7;
+  size_t digits = 0;
+  while (digits < text.size() && digits <= kMostDigits && IsDigit(text[digits])) ++digits;
+  if (digits == 0 || digits > kMostDigits || text.substr(digits, 2) != ": ") return false;
+  line->task = AsRank(LeadingNumber(text));
+  line->text = text.substr(digits + 2);
+  return true;
+}
+
+// "name-3  | " of tools that follow several containers, "(Worker pid=3, ip=10.0.0.1) " of Ray.
+bool TakeContainer(Line* line) {
+  constexpr size_t kMostBytes = 128;
+  const std::string_view text = line->text;
+  if (text.starts_with('(')) {
+    const size_t close = text.substr(0, kMostBytes).find(") ");
+    if (close == std::string_view::npos || text.substr(0, close).find("pid=") == std::string_view::npos) return false;
+    line->text = text.substr(close + 2);
+    return true;
+  }
+  const size_t bar = text.substr(0, kMostBytes).find(" | ");
+  if (bar == std::string_view::npos || bar == 0) return false;
+  std::string_view name = text.substr(0, bar);
+  while (name.ends_with(' ')) name.remove_suffix(1);
+  if (name.empty() || !std::all_of(name.begin(), name.end(), [](char c) {
+        return fr::IsWord(c) || c == '_' || c == '-' || c == '.' || c == '/';
+      }))
+    return false;
+  line->text = text.substr(bar + 3);
+  return true;
+}
+
+}  // namespace
+
+Line TakePrefixes(std::string_view text) {
+  constexpr int kMost = 4;  // a launcher inside a launcher inside a container
+  Line line;
+  line.text = text;
+  for (int i = 0; i < kMost; ++i) {
+    const std::string_view before = line.text;
+    if (before.empty() || !(TakeBracket(&line) || TakeTask(&line) || TakeContainer(&line))) break;
+    line.prefixed = true;
+  }
+  return line;
+}
+
+absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
+                         const std::function<void(std::string_view line, int64_t number)>& take) {
+  constexpr size_t kChunk = 4u << 20;
+  std::string chunk(kChunk, '\0'), begun;
+  int64_t number = 0;
+  bool more = false;  // `begun` holds the start of a line
+  const auto end_line = [&](std::string_view rest) {
+    ++number;
+    if (!more) {
+      std::string_view line = rest.substr(0, kMostLineBytes);
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      return take(line, number);
+    }
+    begun.append(rest.substr(0, kMostLineBytes - std::min(kMostLineBytes, begun.size())));
+    if (begun.ends_with('\r')) begun.pop_back();
+    take(begun, number);
+    begun.clear();
+    more = false;
+  };
+  for (;;) {
+    if (!go_on()) return absl::CancelledError("cancelled");
+    const ssize_t got = read(fd, chunk.data(), kChunk);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::UnavailableError(absl::StrCat("cannot be read: ", std::strerror(errno)));
+    if (got == 0) break;
+    std::string_view left(chunk.data(), static_cast<size_t>(got));
+    for (size_t end; (end = left.find('\n')) != std::string_view::npos; left.remove_prefix(end + 1))
+      end_line(left.substr(0, end));
+    if (left.empty()) continue;
+    begun.append(left.substr(0, kMostLineBytes - std::min(kMostLineBytes, begun.size())));
+    more = true;
+  }
+  if (more) end_line("");
+  return absl::OkStatus();
+}
+
+std::optional<int64_t> LeadingNumber(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  int64_t value = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) return std::nullopt;
+  return value;
+}
+
+std::optional<int64_t> NumberBehind(std::string_view text, std::string_view key) {
+  const size_t at = text.find(key);
+  return at == std::string_view::npos ? std::nullopt : LeadingNumber(text.substr(at + key.size()));
+}
+
+int32_t RankBehind(std::string_view text, std::string_view key) {
+  return AsRank(NumberBehind(text, key));
+}
+
+bool IsText(std::string_view bytes) {
+  return !bytes.empty() && std::all_of(bytes.begin(), bytes.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20
+               ? byte != 0x7f
+               : byte == '\t' || byte == '\n' || byte == '\r' || byte == '\b' || byte == '\f' || byte == '\x1b';
+  });
+}
+
+}  // namespace lockstep::logs

@@ -1,0 +1,48 @@
+// Lines of a log, and what launchers write before them.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_LINE_H_
+#define LOCKSTEP_ANALYZER_FORMATS_LOGS_LINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace lockstep::logs {
+
+// Longer lines are cut to this; what follows in them is skipped.
+constexpr size_t kMostLineBytes = 64u << 10;
+
+// A line without what its launcher wrote before it. -1: nothing says so.
+struct Line {
+  std::string_view text;
+  int32_t rank = -1;      // "[rank3]:", by PyTorch itself
+  int32_t task = -1;      // "3: " of srun, "[1,3]<stderr>:" of mpirun: a rank where each task is one
+  int32_t local = -1;     // "[default3]:" of torchrun: a rank where the job has one host
+  int64_t number = 0;     // in its file, from 1
+  bool prefixed = false;  // a launcher wrote something before it
+};
+
+// Takes off "[rank3]:", "[default3]:", "3: ", "[1,3]<stderr>:", "[pod/a/b] ", "name | ", one after the other.
+Line TakePrefixes(std::string_view line);
+
+// Calls `take` with each line of the file, without its end. Stops early, with CANCELLED, when `go_on` says no; it is
+// asked every few megabytes.
+absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
+                         const std::function<void(std::string_view line, int64_t number)>& take);
+
+// The decimal number at the start of `text`, blanks before it aside; a minus sign counts.
+std::optional<int64_t> LeadingNumber(std::string_view text);
+// The number behind the first `key` in `text`.
+std::optional<int64_t> NumberBehind(std::string_view text, std::string_view key);
+// The same where it may be a rank; else -1.
+int32_t RankBehind(std::string_view text, std::string_view key);
+
+// Bytes that no text has: then the file is none.
+bool IsText(std::string_view bytes);
+
+}  // namespace lockstep::logs
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_LOGS_LINE_H_

@@ -1,0 +1,88 @@
+#include "analyzer/formats/logs/nccl_info.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "analyzer/formats/fr/file.h"
+#include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/fr/text.h"
+#include "analyzer/formats/logs/line.h"
+
+namespace lockstep::logs {
+namespace {
+
+std::optional<uint64_t> HexBehind(std::string_view text, std::string_view key) {
+  const size_t at = text.find(key);
+  if (at == std::string_view::npos) return std::nullopt;
+  text = text.substr(at + key.size());
+  if (text.starts_with("0x")) text.remove_prefix(2);
+  uint64_t value = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), value, 16).ec != std::errc()) return std::nullopt;
+  return value;
+}
+
+int32_t SmallBehind(std::string_view text, std::string_view key) {
+  return RankBehind(text, key);
+}
+
+}  // namespace
+
+std::optional<NcclPlace> ParseNcclPlace(std::string_view line) {
+  constexpr std::string_view kInfo = "] NCCL INFO ";
+  const size_t info = line.find(kInfo);
+  if (info == std::string_view::npos) return std::nullopt;
+  NcclPlace out;
+  out.text = line.substr(info + kInfo.size());
+  std::string_view before = line.substr(0, info);
+  const size_t open = before.rfind('[');
+  if (open == std::string_view::npos || !fr::ParseNumber(before.substr(open + 1), &out.gpu)) return std::nullopt;
+  // host:pid:tid, perhaps with something in front.
+  before = fr::Strip(before.substr(0, open));
+  const size_t blank = before.find_last_of(" \t");
+  if (blank != std::string_view::npos) before = before.substr(blank + 1);
+  const size_t tid = before.rfind(':');
+  const size_t pid = tid == std::string_view::npos || tid == 0 ? std::string_view::npos : before.rfind(':', tid - 1);
+  if (pid == std::string_view::npos) return std::nullopt;
+  if (!fr::ParseNumber(before.substr(pid + 1, tid - pid - 1), &out.pid) || out.pid < 0 || out.pid > INT32_MAX)
+    return std::nullopt;
+  out.host = before.substr(0, pid);
+  return out;
+}
+
+std::optional<NcclCall> ParseNcclCall(std::string_view text) {
+  const size_t colon = text.find(": opCount ");
+  if (colon == std::string_view::npos || colon == 0) return std::nullopt;
+  const fr::OpName name = fr::ParseOpName(text.substr(0, colon));
+  NcclCall out;
+  out.kind = name.kind;
+  text = text.substr(colon);
+  const std::optional<uint64_t> op_count = HexBehind(text, "opCount "), comm = HexBehind(text, " comm ");
+  const std::optional<int64_t> count = NumberBehind(text, " count ");
+  out.size = std::max(SmallBehind(text, "nranks="), 0);
+  const bool known = ring::IsCollective(out.kind) || ring::IsPointToPoint(out.kind);
+  if (!known || !op_count || !comm || !count || *count < 0 || out.size <= 0) return std::nullopt;
+  out.op_count = *op_count;
+  out.comm = *comm;
+  out.count = std::min(*count, fr::kMaxCounter);
+  out.datatype = SmallBehind(text, " datatype ");
+  out.reduction = SmallBehind(text, " op ");
+  out.root = SmallBehind(text, " root ");
+  out.global_rank = SmallBehind(text, " globalrank ");
+  return out;
+}
+
+std::optional<NcclInit> ParseNcclInit(std::string_view text) {
+  const size_t at = text.find("comm 0x");
+  if (at == std::string_view::npos || text.find(" nranks ", at) == std::string_view::npos) return std::nullopt;
+  NcclInit out;
+  text = text.substr(at);
+  const std::optional<uint64_t> comm = HexBehind(text, "comm ");
+  out.rank = SmallBehind(text, " rank ");
+  out.size = SmallBehind(text, " nranks ");
+  if (!comm || out.rank < 0 || out.size <= 0 || out.rank >= out.size) return std::nullopt;
+  out.comm = *comm;
+  out.id = HexBehind(text, " commId ").value_or(0);
+  return out;
+}
+
+}  // namespace lockstep::logs

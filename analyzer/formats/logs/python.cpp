@@ -1,0 +1,210 @@
+#include "analyzer/formats/logs/python.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/text.h"
+#include "analyzer/formats/logs/line.h"
+#include "analyzer/util/printable.h"
+
+namespace lockstep::logs {
+namespace {
+
+constexpr size_t kMostFrames = 512, kMostThreads = 512, kMostProcesses = 1u << 16;
+constexpr size_t kMostNameBytes = 256;
+
+std::string FrameText(std::string_view function, std::string_view file, int64_t line) {
+  return absl::StrCat(Printable(function, kMostNameBytes), " (", Printable(file, kMostNameBytes), ":", line, ")");
+}
+
+// faulthandler: `  File "train.py", line 12 in forward`. A traceback has a comma before "in".
+std::optional<std::string> FaultHandlerFrame(std::string_view text) {
+  text = fr::Strip(text);
+  if (!text.starts_with("File \"")) return std::nullopt;
+  text.remove_prefix(6);
+  constexpr std::string_view kLine = "\", line ";
+  const size_t quote = text.find(kLine);
+  if (quote == std::string_view::npos) return std::nullopt;
+  const std::string_view rest = text.substr(quote + kLine.size());
+  const size_t in = rest.find(" in ");
+  int64_t line = 0;
+  // A line that is not known is printed as "???".
+  if (in == std::string_view::npos || (!fr::ParseNumber(rest.substr(0, in), &line) && rest.substr(0, in) != "???"))
+    return std::nullopt;
+  return FrameText(rest.substr(in + 4), text.substr(0, quote), line);
+}
+
+// py-spy: `    forward (model.py:12)`; native frames have no line or another ending.
+std::optional<std::string> PySpyFrame(std::string_view text) {
+  if (!text.starts_with("    ")) return std::nullopt;
+  text = fr::Strip(text);
+  const size_t open = text.rfind(" (");
+  if (open == std::string_view::npos || open == 0 || !text.ends_with(')')) return std::nullopt;
+  const std::string_view place = text.substr(open + 2, text.size() - open - 3);
+  const size_t colon = place.rfind(':');
+  if (colon == std::string_view::npos) return FrameText(text.substr(0, open), place, 0);
+  int64_t line = 0;
+  if (!fr::ParseNumber(place.substr(colon + 1), &line)) return std::nullopt;
+  return FrameText(text.substr(0, open), place.substr(0, colon), line);
+}
+
+bool IsModule(const std::vector<std::string>& frames) {
+  return !frames.empty() && frames.back().starts_with("<module> (");
+}
+
+}  // namespace
+
+void ReadCommand(std::string_view command, PythonStack* stack) {
+  for (const std::string_view key : {" --rank ", " --rank=", " RANK="}) {
+    if (stack->rank < 0) stack->rank = RankBehind(command, key);
+  }
+  for (const std::string_view key :
+       {" --local-rank ", " --local-rank=", " --local_rank ", " --local_rank=", "_TP", "_tp"}) {
+    if (stack->local < 0) stack->local = RankBehind(command, key);
+  }
+}
+
+StackReader::Process* StackReader::Of(int32_t rank) {
+  const auto known = open_.find(rank);
+  return known == open_.end() ? nullptr : &processes_[known->second];
+}
+
+void StackReader::Begin(std::string_view command, int64_t pid, int32_t rank, int64_t number) {
+  if (processes_.size() >= kMostProcesses) return;
+  Process process;
+  process.stack.rank = rank;
+  ReadCommand(command, &process.stack);
+  process.stack.pid = pid;
+  process.stack.line = number;
+  open_[rank] = processes_.size();
+  processes_.push_back(std::move(process));
+}
+
+void StackReader::Take(std::string_view text, int32_t rank, int64_t number) {
+  // py-spy: `Process 403: python -m serve --rank 3`.
+  if (text.starts_with("Process ")) {
+    const std::optional<int64_t> pid = LeadingNumber(text.substr(8));
+    const size_t colon = text.find(": ");
+    if (pid && colon != std::string_view::npos && *pid > 0) return Begin(text.substr(colon + 1), *pid, rank, number);
+  }
+  Process* process = Of(rank);
+  // py-spy: `Thread 403 (active+gil): "MainThread"`; faulthandler: `Thread 0x00007f.. (most recent call first):`, of
+  // the thread at fault `Current thread ..`.
+  const bool current = text.starts_with("Current thread ");
+  if (current || text.starts_with("Thread ")) {
+    const bool first = text.find("(most recent call first)") != std::string_view::npos;
+    const bool spied = !current && text.find("): \"") != std::string_view::npos;
+    const bool unnamed = !current && !first && text.size() < 64 && text.ends_with(')') && LeadingNumber(text.substr(7));
+    if (!first && !spied && !unnamed) return;
+    // A dump after another of the same process: faulthandler begins each with its newest thread, and does not say so.
+    if (process == nullptr || (first && process->threads.size() >= kMostThreads)) {
+      Begin("", 0, rank, number);
+      process = Of(rank);
+      if (process == nullptr) return;
+    }
+    if (process->threads.size() < kMostThreads) {
+      process->threads.push_back({{}, text.find("\"MainThread\"") != std::string_view::npos, current});
+      process->in_thread = true;
+    } else {
+      process->in_thread = false;
+    }
+    return;
+  }
+  if (process == nullptr || !process->in_thread) return;
+  std::optional<std::string> frame = FaultHandlerFrame(text);
+  if (!frame) frame = PySpyFrame(text);
+  if (!frame) {
+    process->in_thread = fr::Strip(text).starts_with("...") || text.starts_with("    ");
+    return;
+  }
+  std::vector<std::string>& frames = process->threads.back().frames;
+  if (frames.size() < kMostFrames) frames.push_back(*std::move(frame));
+}
+
+// The main thread by its name; else the one that runs the program's own module, the last such; else the one at fault;
+// else the last, as faulthandler prints the newest first.
+PythonStack StackReader::Whole(Process&& process) {
+  Thread* best = nullptr;
+  int best_score = -1;
+  for (Thread& thread : process.threads) {
+    if (thread.frames.empty()) continue;
+    const int score = thread.main ? 3 : IsModule(thread.frames) ? 2 : thread.current ? 1 : 0;
+    if (score >= best_score) best = &thread, best_score = score;
+  }
+  if (best != nullptr) process.stack.frames = std::move(best->frames);
+  return std::move(process.stack);
+}
+
+std::vector<PythonStack> StackReader::Finish() {
+  std::vector<PythonStack> out;
+  for (Process& process : processes_) {
+    PythonStack stack = Whole(std::move(process));
+    if (!stack.frames.empty()) out.push_back(std::move(stack));
+  }
+  processes_.clear();
+  open_.clear();
+  return out;
+}
+
+bool IsPySpyJson(std::string_view head) {
+  head = fr::Strip(head);
+  if (!head.starts_with('[')) return false;
+  head = fr::Strip(head.substr(1));
+  return head.starts_with('{') && head.find("\"pid\"") != std::string_view::npos &&
+         (head.find("\"thread_id\"") != std::string_view::npos ||
+          head.find("\"thread_name\"") != std::string_view::npos);
+}
+
+absl::StatusOr<PythonStack> ReadPySpyJson(std::string_view text) {
+  // nlohmann's parser goes as deep as the text does: brackets are counted first.
+  constexpr int kMostDepth = 64;
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      quoted = c != '"';
+      continue;
+    }
+    quoted = c == '"';
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > kMostDepth) return absl::DataLossError("is nested deeper than any list of threads");
+  }
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_array()) return absl::DataLossError("is damaged: no list of threads in JSON");
+  const auto text_of = [](const nlohmann::json& object, const char* key) -> std::string {
+    const auto at = object.find(key);
+    return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+  };
+  PythonStack best;
+  bool found = false, main = false;
+  for (const nlohmann::json& thread : json) {
+    const auto frames = thread.is_object() ? thread.find("frames") : thread.end();
+    if (!thread.is_object() || frames == thread.end() || !frames->is_array() || main) continue;
+    PythonStack stack;
+    for (const nlohmann::json& frame : *frames) {
+      if (!frame.is_object() || stack.frames.size() >= kMostFrames) continue;
+      std::string file = text_of(frame, "filename");
+      const auto line = frame.find("line");
+      const bool numbered = line != frame.end() && line->is_number_integer();
+      stack.frames.push_back(FrameText(text_of(frame, "name"), file, numbered ? line->get<int64_t>() : 0));
+    }
+    const auto pid = thread.find("pid");
+    if (pid != thread.end() && pid->is_number_integer()) stack.pid = pid->get<int64_t>();
+    if (const auto info = thread.find("process_info"); info != thread.end() && info->is_object())
+      ReadCommand(" " + text_of(*info, "command_line"), &stack);
+    main = text_of(thread, "thread_name") == "MainThread";
+    if (stack.frames.empty() || (found && !main && !IsModule(stack.frames))) continue;
+    best = std::move(stack);
+    found = true;
+  }
+  if (!found) return absl::DataLossError("holds no thread with frames, as py-spy dump --json writes them");
+  return best;
+}
+
+}  // namespace lockstep::logs

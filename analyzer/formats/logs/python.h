@@ -1,0 +1,62 @@
+// Python stacks as faulthandler and py-spy print them.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_PYTHON_H_
+#define LOCKSTEP_ANALYZER_FORMATS_LOGS_PYTHON_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+
+namespace lockstep::logs {
+
+// The stack of a process's main thread.
+struct PythonStack {
+  std::vector<std::string> frames;  // innermost first: "forward (model.py:12)"
+  int32_t rank = -1;                // as the lines' prefixes or the command line say it
+  int32_t local = -1;               // likewise: a rank where the job has one host
+  int64_t pid = 0;
+  int64_t line = 0;  // where it begins in its file; 0: in no lines
+};
+
+// Takes a log line by line. A file may hold the stacks of several processes, told apart by "Process 12: .." of py-spy
+// or by the rank before each line; of one process the last stack counts.
+class StackReader {
+ public:
+  // `rank`: what stands before the line; -1: nothing.
+  void Take(std::string_view text, int32_t rank, int64_t number);
+  std::vector<PythonStack> Finish();
+
+ private:
+  struct Thread {
+    std::vector<std::string> frames;
+    bool main = false, current = false;
+  };
+  // A process, or a rank whose lines are mixed with those of others.
+  struct Process {
+    PythonStack stack;
+    std::vector<Thread> threads;
+    bool in_thread = false;
+  };
+
+  Process* Of(int32_t rank);
+  void Begin(std::string_view command, int64_t pid, int32_t rank, int64_t number);
+  static PythonStack Whole(Process&& process);
+
+  std::vector<Process> processes_;
+  absl::flat_hash_map<int32_t, size_t> open_;  // rank before the line -> index of processes_
+};
+
+// `py-spy dump --json`: a list of threads.
+absl::StatusOr<PythonStack> ReadPySpyJson(std::string_view text);
+// Whether a file begins as one.
+bool IsPySpyJson(std::string_view head);
+
+// What a command line says: "--rank 3", "--rank=3"; "--local-rank=3", or "_TP3" as workers of servers are called.
+void ReadCommand(std::string_view command, PythonStack* stack);
+
+}  // namespace lockstep::logs
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_LOGS_PYTHON_H_

@@ -1,0 +1,208 @@
+#include "analyzer/formats/logs/read_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/fr/text.h"
+#include "analyzer/formats/logs/line.h"
+#include "analyzer/util/printable.h"
+#include "analyzer/util/small_file.h"
+
+namespace lockstep::logs {
+namespace {
+
+constexpr size_t kMostLines = 1u << 19, kMostFingerprints = 4096, kMostComms = 1u << 17, kMostCalls = 1u << 22;
+constexpr size_t kMostJsonBytes = 64u << 20;
+
+bool Holds(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// "world_size=8", "world size: 8", "WORLD_SIZE': '8'"; 0: nothing.
+int32_t WorldSize(std::string_view text) {
+  int32_t most = 0;
+  for (const std::string_view word : {"orld", "ORLD"}) {
+    for (size_t at = 0; (at = text.find(word, at)) != std::string_view::npos; at += word.size()) {
+      std::string_view rest = text.substr(at + word.size(), 24);
+      if (rest.empty() || !fr::Lower(rest.substr(1)).starts_with("size")) continue;
+      rest.remove_prefix(5);
+      while (!rest.empty() && std::string_view("=: '\"").find(rest[0]) != std::string_view::npos) rest.remove_prefix(1);
+      const int64_t size = LeadingNumber(rest).value_or(0);
+      if (size > 0 && size <= fr::kMaxRank) most = std::max(most, static_cast<int32_t>(size));
+    }
+  }
+  return most;
+}
+
+class Reader {
+ public:
+  explicit Reader(FileFacts* facts) : facts_(*facts) {}
+
+  void Take(std::string_view whole, int64_t number) {
+    const Line line = TakePrefixes(whole);
+    Speaker who{line.rank, line.task, line.local};
+    if (who.rank < 0) who.rank = RankAnywhere(whole);
+    if (who.rank >= 0) facts_.ranks.insert(who.rank);
+    facts_.last_task = std::max(facts_.last_task, who.task);
+    facts_.last_local = std::max(facts_.last_local, who.local);
+    facts_.world = std::max(facts_.world, WorldSize(line.text));
+    ras_.Take(line.text, number);
+    stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task, number);
+    if (Holds(line.text, "NCCL")) {
+      if (const auto place = ParseNcclPlace(line.text)) return TakeNccl(*place, who, number);
+    }
+    if (trace_of_ != SIZE_MAX && TakeTrace(line.text)) return;
+    if (Holds(line.text, "Stack trace of the failed collective") && !Holds(line.text, "not found")) {
+      const auto last = last_said_.find(who.rank);
+      trace_of_ = last == last_said_.end() ? SIZE_MAX : last->second;
+      return;
+    }
+    if (Holds(line.text, " work") || Holds(line.text, "collective ")) {
+      if (auto said = ParseWatchdog(line.text)) {
+        Keep(std::move(*said), who, number, kMostLines, &facts_.watchdog);
+        last_said_[who.rank] = facts_.watchdog.size() - 1;
+      }
+    }
+    if (Holds(line.text, "monitoredBarrier")) {
+      if (auto said = ParseBarrier(line.text)) Keep(std::move(*said), who, number, kMostFingerprints, &facts_.barriers);
+    }
+    if (Holds(line.text, "CollectiveFingerPrint(")) {
+      if (auto said = ParseFingerprints(line.text))
+        Keep(std::move(*said), who, number, kMostFingerprints, &facts_.fingerprints);
+    }
+  }
+
+  void Finish() {
+    facts_.ras = ras_.Finish();
+    for (PythonStack& stack : stacks_.Finish()) facts_.stacks.push_back(std::move(stack));
+  }
+
+ private:
+  template <typename What>
+  void Keep(What what, Speaker who, int64_t number, size_t most, std::vector<Said<What>>* out) {
+    if (out->size() < most) {
+      out->push_back({std::move(what), who, number});
+    } else {
+      facts_.cut = true;
+    }
+  }
+
+  // The innermost line that is not PyTorch's own, else the innermost. False: the trace is over.
+  bool TakeTrace(std::string_view text) {
+    const auto frame = ParseTraceLine(text);
+    if (!frame) {
+      trace_of_ = SIZE_MAX;
+      return false;
+    }
+    std::string& site = facts_.watchdog[trace_of_].what.call_site;
+    if (site.empty() || !frame->torch) site = frame->place;
+    if (!frame->torch) trace_of_ = SIZE_MAX;
+    return true;
+  }
+
+  // Tools put all sorts of text before what a process prints.
+  static int32_t RankAnywhere(std::string_view text) {
+    const size_t at = text.find("[rank");
+    if (at == std::string_view::npos) return -1;
+    const size_t close = text.find("]:", at);
+    int32_t rank = -1;
+    if (close == std::string_view::npos || !fr::ParseNumber(text.substr(at + 5, close - at - 5), &rank)) return -1;
+    return rank <= fr::kMaxRank ? rank : -1;
+  }
+
+  void TakeNccl(const NcclPlace& place, const Speaker& who, int64_t number) {
+    const auto call = ParseNcclCall(place.text);
+    const auto init = call ? std::nullopt : ParseNcclInit(place.text);
+    if (!call && !init) return;
+    const std::string host = Printable(place.host, fr::kMostNameColumns);
+    const auto [known, fresh] = processes_.try_emplace({host, place.pid, place.gpu, who.rank}, facts_.nccl.size());
+    if (fresh && comms_.size() >= kMostComms) {
+      processes_.erase(known);
+      facts_.cut = true;
+      return;
+    }
+    if (fresh)
+      facts_.nccl.push_back(
+          {.host = host, .pid = place.pid, .gpu = place.gpu, .who = who, .number = number, .comms = {}});
+    NcclProcess& process = facts_.nccl[known->second];
+    const uint64_t address = call ? call->comm : init->comm;
+    const std::pair<size_t, uint64_t> key{known->second, address};
+    auto at = comms_.find(key);
+    // An address is used again once its communicator is gone.
+    const bool again = at != comms_.end() && init && process.comms[at->second].id != 0 && init->id != 0 &&
+                       process.comms[at->second].id != init->id;
+    if (at == comms_.end() || again) {
+      if (comms_.size() >= kMostComms) {
+        facts_.cut = true;
+        return;
+      }
+      process.comms.push_back({.address = address, .size = call ? call->size : init->size, .newest = {}});
+      at = comms_.insert_or_assign(key, process.comms.size() - 1).first;
+    }
+    NcclComm& comm = process.comms[at->second];
+    if (init) {
+      comm.rank = init->rank;
+      comm.size = init->size;
+      if (init->id != 0) comm.id = init->id;
+      return;
+    }
+    if (call->global_rank >= 0) process.global_rank = call->global_rank;
+    const int64_t number_in_process = process.calls++;
+    if (!ring::IsCollective(call->kind)) return;
+    if (comm.calls++ == 0) {
+      comm.first_op_count = call->op_count;
+    } else if (call->op_count != last_op_count_[key] + 1) {
+      comm.by_count = false;
+    }
+    last_op_count_[key] = call->op_count;
+    if (comm.newest.size() < kMostCallsKept && kept_ < kMostCalls) {
+      comm.newest.emplace_back(number_in_process, *call);
+      ++kept_;
+    } else if (!comm.newest.empty()) {
+      comm.newest[static_cast<size_t>(comm.calls - 1) % comm.newest.size()] = {number_in_process, *call};
+    }
+  }
+
+  FileFacts& facts_;
+  StackReader stacks_;
+  RasReader ras_;
+  std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
+  std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // process, address -> index of NcclProcess::comms
+  std::map<std::pair<size_t, uint64_t>, uint64_t> last_op_count_;
+  size_t kept_ = 0;
+  std::map<int32_t, size_t> last_said_;  // by the rank before the line: index of FileFacts::watchdog
+  size_t trace_of_ = SIZE_MAX;           // the same, whose trace of the failed call is being read
+};
+
+}  // namespace
+
+absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_on, FileFacts* facts) {
+  facts->path = path;
+  const UniqueFd fd = OpenToRead(path);
+  if (!fd.ok()) return absl::UnavailableError(absl::StrCat("cannot be opened: ", std::strerror(errno)));
+  char head[512];
+  const ssize_t got = pread(fd.get(), head, sizeof head, 0);
+  if (got > 0 && IsPySpyJson({head, static_cast<size_t>(got)})) {
+    const absl::StatusOr<std::string> text = ReadWholeFile(fd.get(), path, kMostJsonBytes);
+    if (!text.ok()) return text.status();
+    absl::StatusOr<PythonStack> stack = ReadPySpyJson(*text);
+    if (!stack.ok()) return stack.status();
+    facts->stacks.push_back(*std::move(stack));
+    return absl::OkStatus();
+  }
+  Reader reader(facts);
+  const absl::Status status =
+      ForEachLine(fd.get(), go_on, [&reader](std::string_view line, int64_t number) { reader.Take(line, number); });
+  reader.Finish();
+  return status;
+}
+
+}  // namespace lockstep::logs
