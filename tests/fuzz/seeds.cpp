@@ -167,6 +167,16 @@ void WriteOwn() {
   remove(path.c_str());
   Write("lsd", "whole", file);
   Write("load", "lsd", file);
+  Write(
+      "load", "log",
+      "world_size=4\n[rank1]:[E1120 10:00:01.5 ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation "
+      "timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600029 "
+      "milliseconds before timing out.\n[rank1]:[E1120 10:00:01.6 ProcessGroupNCCL.cpp:2271] [PG ID 0 PG GUID "
+      "0(default_pg) Rank 1]  failure detected by watchdog at work sequence id: 7 PG status: last enqueued work: 7, "
+      "last completed work: 6\nh:90:91 [0] NCCL INFO AllReduce: opCount 1a sendbuff 0x1 recvbuff 0x2 count 64 datatype "
+      "7 op 0 root 0 comm 0x5 [nranks=1] stream 0x3\n[rank2]: Current thread 0x01 (most recent call first):\n[rank2]:  "
+      " "
+      "File \"train.py\", line 12 in step\n");
   const std::string index = folder + "/seed.lsi";
   if (!WriteIndex(bundle, 1, index, BuildViewFacts(bundle, Analyze(bundle)).SerializeAsString()).ok()) failures++;
   Write("index", "whole", ReadAll(index));
