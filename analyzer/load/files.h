@@ -27,8 +27,8 @@ struct FoundFiles {
 };
 
 // Folders are walked at most eight deep, symbolic links followed but no folder entered twice. Lockstep's own files that
-// hold no data (verdict.json, logs, ..), hidden files and README files met in folders are passed over. NotFound for a
-// path that does not exist; CANCELLED once *cancel (may be null) is true.
+// hold no data (verdict.json, ..), hidden files, README files and logs that are no text are passed over in folders.
+// NotFound for a path that does not exist; CANCELLED once *cancel (may be null) is true.
 absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found,
                        const std::atomic<bool>* cancel = nullptr);
 

@@ -161,6 +161,16 @@ TEST_F(LogsTest, ASizeThatNobodySaysIsNotAssumed) {
   ExpectOnly(Told(), COLLECTIVE_STUCK, {0, 1, 2});
 }
 
+TEST_F(LogsTest, TheLogOfOneRankAloneNamesNobody) {
+  Put("train.log", TimedOut(2, 31));
+  const Verdict verdict = Told();
+  EXPECT_EQ(verdict.findings_size(), 0) << Show(verdict);
+  EXPECT_EQ(verdict.verdict(), VERDICT_INCOMPLETE_DATA);
+  EXPECT_EQ(verdict.ranks_expected(), 3);
+  Put("train.log", "WORLD_SIZE=4\n" + TimedOut(2, 31));
+  ExpectOnly(Told(), RANK_NO_DATA, {0, 1, 3});
+}
+
 TEST_F(LogsTest, OneRankThatIsDoneSaysWhoTimedOut) {
   Put("server.txt", Of(0) +
                         "[E x] [PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective "

@@ -113,6 +113,13 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   // A smaller size is that of some group.
   ranks.sized |= said >= world;
   world = std::max(world, said);
+  // One rank's word alone names nobody where the size is not known: any number of others may be missing.
+  if (!ranks.sized && ranks.ranks.size() == 1 && !ranks.ranks.begin()->second.rank.ops.empty()) {
+    fr::FileData& only = ranks.ranks.begin()->second;
+    for (const fr::UsedGroup& group : only.used) {
+      if (group.may_have_more && only.claims.empty()) only.claims.push_back({group.name, group.desc, {only.rank.rank}});
+    }
+  }
   std::vector<fr::FileData> out;
   int64_t entries = 0;
   std::set<std::string> sized;
