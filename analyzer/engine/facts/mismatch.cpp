@@ -136,8 +136,8 @@ bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismat
   std::sort(out->odd_ranks.begin(), out->odd_ranks.end());
   out->odd_op = calls[0].op;
   out->odd_rank = calls[0].rank;
-  out->odd_text = absl::StrCat("all members together send ", in, " elements");
-  out->usual_text = absl::StrCat("receive ", sent);
+  out->odd_text = absl::StrCat(in);
+  out->usual_text = absl::StrCat(sent);
   return true;
 }
 

@@ -120,8 +120,9 @@ class Reader {
 
   void TakeNccl(const NcclPlace& place, const Speaker& who, int64_t number) {
     const auto call = ParseNcclCall(place.text);
-    const auto init = call ? std::nullopt : ParseNcclInit(place.text);
-    if (!call && !init) return;
+    const std::optional<NcclInit> made = call ? std::nullopt : ParseNcclInit(place.text);
+    if (!call && !made) return;
+    const NcclInit init = made.value_or(NcclInit());
     const std::string host = Printable(place.host, fr::kMostNameColumns);
     const auto [known, fresh] = processes_.try_emplace({host, place.pid, place.gpu, who.rank}, facts_.nccl.size());
     if (fresh && comms_.size() >= kMostComms) {
@@ -133,25 +134,25 @@ class Reader {
       facts_.nccl.push_back(
           {.host = host, .pid = place.pid, .gpu = place.gpu, .who = who, .number = number, .comms = {}});
     NcclProcess& process = facts_.nccl[known->second];
-    const uint64_t address = call ? call->comm : init->comm;
+    const uint64_t address = call ? call->comm : init.comm;
     const std::pair<size_t, uint64_t> key{known->second, address};
     auto at = comms_.find(key);
     // An address is used again once its communicator is gone.
-    const bool again = at != comms_.end() && init && process.comms[at->second].id != 0 && init->id != 0 &&
-                       process.comms[at->second].id != init->id;
+    const bool again = at != comms_.end() && init.id != 0 && process.comms[at->second].id != 0 &&
+                       process.comms[at->second].id != init.id;
     if (at == comms_.end() || again) {
       if (comms_.size() >= kMostComms) {
         facts_.cut = true;
         return;
       }
-      process.comms.push_back({.address = address, .size = call ? call->size : init->size, .newest = {}});
+      process.comms.push_back({.address = address, .size = call ? call->size : init.size, .newest = {}});
       at = comms_.insert_or_assign(key, process.comms.size() - 1).first;
     }
     NcclComm& comm = process.comms[at->second];
-    if (init) {
-      comm.rank = init->rank;
-      comm.size = init->size;
-      if (init->id != 0) comm.id = init->id;
+    if (made) {
+      comm.rank = init.rank;
+      comm.size = init.size;
+      if (init.id != 0) comm.id = init.id;
       return;
     }
     if (call->global_rank >= 0) process.global_rank = call->global_rank;
