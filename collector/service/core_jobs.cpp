@@ -82,7 +82,7 @@ Job* CollectorCore::JobNumber(const JobIdentity& identity, int number) {
   job->began_real_ns = job->level_real_ns = RealNow();
   job->met_ns = now_;
   job->heard_ns = now_;
-  actions_->Say(absl::StrCat("job ", job->name, " of user ", identity.uid(), " appeared",
+  actions_->Say(absl::StrCat("job ", job->name, " of user ", identity.uid(), " is seen",
                              number > 0 ? ": it shares no communicator with the other job of this name" : ""));
   return (jobs_[key] = std::move(job)).get();
 }

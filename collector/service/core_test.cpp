@@ -242,7 +242,7 @@ TEST_F(CollectorCoreTest, AHostThatHasNoRingsToSendIsNotWaitedFor) {
   EXPECT_TRUE(fleet.PassUntil(fleet.options.give_up_ns / 2, [&] { return !fleet.core->busy(); }));
   EXPECT_TRUE(fleet.Heard("no rings of node1: the disk is full"));
   EXPECT_THAT(Content(Incidents()[0] + "/manifest.json"), HasSubstr("\"whole\": false"));
-  EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("whole rings of node1 did not come"));
+  EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("whole rings of node1 did not arrive"));
 }
 
 // Killed between making a folder and naming what is first written to it.

@@ -234,11 +234,11 @@ void Slowness::Fill(Verdict* verdict) const {
   if (timed == 0) {
     verdict->add_not_measured(
         "late arrivals and bandwidth: nothing recorded when operations ran on the GPU; events, the profiler or a "
-        "framework's timing (TORCH_NCCL_ENABLE_TIMING=1) would show it");
+        "framework's timing (TORCH_NCCL_ENABLE_TIMING=1) would show them");
   } else if (measured + hosts == 0) {
     verdict->add_not_measured(
         "late arrivals: only the ends of operations were recorded, and processes run ahead of their GPUs; start times "
-        "(LOCKSTEP_GPU=full or events, the profiler, TORCH_NCCL_ENABLE_TIMING=1) would show it");
+        "(LOCKSTEP_GPU=full or events, the profiler, TORCH_NCCL_ENABLE_TIMING=1) would show them");
   } else if (measured + hosts < total) {
     verdict->add_not_measured(absl::StrCat("arrivals of ", total - measured - hosts, " of ", total,
                                            " ranks: nothing recorded when they reached operations"));
