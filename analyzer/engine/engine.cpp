@@ -62,11 +62,12 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
     return c.kind == COLLECTIVE_STUCK || MayBeNetwork(c.reason);
   });
   if (model.stalled && !stuck_inside)
-    RuleOut(NotTheCause::NETWORK, "no operation that stands still has all its members inside", verdict);
+    RuleOut(NotTheCause::NETWORK, "no stuck operation has all its members in it", verdict);
   bool marks = false;
   for (const Rank& r : model.bundle.ranks) marks |= r.gpu_marks != ring::GpuMarks::kOff;
   if ((kind == HOST_STALL || kind == RANK_DEAD) && marks)
-    RuleOut(NotTheCause::GPU, "what the named ranks issued before was completed or waits for others", verdict);
+    RuleOut(NotTheCause::GPU, "the earlier operations of the named ranks are complete or wait for other ranks",
+            verdict);
 }
 
 // For how long the members have been in a cause's collective; -1: nothing tells. A damaged file may lack when it was
@@ -114,9 +115,9 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
     const int64_t age = AgeOf(model, c);
     if (c.not_begun) {
       if (age > kMayCompute) return false;
-      legal.push_back(absl::StrCat("no GPU has begun ", OpText(model.bundle, rank, *c.op), " on ",
+      legal.push_back(absl::StrCat("no GPU has started ", OpText(model.bundle, rank, *c.op), " on ",
                                    CommText(model.bundle.comms[c.comm]),
-                                   ", work that is not NCCL's is ahead of it; look again in a minute"));
+                                   "; non-NCCL work is ahead of it; look again in a minute"));
       return true;
     }
     // Who left no data may as well be in it.
@@ -190,21 +191,22 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   if (frameworks && stacks && std::none_of(ranks.begin(), ranks.end(), called)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
     verdict->add_blind(
-        "what the ranks wait for: only their stacks are known, and no few of them are in another place than the rest. "
-        "Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,COLL) would tell");
+        "what the ranks wait for: only their stacks are known, and no small group of ranks is in a different place "
+        "from the rest. Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, "
+        "NCCL_DEBUG_SUBSYS=INIT,COLL) would show it");
     return;
   }
   if (frameworks && std::none_of(ranks.begin(), ranks.end(), called)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
     verdict->add_blind(
-        "whether the job began: no dump holds a call. A rank that never comes to the making of the first communicator "
-        "leaves this, too: "
-        "look for one whose stack is not in init_process_group; Lockstep's own recorder would tell");
+        "whether the job began: no dump holds a call. A rank that never reaches the creation of the first communicator "
+        "leaves the same data: look for one whose stack is not in init_process_group; Lockstep's own recorder would "
+        "show it");
     return;
   }
   if (frameworks && model.bundle.known_stalled) {
     verdict->add_blind(
-        "communicators in the making: a framework's dump knows them once they are made, so a rank that never comes to "
+        "communicators being created: a framework's dump lists them only after creation, so a rank that never reaches "
         "one is not seen");
   }
   if (frameworks && !model.bundle.known_stalled && verdict->verdict() == VERDICT_HEALTHY) {
@@ -221,8 +223,8 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
           taken == 0 ? std::string("the age of the newest record is unknown")
                      : absl::StrFormat("the newest record is %.0f s older than the dumps",
                                        static_cast<double>(taken - newest) / 1e9),
-          ". It may have ended, or hang where nothing is recorded: in a barrier or store outside NCCL, in the creation "
-          "of a communicator, in a data loader. The ranks' stacks would show it"));
+          ". It may have ended, or it may hang where nothing is recorded: in a barrier or store outside NCCL, in the "
+          "creation of a communicator, or in a data loader. The ranks' stacks would show it"));
     }
   }
   // Without marks an operation that never ends and one that has ended are one record, but the hosts' waits are not.
@@ -236,11 +238,11 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
   }
   if (least < late_after_ns) return;
   verdict->set_verdict(model.bundle.known_stalled ? VERDICT_HUNG : VERDICT_LATE);
-  verdict->add_blind(absl::StrFormat(
-      "what the GPUs are in: every host has waited for its own for %.0f s or more, and GPU marks are off. A GPU that "
-      "stands still, "
-      "a network that does not deliver and a long computation look the same; marks would tell them apart",
-      static_cast<double>(least) / 1e9));
+  verdict->add_blind(
+      absl::StrFormat("what the GPUs are doing: every process has waited for its own GPU for %.0f s or more, and GPU "
+                      "marks are off. A stuck GPU, a network that does not deliver and a long computation look the "
+                      "same; GPU marks would tell them apart",
+                      static_cast<double>(least) / 1e9));
 }
 
 // Rings that a small file system had no room for.
@@ -258,13 +260,13 @@ void SayWhatHadNoRoom(const std::vector<Rank>& ranks, Verdict* verdict) {
     return absl::StrCat(of.size() == 1 ? "rank " : "ranks ", FoldRanks(of));
   };
   for (const auto& [bytes, of] : small) {
-    verdict->add_blind(absl::StrCat("older calls of ", named(of), ": the ring has ", bytes >> 10,
-                                    " KiB only, because its file system is small. Give /dev/shm more room"));
+    verdict->add_blind(absl::StrCat("older calls of ", named(of), ": the ring has only ", bytes >> 10,
+                                    " KiB, because its file system is small. Give /dev/shm more room"));
   }
   if (!in_memory.empty()) {
     verdict->add_blind(absl::StrCat("calls of ", named(in_memory),
-                                    ", should one be killed while nothing watches it: the file system had no room, so "
-                                    "the ring is in memory of its process. Give /dev/shm more room"));
+                                    ", if a process is killed while nothing watches it: the file system had no room, "
+                                    "so the ring is in the memory of that process. Give /dev/shm more room"));
   }
 }
 
@@ -289,7 +291,7 @@ std::string StoppedText(const Rank& rank) {
   }
   return absl::StrCat("recording stopped", at,
                       " because: ", rank.stop_reason.empty() ? "no reason is given" : rank.stop_reason, "; what rank ",
-                      rank.rank, " did since is not known");
+                      rank.rank, " did after that is not known");
 }
 
 // The bundle without them, and why.

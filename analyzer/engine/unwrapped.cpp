@@ -42,7 +42,7 @@ void SayWhatIsNotWrapped(const Bundle& bundle, Verdict* verdict) {
     if (version > newest)
       absl::StrAppend(&line, " is newer than the recorder, which knows up to ", VersionText(newest));
     if (unwrapped == 0) {
-      absl::StrAppend(&line, ": it knows all functions of this one, but not what is new in their arguments");
+      absl::StrAppend(&line, ": it knows all functions of this version, but not what is new in their arguments");
     } else {
       std::vector<std::string> names = absl::StrSplit(text, ' ', absl::SkipEmpty());
       names.resize(std::min(names.size(), kMostNames));

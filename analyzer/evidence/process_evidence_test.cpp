@@ -128,7 +128,7 @@ TEST(ProcessEvidence, ReportsShowIt) {
 
   bundle.ranks[5].process.stack = {"[kernel] futex_wait"};
   bundle.ranks[5].process.stack_refused = "ptrace refused: grant it";
-  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("the kernel's alone: ptrace refused: grant it"));
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("kernel stack only: ptrace refused: grant it"));
   EXPECT_THAT(ReportHtml(MakeHung(), bundle), HasSubstr("ptrace refused: grant it"));
 }
 

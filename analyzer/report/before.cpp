@@ -38,13 +38,13 @@ int64_t Number(const Json& json, const char* name) {
 
 std::string DayText(int64_t real_ns) {
   const std::string day = UtcText(real_ns, "%Y-%m-%d");
-  return day.empty() ? "at a time that is not known" : day;
+  return day.empty() ? "at an unknown time" : day;
 }
 
 std::string Sentence(const Before::Item& before) {
   const std::string who = absl::StrCat(before.what, " ", Printable(before.name, 120));
   const std::string of =
-      before.incidents == 1 ? "the only incident before" : absl::StrCat("the last ", before.incidents, " incidents");
+      before.incidents == 1 ? "the only earlier incident" : absl::StrCat("the last ", before.incidents, " incidents");
   if (before.culprit_of == 0) return absl::StrCat(who, ": not among the culprits of ", of);
   return absl::StrCat(who, " was the culprit of ", before.culprit_of, " of ", of, ", last ",
                       DayText(before.last_real_ns), " (", Printable(before.last_kind, 40), ")");
@@ -105,7 +105,7 @@ Before TakeBefore(std::string_view answer) {
   if (!taken.unknown.empty()) return taken;
   const auto list = json.is_object() ? json.find("before") : json.end();
   if (!json.is_object() || list == json.end() || !list->is_array()) {
-    taken.unknown = "the archive's answer makes no sense";
+    taken.unknown = "the archive's answer cannot be read";
     return taken;
   }
   for (const Json& item : *list) {

@@ -41,13 +41,13 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
     (suspects.count(rank) ? waited_for : named.count(rank) ? unknown : others).push_back(rank);
   std::vector<std::string> parts;
   if (!waited_for.empty())
-    parts.push_back(absl::StrCat("no data of ", RanksText(waited_for), ", for whom others wait"));
+    parts.push_back(absl::StrCat("no data of ", RanksText(waited_for), ", which others wait for"));
   if (!unknown.empty())
-    parts.push_back(absl::StrCat("no data of ", RanksText(unknown), ": nobody else is seen to hold anything up"));
+    parts.push_back(absl::StrCat("no data of ", RanksText(unknown), ": no other rank is seen to hold anything up"));
   if (!others.empty()) {
     parts.push_back(
         absl::StrCat("no data of ", RanksText(others),
-                     verdict.findings().empty() ? "" : ": no suspects, nobody is seen waiting for them first"));
+                     verdict.findings().empty() ? "" : ": no suspects, no rank is seen waiting for them first"));
   }
   return absl::StrJoin(parts, "; ");
 }
@@ -114,10 +114,10 @@ std::vector<std::string> ClockLines(const Verdict& verdict, const Bundle& bundle
   if (verdict.clocks_size() > 1 && widest > 0)
     lines.push_back(absl::StrCat(verdict.clocks_size() - static_cast<int>(unaligned.size()), " hosts aligned to +- ",
                                  DurationText(widest)));
-  if (!off.empty()) lines.push_back(absl::StrCat("set differently, and corrected: ", list(off)));
+  if (!off.empty()) lines.push_back(absl::StrCat("wall clocks differ and are corrected: ", list(off)));
   if (!stepped.empty()) lines.push_back(absl::StrCat("was set while the job ran: ", list(stepped)));
   if (verdict.clocks_size() > 1 && !unaligned.empty())
-    lines.push_back(absl::StrCat("nothing to align these by, their times are not compared: ", list(unaligned)));
+    lines.push_back(absl::StrCat("cannot be aligned, so their times are not compared: ", list(unaligned)));
   return lines;
 }
 
@@ -150,7 +150,7 @@ void AddSpeed(const Verdict& verdict, ReportBlock* block) {
     rates.push_back(line);
   }
   if (!measured && verdict.bandwidths_size() > 0)
-    rates.push_back("not measured: no clock in this data timed the operations themselves");
+    rates.push_back("not measured: this data has no times of the operations themselves");
   block->AddRow("rates", std::move(rates));
 }
 
@@ -259,17 +259,18 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.first = FindingBlock(verdict.findings(0), bundle, /*brief=*/false);
     content.first.finding = 0;
   } else if (verdict.verdict() == VERDICT_HEALTHY) {
-    content.headline = absl::StrCat(who, ": nothing stands still and no calls differ");
+    content.headline = absl::StrCat(who, ": nothing is stuck and no calls differ");
   } else if (verdict.verdict() == VERDICT_LATE) {
-    content.headline = absl::StrCat(who, ": something takes long, and nobody is known to hold it up");
+    content.headline = absl::StrCat(who, ": something takes long, and no rank is known to hold it up");
     content.first.AddRow("do", {"1. Look again in a minute: set-up and long computation end by themselves."});
   } else if (verdict.verdict() == VERDICT_HUNG) {
-    content.headline = absl::StrCat(who, ": it stands still, and what was recorded does not say because of whom");
-    content.first.AddRow("do", {"1. See what is blind, and what would tell; look at the stacks of all ranks for one "
-                                "that is elsewhere than the others."});
+    content.headline = absl::StrCat(who, ": the job is stuck; the recording does not show why");
+    content.first.AddRow("do", {"1. Read the blind lines: they name what was not recorded. Then look in the stacks of "
+                                "all ranks for one that is in a different place."});
   } else {
-    content.headline = absl::StrCat(who, ": nothing wrong in what could be read; not everything could");
-    content.first.AddRow("do", {"1. See to what DATA and problems name, and analyze again: a cause may lie there."});
+    content.headline = absl::StrCat(who, ": nothing wrong in the data that could be read; some could not");
+    content.first.AddRow(
+        "do", {"1. Fix what DATA and problems list, then analyze again: a cause may be in the missing data."});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   if (!verdict.job().empty()) rows.insert(rows.begin(), {"job", {Printable(verdict.job(), 200)}});

@@ -14,7 +14,7 @@ std::string EvidenceText(const Evidence& evidence);
 // Whether the report shows it in rows of their own ("state", "stack").
 bool HasOwnRow(const Evidence& evidence);
 
-// "network: no operation that stands still has all its members inside", for a row that says "NOT".
+// "network: no stuck operation has all its members in it", for a row that says "NOT".
 std::string RuledOutText(const NotTheCause& ruled_out);
 // The same with the "NOT", as Verdict::not_the_cause has it in JSON.
 std::string NotTheCauseText(const NotTheCause& ruled_out);

@@ -100,7 +100,7 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
     block.AddRow("common",
                  {absl::StrCat(finding.common_factor().culprits(), " of the ", finding.culprit_ranks_size(),
                                " named ranks are on ", common, ", which has ", finding.common_factor().members(),
-                               ": one thing broken is likelier than many")});
+                               ": one broken part is likelier than many")});
   }
   if (finding.culprits_size() > 1) block.AddRow("who", WhoLines(finding));
   std::string cause = finding.cause().empty() ? FindingFactsOf(finding.kind()).cause : Printable(finding.cause(), 40);
@@ -124,7 +124,7 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
     stacks.Add(absl::StrJoin(Frames(rank->process.stack, kMaxFramesShown), " < "), culprit.rank());
     python.Add(absl::StrJoin(Frames(rank->process.python_stack, kMaxFramesShown), " < "), culprit.rank());
     if (!rank->process.stack_refused.empty()) {
-      const char* what = rank->process.stack.empty() ? "none: " : "the kernel's alone: ";
+      const char* what = rank->process.stack.empty() ? "none: " : "kernel stack only: ";
       stacks.Add(absl::StrCat(what, Printable(rank->process.stack_refused, 400)), culprit.rank());
     }
     if (rank->process.evidence != nullptr) {

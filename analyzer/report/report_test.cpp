@@ -321,7 +321,7 @@ TEST(Report, TheStartOfTheJobByPhaseAndRank) {
   EXPECT_THAT(
       text,
       HasSubstr("\n      7     2/6     4.000      0.000     3.000     6.000     9.000    12.000         -  node1\n"));
-  EXPECT_THAT(text, HasSubstr("and others, who came last less, or needed less\n"));
+  EXPECT_THAT(text, HasSubstr("and others that came last less often or took less time\n"));
   for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
     end = text.find('\n', at);
     ASSERT_NE(end, std::string::npos);
@@ -368,7 +368,7 @@ TEST(Report, TextNamesWhoseDataIsMissingAndWhetherThatMatters) {
   EXPECT_THAT(text, StartsWith("HUNG  6 of 8 ranks, 31 s: rank 5"));
   EXPECT_THAT(text, HasSubstr("no data of ranks 6, 7: no suspects"));
   verdict.mutable_findings(0)->add_culprit_ranks(7);
-  EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("no data of rank 7, for whom others wait; no data of rank 6"));
+  EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("no data of rank 7, which others wait for; no data of rank 6"));
 }
 
 TEST(Report, HealthyAndIncompleteAreOneClearLine) {
@@ -376,19 +376,19 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   verdict.set_verdict(VERDICT_HEALTHY);
   verdict.set_ranks_read(8);
   verdict.set_ranks_expected(8);
-  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HEALTHY  8 ranks: nothing stands still"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HEALTHY  8 ranks: nothing is stuck"));
   EXPECT_EQ(ExitStatus(verdict), 0);
   verdict.set_verdict(VERDICT_HUNG);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)),
-              StartsWith("HUNG  8 ranks: it stands still, and what was recorded does not say because"));
+              StartsWith("HUNG  8 ranks: the job is stuck; the recording does not show why"));
   EXPECT_EQ(ExitStatus(verdict), 1);
   verdict.set_verdict(VERDICT_LATE);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)),
-              StartsWith("LATE  8 ranks: something takes long, and nobody is known to hold it up"));
+              StartsWith("LATE  8 ranks: something takes long, and no rank is known to hold it up"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
-              StartsWith("INCOMPLETE_DATA  8 ranks: nothing wrong in what could be read"));
-  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. See to what DATA and problems name"));
+              StartsWith("INCOMPLETE_DATA  8 ranks: nothing wrong in the data that could be read"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Fix what DATA and problems list"));
   EXPECT_EQ(ExitStatus(verdict), 1);
   EXPECT_EQ(ExitStatus(MakeHung()), 1);
 }

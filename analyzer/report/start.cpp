@@ -22,7 +22,7 @@ double Seconds(int64_t ns) {
 void AppendPhases(const StartUp& start, std::string* out) {
   if (start.phases().empty()) return;
   absl::StrAppend(out, absl::StrFormat("\n%-17s %10s %10s  %-14s %s\n", "phase of a rank", "median s", "longest s",
-                                       "by", "last to come, by s"));
+                                       "by", "last to arrive, by s"));
   for (const StartUpPhase& phase : start.phases()) {
     std::string line = absl::StrFormat("%-17s ", Printable(phase.name(), 17));
     if (phase.ranks() == 0) {
@@ -51,20 +51,19 @@ void AppendPhases(const StartUp& start, std::string* out) {
     if (line.size() > kColumns) line.resize(kColumns);
     absl::StrAppend(out, line, "\n");
   }
-  if (start.ranks_size() > kMaxRanks) absl::StrAppend(out, "and others, who came last less, or needed less\n");
+  if (start.ranks_size() > kMaxRanks) absl::StrAppend(out, "and others that came last less often or took less time\n");
 }
 
 }  // namespace
 
 std::string StartUpReport(const Verdict& verdict) {
-  if (!verdict.has_start_up())
-    return "START-UP  not recorded: the data holds no times of the making of communicators\n";
+  if (!verdict.has_start_up()) return "START-UP  not recorded: the data has no times of communicator creation\n";
   const StartUp& start = verdict.start_up();
   std::string out;
   AppendWrapped("START-UP  ", Printable(start.text(), 1500), 0, kColumns, LongWords::kKeep, &out);
   AppendPhases(start, &out);
   absl::StrAppend(&out, absl::StrFormat("\n%10s %10s %9s %9s %9s %8s  %s\n", "begin s", "end s", "typical s",
-                                        "longest s", "late by s", "members", "last to come, call, communicator"));
+                                        "longest s", "late by s", "members", "last to arrive, call, communicator"));
   for (int i = 0; i < start.creations_size() && i < kMaxLines; ++i) {
     const Creation& c = start.creations(i);
     const std::string end = c.end_ns() == 0 ? "open" : absl::StrFormat("%.3f", Seconds(c.end_ns()));

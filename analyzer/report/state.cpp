@@ -58,12 +58,12 @@ std::string HostText(const Rank& rank, bool with_time) {
         std::max(thread.since_ns, thread.wait_since_ns) > std::max(inside->since_ns, inside->wait_since_ns))
       inside = &thread;
   }
-  if (inside == nullptr) return rank.threads.empty() ? "" : "host in no NCCL call";
+  if (inside == nullptr) return rank.threads.empty() ? "" : "no thread in an NCCL call";
   const bool call = inside->call != ring::CallKind::kNone;
   const bool wait = inside->wait != ring::CallKind::kNone;
-  std::string text = call   ? absl::StrCat("host inside nccl", ring::CallName(inside->call))
-                     : wait ? absl::StrCat("host inside ", ring::CallName(inside->wait))
-                            : absl::StrCat("host in an open group (depth ", inside->group_depth, ")");
+  std::string text = call   ? absl::StrCat("thread inside nccl", ring::CallName(inside->call))
+                     : wait ? absl::StrCat("thread inside ", ring::CallName(inside->wait))
+                            : absl::StrCat("thread in an open group (depth ", inside->group_depth, ")");
   const int64_t since = call ? inside->since_ns : wait ? inside->wait_since_ns : inside->group_since_ns;
   // Of a process that has ended nobody knows for how long it had been there.
   if (with_time && since > 0 && rank.captured_ns > since && rank.process.life != Life::kGone)
@@ -92,7 +92,7 @@ std::string MovingText(const Rank& rank) {
   const bool same = compared && Frames(process.stack, 1) == Frames(process.stack_later, 1);
   if (compared)
     absl::StrAppend(&text, sampled ? ", " : "",
-                    same ? "same frame in both samples" : "another frame in the second sample");
+                    same ? "same frame in both samples" : "a different frame in the second sample");
   if (text.empty()) return "";
   // A helper thread takes a little; one that spins where it was takes much and gets nowhere.
   const bool computes = cpu > 0 && cpu >= process.sample_gap_ns / 100;

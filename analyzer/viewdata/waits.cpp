@@ -428,7 +428,7 @@ class Folding {
     if (!place.empty()) return absl::StrCat("elsewhere: ", place);
     std::string words = HostStateText(rank, host);
     if (!words.empty()) return words;
-    return waits_[r].front.front == Front::kIdle ? "nothing of it stands still" : "in an operation";
+    return waits_[r].front.front == Front::kIdle ? "nothing of it is stuck" : "in an operation";
   }
 
   void WriteEdges() {

@@ -7,24 +7,26 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
   if ((activity == "checkpoint" || activity == "storage") && finding.activity_hosts() > 1) {
     return {
         "Look at the file system itself: its servers, quota, and the network to it; several hosts wait for it at once.",
-        "If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before. Drain no host for "
-        "it."};
+        "If it makes progress, wait. If not, write the checkpoint elsewhere and restart from the previous one. Do not "
+        "drain a host for it."};
   }
   if (activity == "checkpoint") {
-    return {"Look at the file system that the checkpoint goes to, from this host: full, slow, or its server away.",
-            "If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before."};
+    return {
+        "Look at the file system that the checkpoint goes to, from this host: is it full or slow, or is its server "
+        "down?",
+        "If it makes progress, wait. If not, write the checkpoint elsewhere and restart from the previous one."};
   }
   if (activity == "storage") {
-    return {"Look at the file systems mounted on this host (server away, disk errors in its kernel log).",
+    return {"Look at the file systems mounted on this host: is a server down, are there disk errors in the kernel log?",
             "If all stalled ranks are on it, drain the host."};
   }
   if (activity == "data loading") {
-    return {"Look at the loader's workers on this host: dead, out of shared memory, waiting for storage.",
-            "Compare the sample this rank is at with the others'."};
+    return {"Look at the loader's workers on this host: are they dead, out of shared memory, or waiting for storage?",
+            "Compare this rank's current sample with those of the other ranks."};
   }
   if (activity == "compilation") {
     return {
-        "Wait if it moves: compilation ends by itself.",
+        "If it makes progress, wait: compilation ends by itself.",
         "If it happens again in later steps, look for shapes that change (recompilation) and share the compile cache."};
   }
   if (activity == "garbage collection") {
@@ -38,10 +40,10 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
   }
   if (activity == "rendezvous") {
     return {
-        "Find out which process it waits for there: who sets the key, or who is missing from the barrier (its stack "
-        "names the call).",
-        "Check that all ranks of the group come to this place: a branch that only some take, a group made on some "
-        "ranks only."};
+        "Find out which process it waits for: the one that sets the key, or the one missing from the barrier. Its "
+        "stack shows the call.",
+        "Check that all ranks of the group reach this place. Look for a branch that only some take, or a group created "
+        "on only some ranks."};
   }
   return {};
 }

@@ -35,7 +35,7 @@ std::optional<Words> CallWords(const Finding& finding) {
       break;
     case REASON_UNLIKE_PEER:
       words.what = absl::StrCat("issued ", call, " with ", own, " against ", theirs,
-                                detail.flag() ? "; ranks at the same place of the program issued the latter"
+                                detail.flag() ? "; ranks at the same place in the program issued the latter"
                                               : "; the record does not show which is right");
       break;
     case REASON_SPLITS_UNLIKE_PEER:
@@ -44,7 +44,7 @@ std::optional<Words> CallWords(const Finding& finding) {
                        theirs, detail.flag() ? "" : "; the record does not show which is right");
       if (!detail.flag()) {
         words.rivals = {"the sender's split sizes are wrong", "the receiver's are"};
-        words.tells_apart = "the sizes that the program meant to exchange on these two ranks before the call";
+        words.tells_apart = "the sizes that the program intended on these two ranks before the call";
       }
       break;
     case REASON_SPLITS_DO_NOT_ADD_UP:
@@ -54,10 +54,10 @@ std::optional<Words> CallWords(const Finding& finding) {
       words.what = absl::StrCat("issued ", call, " with ", own, "; expected ", theirs);
       break;
     case REASON_HASHES_DIFFER:
-      words.what = absl::StrCat("issued other calls than its peers on ", detail.name(), " between collectives #",
-                                detail.number(), " and #", detail.other_number(), "; the records of them are gone");
+      words.what = absl::StrCat("issued different calls from its peers on ", detail.name(), " between collectives #",
+                                detail.number(), " and #", detail.other_number(), "; their records are gone");
       words.refuted_by = "the calls in that window agreeing";
-      words.advice = {"Run again with a larger ring, or with lockstep run watching, to catch the call.",
+      words.advice = {"Run again with a larger ring, or under lockstep run, to catch the call.",
                       "Results since then may be wrong."};
       break;
     default:

@@ -9,7 +9,7 @@ namespace lockstep {
 std::optional<Words> CircleWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   constexpr char kOneOrder[] =
-      "Make every rank issue operations of different communicators in one order, or from one stream.";
+      "Make every rank issue operations of different communicators in the same order, or from one stream.";
   constexpr char kImplicitOrder[] =
       "Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one "
       "stream.";
@@ -23,28 +23,27 @@ std::optional<Words> CircleWords(const Finding& finding) {
       words.advice = {kOneOrder};
       break;
     case REASON_OUT_OF_ORDER:
-      words.what = absl::StrCat("issued in another order what ", detail.count(), " of ", detail.of(),
-                                " ranks issued in one, and all wait for each other");
+      words.what = absl::StrCat("issued in a different order what ", detail.count(), " of ", detail.of(),
+                                " ranks issued in one order, and all wait for each other");
       words.advice = {kOneOrder};
       break;
     case REASON_GPU_ORDERS_DIFFER:
       words.what =
           "issued the same operations on several streams, and their GPUs run them in different orders: each waits for "
           "the other";
-      words.rivals = {"kernels that are not NCCL's hold one of the streams on one of these GPUs"};
+      words.rivals = {"a non-NCCL kernel blocks one of the streams on one of these GPUs"};
       words.tells_apart =
           "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; stream priorities "
           "and CUDA_DEVICE_MAX_CONNECTIONS of the ranks being equal; a kernel trace of one of the GPUs";
       words.refuted_by = kOneOrderRuns;
-      words.advice = {
-          kImplicitOrder,
-          "Give the streams one priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make streams share a "
-          "queue.",
-          "Make one stream wait for the other with an event where the order matters."};
+      words.advice = {kImplicitOrder,
+                      "Give the streams the same priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make "
+                      "streams share a queue.",
+                      "Make one stream wait for the other with an event where the order matters."};
       break;
     case REASON_TWO_STREAMS_STUCK:
       words.what = absl::StrCat("are in ", CallText(detail.call()), " and in ", CallText(detail.other()),
-                                " on different streams, as all other members are, and neither ends: their GPUs may run "
+                                " on different streams, like all other members, and neither ends: their GPUs may run "
                                 "the two in different orders");
       words.rivals = {"the network between members of both", "the GPU of one of them, inside one of the operations"};
       words.tells_apart =
@@ -63,7 +62,8 @@ std::optional<Words> CircleWords(const Finding& finding) {
         words.what =
             absl::StrCat("wait for each other in a circle over ", detail.count(), " communicators: ", detail.name());
         words.advice = {
-            "Make every rank issue operations of these communicators in one order: the evidence lists who holds what.",
+            "Make every rank issue operations of these communicators in the same order: the evidence lists what each "
+            "rank is in.",
             "Or issue them from one stream, one group, or with NCCL_LAUNCH_ORDER_IMPLICIT=1."};
       } else {
         words.what = "wait for each other in a circle";

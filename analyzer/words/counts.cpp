@@ -13,49 +13,47 @@ std::optional<Words> CountWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_COUNTED_STRANGER:
       words.what =
-          "counts one send or receive with a rank that has none with it, while all others exchange many: most likely "
-          "the "
-          "wrong peer";
+          "counted one send or receive with a rank that counted none with it, while all others exchange many: most "
+          "likely it used the wrong peer";
       words.advice = {"Look at how the named rank computes the peers of its sends and receives.", kLargerRing};
       break;
     case REASON_COUNTED_EXCHANGES:
       words.what =
-          "counted other sends and receives than the ranks with the same role, and are in an operation whose record is "
-          "gone";
+          "counted different sends and receives from the ranks with the same role, and are in an operation whose "
+          "record is gone";
       words.advice = {
           "Look at the sends and receives of these ranks: one too many, one too few, or one with the wrong peer.",
           kLargerRing};
       break;
     case REASON_COUNTED_PROGRAM:
       words.what =
-          "has counts that the program of the ranks with the same role never has: it left out or added a call, whose "
-          "record is gone";
+          "has call counts that the ranks with the same role never have: it left out or added a call whose record is "
+          "gone";
       if (detail.flag()) {
         words.rivals = {"the damage to that rank's file"};
-        words.tells_apart = "its dump written again, or its stack";
+        words.tells_apart = "a new dump of that rank, or its stack";
       }
       words.advice = {"Look for a call of these ranks that depends on local data.", kLargerRing};
       break;
     case REASON_COUNTED_BEFORE:
       words.what = absl::StrCat(
-          "has counts that the program of the ranks with the same role never has: it left out or added a call, so its "
-          "calls differ from its peers' in collective ",
+          "has call counts that the ranks with the same role never have: it left out or added a call, so its calls "
+          "differ from its peers' in collective ",
           CallText(detail.call()));
       words.advice = {"Look for a call of this rank that depends on local data.", kLargerRing};
       break;
     case REASON_COUNTED_FEWER:
       words.what =
-          "made fewer calls of one communicator than a rank with the same role before a call that both made: it left "
-          "one "
-          "out";
-      words.rivals = {"a thread of it that makes these calls is stuck"};
-      words.tells_apart = "its stacks, of all threads";
+          "made fewer calls on one communicator than a rank with the same role before a call that both made: it left "
+          "one out";
+      words.rivals = {"its thread that makes these calls is stuck"};
+      words.tells_apart = "the stacks of all its threads";
       words.advice = {"Look for a call of this rank that depends on local data.", kLargerRing};
       break;
     case REASON_SIGNALS_MISSING:
       words.what = absl::StrCat("sent ", detail.count(), " of the ", detail.of(), " signals that ",
                                 RankNames(detail.ranks()), " waits for on ", detail.name());
-      words.refuted_by = "a signal that a kernel sent by the device interface, which no record shows";
+      words.refuted_by = "a signal that a kernel sent through the device API, which nothing records";
       words.advice = {
           "Look for the PutSignal or Signal call that this rank left out, or for a wait that asks for too many."};
       break;
@@ -63,7 +61,7 @@ std::optional<Words> CountWords(const Finding& finding) {
       return std::nullopt;
   }
   if (detail.has_of() && finding.reason() != REASON_SIGNALS_MISSING)
-    absl::StrAppend(&words.what, "; with it ", detail.of(), " others wait in a circle");
+    absl::StrAppend(&words.what, "; ", detail.of(), " others wait in a circle with it");
   return words;
 }
 

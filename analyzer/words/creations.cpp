@@ -13,17 +13,19 @@ std::optional<Words> CreationWords(const Finding& finding) {
       "Look at how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's "
       "id.";
   constexpr char kCallSite[] =
-      "Look at the named rank's call site: a send without its receive, or a group that only some of its members make.";
+      "Look at the named rank's call site: a send without its receive, or a group that only some of its members "
+      "create.";
   constexpr char kPairs[] =
-      "Frameworks make a communicator of two ranks at their first send or receive (PyTorch's key: \"LOW:HIGH\" rank).";
+      "Frameworks create a communicator of two ranks at their first send or receive (PyTorch's key: \"LOW:HIGH\" "
+      "rank).";
   constexpr char kOtherMember[] = "a record of the missing member's call, or a member that belongs to another job";
   Words words;
   words.refuted_by = "a record of the named ranks' call";
   switch (finding.reason()) {
     case REASON_OTHER_UNIQUE_ID:
       words.what =
-          absl::StrCat("entered ", call, " with another unique id (communicator ", detail.name(), ") than the ",
-                       detail.count(), " that wait for it (communicator ", detail.other_name(), ")");
+          absl::StrCat("entered ", call, " with a different unique id (communicator ", detail.name(), ") from the ",
+                       detail.count(), " ranks that wait for it (communicator ", detail.other_name(), ")");
       words.refuted_by = "the two communicators being different ones by design";
       words.advice = {kUniqueId};
       break;
@@ -34,15 +36,15 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.advice = {kUniqueId};
       break;
     case REASON_CREATION_FAILED:
-      words.what = absl::StrCat("its ", call, " returned an error, and it went on; the others still wait");
-      words.advice = {"Read this rank's NCCL log (NCCL_DEBUG=WARN): it has the error."};
+      words.what = absl::StrCat("its ", call, " returned an error, and it continued; the others still wait");
+      words.advice = {"Read this rank's NCCL log (NCCL_DEBUG=WARN): it shows the error."};
       break;
     case REASON_NEVER_CAME_TO_CREATION:
       words.what = absl::StrCat("never entered ", call);
       if (detail.flag())
         absl::StrAppend(&words.what, "; ", Pick(finding, "its process is", "their processes are"), " stopped");
       words.advice = {
-          "Look at the named ranks' processes: still starting, in an exception, at another place of the program.",
+          "Look at the named ranks' processes: are they still starting, in an exception, or elsewhere in the program?",
           "Check that they got the same world size and rank from the launcher."};
       break;
     case REASON_CREATION_IN_CIRCLE:
@@ -55,31 +57,32 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_CREATION_LACKS_MEMBER:
       words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", call, ", which ", detail.count(), " of ",
                                 detail.of(), " members did not enter; whichever of ", RankNames(detail.ranks()),
-                                " that is, it waits for ", Pick(finding, "this rank", "these ranks"));
+                                " is missing, it waits for ", Pick(finding, "this rank", "these ranks"));
       words.refuted_by = kOtherMember;
       words.advice = {kCallSite, kPairs};
       break;
     case REASON_NOT_BACK_FROM_CREATION:
-      words.what = absl::StrCat("did not come back from ", call, ", which ", detail.count(), " other members left");
-      words.advice = {"Look at these ranks' stacks and at the network between them and their neighbours."};
+      words.what =
+          absl::StrCat("did not return from ", call, ", which ", detail.count(), " other members returned from");
+      words.advice = {"Look at these ranks' stacks and at the network between them and their neighbors."};
       break;
     case REASON_ALL_IN_CREATION:
-      words.what = absl::StrCat("all members are in ", call, " and none comes back");
+      words.what = absl::StrCat("all members are in ", call, " and none returns");
       words.advice = {
-          "Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, a host that cannot "
-          "be reached.",
+          "Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, unreachable host.",
           "NCCL_DEBUG=INFO shows how far each rank's set-up went."};
       break;
     case REASON_CREATION_LACKS_UNKNOWN:
       words.what = absl::StrCat(detail.count(), " of ", detail.of(), " members were not seen in ", call,
                                 "; the record does not show their ranks");
       words.refuted_by = "records of the members that are missing";
-      words.advice = {"Compare the list of members that the program means with the ranks that wait."};
+      words.advice = {"Compare the intended list of members with the ranks that wait."};
       break;
     case REASON_ELSEWHERE_THAN_CREATION:
-      words.what = absl::StrCat("not in ", call, ", in which ", detail.count(), " wait, but waiting elsewhere");
+      words.what = absl::StrCat(Pick(finding, "waits", "wait"), " elsewhere and not in ", call, ", in which ",
+                                detail.count(), " ranks wait");
       words.refuted_by = "what the named ranks wait for ending by itself";
-      words.advice = {"Make communicators in one order on all ranks."};
+      words.advice = {"Create communicators in the same order on all ranks."};
       break;
     case REASON_IN_OTHER_GROUP:
     case REASON_OTHER_COLOUR:
@@ -88,22 +91,23 @@ std::optional<Words> CreationWords(const Finding& finding) {
       if (finding.reason() == REASON_IN_OTHER_GROUP) {
         words.what =
             absl::StrCat(detail.flag() ? "left no data; by its size it is" : "is", " a member of ", detail.name(),
-                         " (ranks ", detail.other_name(), "), not of the group of its neighbours");
+                         " (ranks ", detail.other_name(), "), not of the group of its neighbors");
       } else if (finding.reason() == REASON_OTHER_COLOUR) {
         words.what = absl::StrCat(
             "passed ", detail.name(), " in ", call,
-            detail.other_name().empty() ? "" : absl::StrCat("; its neighbours passed ", detail.other_name()));
+            detail.other_name().empty() ? "" : absl::StrCat("; its neighbors passed ", detail.other_name()));
       } else if (finding.reason() == REASON_OTHER_KEY) {
         words.what = absl::StrCat("passed key ", detail.number(), " in ", call, ", which made it member ",
                                   detail.other_number(), " of ", detail.name());
       } else {
-        words.what = absl::StrCat("made group ", detail.name(), " with other members than the ranks it shares it with");
+        words.what = absl::StrCat("created group ", detail.name(),
+                                  " with a different list of members from the other ranks in it");
       }
       words.refuted_by = "the groups being of these sizes by design";
       words.advice = {
-          "Compare how the named rank computes its colour, key or list of ranks with its neighbours: rank, world size, "
-          "parallel sizes from its environment.",
-          "All results of these communicators are wrong, also where nothing hangs."};
+          "Compare how the named rank and its neighbors compute the color, key or list of ranks: rank, world size and "
+          "parallel sizes from the environment.",
+          "All results of these communicators are wrong, even where nothing hangs."};
       break;
     case REASON_CUDA_ERROR_REPORTED:
       words.what = absl::StrCat("NCCL reported an unhandled CUDA error on ", detail.name());

@@ -13,16 +13,16 @@ std::optional<Words> GpuWords(const Finding& finding) {
   constexpr char kGpuState[] = "Read the host's kernel log for Xid errors, and nvidia-smi for this GPU's state.";
   constexpr char kDrain[] = "Drain the GPU if it is gone; restart the job without it.";
   constexpr char kKernel[] = "Look for a kernel or host callback that never ends on this GPU, ahead of the collective.";
-  constexpr char kStart[] = "a start mark of that operation on that GPU";
+  constexpr char kStart[] = "a recorded start of that operation on that GPU";
   const std::string error = detail.name().empty() ? "" : absl::StrCat("; ", detail.name());
   Words words;
   switch (finding.reason()) {
     case REASON_GPU_ERROR:
-      words.what = absl::StrCat(
-          Pick(finding, "its GPU reported an error and completes", "their GPUs reported an error and complete"),
-          " nothing since", call.empty() ? "" : absl::StrCat(", first ", call), error);
+      words.what = absl::StrCat(Pick(finding, "its GPU reported an error and has completed",
+                                     "their GPUs reported an error and have completed"),
+                                " nothing since", call.empty() ? "" : absl::StrCat(", first ", call), error);
       words.advice = {"Read that rank's own error output and the host's kernel log for Xid errors.",
-                      "Drain the GPU if it is the hardware's; restart the job."};
+                      "If it is a hardware error, drain the GPU. Restart the job."};
       words.refuted_by = "the error being a consequence of the job's end";
       break;
     case REASON_GPU_BEHIND:
@@ -32,27 +32,25 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.refuted_by = "the rank's own watchdog being slow to notice completions";
       break;
     case REASON_GPU_OR_OTHER_CALL:
-      words.what = absl::StrCat("disagree about ", call,
-                                ": unfinished on one, counted as finished by the other, whose damaged file lacks the "
-                                "call",
-                                error);
+      words.what = absl::StrCat(
+          "disagree about ", call,
+          ": unfinished on one, counted as finished by the other, whose damaged file does not contain the call", error);
       words.rivals = {absl::StrCat("the GPU of ", RankNames(detail.ranks()), " is stuck"),
-                      absl::StrCat("another call of ", RankNames(detail.others()), " with that number")};
-      words.tells_apart = absl::StrCat("the whole dump of ", RankNames(detail.others()), "; Xid errors of the GPU of ",
-                                       RankNames(detail.ranks()));
+                      absl::StrCat("a different call of ", RankNames(detail.others()), " with that number")};
+      words.tells_apart = absl::StrCat("an undamaged dump of ", RankNames(detail.others()),
+                                       "; Xid errors of the GPU of ", RankNames(detail.ranks()));
       words.advice = {kGpuState, kDrain};
       words.refuted_by = "the rank's own watchdog being slow to notice completions";
       break;
     case REASON_STREAM_BLOCKED:
-      words.what =
-          absl::StrCat("its stream never reached ", call, ": work ahead of it that is not NCCL's does not end", error);
+      words.what = absl::StrCat("its stream never reached ", call, ": non-NCCL work ahead of it does not end", error);
       words.advice = {kKernel, kXid};
       words.refuted_by = kStart;
       break;
     case REASON_STREAM_BLOCKED_BESIDE:
       words.what = absl::StrCat("its stream never reached ", call, ", which ", Pick(finding, "its", "their"),
                                 " peers are in, while another of its streams waits in a later operation");
-      words.rivals = {"work ahead of it on that stream that is not NCCL's does not end",
+      words.rivals = {"non-NCCL work ahead of it on that stream does not end",
                       "the GPU runs the two operations in the opposite order of the other GPUs"};
       words.tells_apart = "a kernel trace of this GPU; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1";
       words.advice = {kKernel, kXid};
@@ -60,10 +58,10 @@ std::optional<Words> GpuWords(const Finding& finding) {
       break;
     case REASON_NO_STREAM_CAME:
       words.what = absl::StrCat(Several(finding) ? "no member's stream ever" : "its stream never", " reached ", call,
-                                ": work ahead of it that is not NCCL's does not end");
+                                ": non-NCCL work ahead of it does not end");
       words.advice = {"Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.",
                       "Read the hosts' kernel logs for Xid errors."};
-      words.refuted_by = "a start mark of that operation, or a long computation that ends";
+      words.refuted_by = "a recorded start of that operation, or a long computation that ends";
       break;
     case REASON_ERROR_IN_OPERATION:
       words.what =
@@ -76,21 +74,21 @@ std::optional<Words> GpuWords(const Finding& finding) {
                                 call, "; the GPUs of the other members did, and all wait in it");
       words.rivals = {"the network between these ranks", "the GPU of one of them, inside the operation"};
       words.tells_apart =
-          "full GPU marks (which GPU did not start), the profiler (whose network steps stopped), Xid and "
-          "link errors of their hosts";
-      words.advice = {kGpuState, "If there is none, suspect the network between the members of this communicator."};
+          "full GPU marks (which GPU did not start), the profiler (which network steps stopped), Xid and link errors "
+          "of their hosts";
+      words.advice = {kGpuState,
+                      "If there are no errors, suspect the network between the members of this communicator."};
       words.refuted_by = "a member that had not arrived";
       break;
     case REASON_FINISHED_ALONE:
-      words.what = absl::StrCat("alone completed ", call, ", in which other members still are: ",
-                                detail.flag() ? "its call there, whose record is gone, was most likely another one"
-                                              : "it passed something else than they did, or did not wait for them");
+      words.what = absl::StrCat("alone completed ", call, ", which other members are still in: ",
+                                detail.flag() ? "its call there, whose record is gone, was most likely a different one"
+                                              : "it passed different arguments, or did not wait for them");
       words.rivals = {"the network or a GPU inside the operation, after this rank had all that it needed"};
       words.tells_apart = detail.flag()
                               ? "a longer record of the named rank (a larger ring); the profiler's network steps"
                               : "the arguments that this rank and the others passed; the profiler's network steps";
-      words.advice = {
-          "Look for what this rank passes to that call and the others do not: a size, a datatype, another operation."};
+      words.advice = {"Compare what this rank and the others pass to that call: size, datatype, operation."};
       if (detail.flag()) words.advice.push_back(kLargerRing);
       words.refuted_by = detail.flag() ? "that rank's record of the call being the same as the others'"
                                        : "the others completing the call a moment later";

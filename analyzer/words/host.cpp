@@ -43,8 +43,8 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.what = absl::StrCat(never.empty() ? "it" : absl::StrCat(never, "; it"),
                                 " has left the training loop and ends its communicators");
       words.advice = {
-          "Find out why this rank left the loop: its data ran out, a swallowed exception, another number of steps.",
-          "Make every rank run the same number of steps, or agree on the end by a collective."};
+          "Find out why this rank left the loop: its data ran out, a swallowed exception, a different number of steps.",
+          "Make every rank run the same number of steps, or agree on the end through a collective."};
       break;
     case REASON_INSIDE_CALL:
       words.what = absl::StrCat(Pick(finding, "is", "are"), " inside nccl", detail.name(), ForText(detail),
@@ -53,12 +53,12 @@ std::optional<Words> HostWords(const Finding& finding) {
       break;
     case REASON_WAITS_FOR_OTHER_WORK:
       words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", detail.name(), ForText(detail),
-                                " for GPU work that is not NCCL's", AndNeverEntered(finding));
+                                " for non-NCCL GPU work", AndNeverEntered(finding));
       words.advice = {kKernel, kXid};
       break;
     case REASON_WAITS_UNSEEN:
       words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", detail.name(), ForText(detail), " for ",
-                                Pick(finding, "its GPU", "their GPUs"), ", and nothing recorded what that is in",
+                                Pick(finding, "its GPU", "their GPUs"), ", and nothing recorded what runs there",
                                 AndNeverEntered(finding));
       words.rivals = {"it waits for an NCCL operation, and is a victim"};
       words.tells_apart = "GPU marks (LOCKSTEP_GPU=done or full)";
@@ -70,17 +70,16 @@ std::optional<Words> HostWords(const Finding& finding) {
       break;
     case REASON_OUTSIDE_NCCL_OTHERS_MEET:
       words.what = absl::StrCat(InNothing(finding), ", and all others wait for another process outside NCCL");
-      words.rivals = {
-          "the program has no call there that the named ranks have to make, and what the others wait for is elsewhere"};
-      words.tells_apart = "which key or barrier they wait in, and who sets it";
+      words.rivals = {"the program needs no call of the named ranks there, and what the others wait for is elsewhere"};
+      words.tells_apart = "which key or barrier they wait for, and which process sets it";
       words.refuted_by = "the named ranks being inside that rendezvous as well";
-      words.advice = {"Look at this rank's Python and native stacks: it has not come to what the others wait for.",
+      words.advice = {"Look at this rank's Python and native stacks: it has not reached what the others wait for.",
                       "At the start of a job: does this rank hand out the unique id of a group?"};
       break;
     case REASON_FEWER_LAUNCHES:
       words.what = absl::StrCat("launched its CUDA graph ", Counted(detail.count(), "time", "times"), ", and ",
                                 InNothing(finding));
-      words.rivals = {"a rank without data is stuck, and this one does work of its own"};
+      words.rivals = {"a rank without data is stuck, and this one does other work"};
       words.tells_apart = "the dumps of the ranks without data";
       words.refuted_by = "that rank having less to launch by design";
       words.advice = {kStacks};
@@ -90,10 +89,9 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.advice = {"Look at this rank's process: data loader, checkpoint, lock held, exception.", kOnlyWait};
       break;
     case REASON_STOPPED_SHORT:
-      words.what = absl::StrCat(Pick(finding, "its process stopped before a call that its",
-                                     "their processes stopped before "
-                                     "a call that their"),
-                                " siblings made with the same work unfinished");
+      words.what =
+          absl::StrCat(Pick(finding, "its process", "their processes"),
+                       " stopped before a call that ranks with the same role made with the same work unfinished");
       words.advice = {"Look at this rank's process: data loader, checkpoint, lock held, exception.", kOnlyWait};
       break;
     case REASON_ELSEWHERE_BY_STACK:
@@ -102,9 +100,9 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.rivals = {"the stacks were taken at different times, while the job was running",
                       "the ranks have different roles there, and what holds them up shows in no Python stack"};
       words.tells_apart = "a record of their NCCL calls";
-      words.refuted_by = "the others' program passing that place as well";
+      words.refuted_by = "the other ranks passing that place as well";
       words.advice = {"Compare the two places of the program: which condition sends ranks to different ones?",
-                      "Take the stacks of all ranks twice, some seconds apart: a rank that moves is not stuck."};
+                      "Take the stacks of all ranks twice, a few seconds apart: a rank that moves is not stuck."};
       break;
     default:
       return std::nullopt;

@@ -30,13 +30,12 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       words.what = "left no data, or lost the part of it that matters, and all others wait for one of them";
       break;
     case REASON_NO_DATA_OTHERS_LEFT:
-      words.what = "left no data, and others left their program in an operation with it";
+      words.what = "left no data, and others ended in an operation with it";
       break;
     case REASON_NO_DATA_OTHERS_MEET:
       words.what = "others wait for another process outside NCCL, and it left no data";
-      words.rivals = {
-          "the program has no call there that the named ranks have to make, and what the others wait for is elsewhere"};
-      words.tells_apart = "which key or barrier they wait in, and who sets it";
+      words.rivals = {"the program needs no call of the named ranks there, and what the others wait for is elsewhere"};
+      words.tells_apart = "which key or barrier they wait for, and which process sets it";
       words.refuted_by = "its data showing that it waits there as well";
       words.advice = started;
       break;

@@ -56,8 +56,8 @@ std::optional<Words> ProcessWords(const Finding& finding) {
                         "Fix the crash; the other ranks only wait."};
       } else if (detail.flag()) {
         words.advice = {
-            "Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel's log shows no "
-            "kill for memory.",
+            "Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel log shows no "
+            "out-of-memory kill.",
             "Restart; drain the host if it happens again."};
       } else {
         words.advice = {"Look in that host's kernel log for the out-of-memory killer and for hardware errors.",
@@ -66,13 +66,14 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       }
       break;
     case REASON_KILLED_FOR_MEMORY:
-      words.what = absl::StrCat("died of signal ", SignalText(detail.number()), ": the kernel killed it for memory");
+      words.what =
+          absl::StrCat("died of signal ", SignalText(detail.number()), ": the kernel killed it because memory ran out");
       words.refuted_by = kEarlierEnd;
       words.advice = {
           "Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints "
           "staged in memory.",
-          "The line in the kernel's log shows how much it had, and whether a container's limit or the "
-          "host's was reached.",
+          "The line in the kernel log shows how much memory it had, and whether it reached the container's or the "
+          "host's limit.",
           kOthersOnlyWait};
       break;
     case REASON_EXITED:
@@ -82,16 +83,17 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       break;
     case REASON_GONE:
       words.what =
-          absl::StrCat(Pick(finding, "its process is", "their processes are"), " gone; nobody saw how it ended");
+          absl::StrCat(Pick(finding, "its process is", "their processes are"), " gone; the exit was not observed");
       words.refuted_by = kEarlierEnd;
       words.advice = {"Read that rank's own error output and its host's kernel log."};
       break;
     case REASON_ENDED_UNSEEN:
-      words.what =
-          absl::StrCat(Pick(finding, "its process", "their processes"), " ended without a clean exit; nobody saw why");
-      words.rivals = {"SIGKILL: an operator, the scheduler, the kernel for memory", "a crash, or the host went down",
-                      "the program ended by _exit(), which leaves no mark"};
-      words.tells_apart = "the exit status that the launcher or the scheduler saw; the hosts' kernel logs of that time";
+      words.what = absl::StrCat(Pick(finding, "its process", "their processes"),
+                                " ended without a clean exit; the reason was not observed");
+      words.rivals = {"SIGKILL from an operator, the scheduler, or the kernel (out of memory)",
+                      "a crash, or the host went down", "the program ended through _exit(), which leaves no record"};
+      words.tells_apart =
+          "the exit status that the launcher or the scheduler saw; the hosts' kernel logs from that time";
       words.refuted_by = "an exit status of 0 in the launcher's log";
       words.advice = {
           "Read the launcher's and the scheduler's log for the exit status or the signal.",
@@ -100,8 +102,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       break;
     case REASON_EXITED_WHILE_OTHERS_WAIT:
       words.what = absl::StrCat("exited with status ", detail.number());
-      words.rivals = {
-          "an operation never ends on a GPU or in the network, and the process ended for reasons of its own"};
+      words.rivals = {"an operation never ends on a GPU or in the network, and the process ended for another reason"};
       words.tells_apart = "GPU marks: whether its last operations were done when it ended";
       words.refuted_by = "its last operations having been done when it ended";
       words.advice = ExitAdvice(finding);

@@ -11,12 +11,13 @@ std::optional<Words> ProgramWords(const Finding& finding) {
   const std::string call = CallText(detail.call()), other = CallText(detail.other());
   constexpr char kBranch[] =
       "Find the branch around this call that the named rank did not take (data-dependent condition, early continue).";
-  constexpr char kSameSteps[] = "Make every rank run the same number of steps, or agree on the end by a collective.";
+  constexpr char kSameSteps[] =
+      "Make every rank run the same number of steps, or agree on the end through a collective.";
   Words words;
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
     case REASON_SKIPPED:
-      words.what = absl::StrCat("skipped ", call, " and went on");
+      words.what = absl::StrCat("skipped ", call, " and continued");
       words.advice = {kBranch};
       break;
     case REASON_EXTRA:
@@ -24,22 +25,20 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {"Find the code path on which only this rank makes the call (logging, evaluation, a retry)."};
       break;
     case REASON_REORDERED:
-      words.what = absl::StrCat("issued ", call, " at another place than ", Pick(finding, "its", "their"),
-                                " siblings, which issued ", other, " there");
-      words.advice = {"Make every rank issue operations of different communicators in one order, or from one stream."};
+      words.what = absl::StrCat("issued ", call, " where ranks with the same role issued ", other);
+      words.advice = {
+          "Make every rank issue operations of different communicators in the same order, or from one stream."};
       break;
     case REASON_NO_OTHER_SIDE:
-      words.what =
-          absl::StrCat("issued ", call, ", which has no other side; ranks with the same role issued ", other, " there");
+      words.what = absl::StrCat("issued ", call, ", which has no matching call; ranks with the same role issued ",
+                                other, " there");
       words.refuted_by = "the other side's record of the operation";
-      words.advice = {
-          "Compare the peer that this rank computes at this call site with its neighbours in the pipeline."};
+      words.advice = {"Compare the peer that this rank computes at this call site with its neighbors in the pipeline."};
       break;
     case REASON_NEW_PEER:
-      words.what =
-          absl::StrCat("is in ", CallAndSite(detail.call()),
-                       ", its first with that rank, which has nothing to match it: most likely the wrong peer, "
-                       "and others wait for what it should have done instead");
+      words.what = absl::StrCat("is in ", CallAndSite(detail.call()),
+                                ", its first with that rank, which has no matching call: most likely it used the wrong "
+                                "peer, and others wait for what it should have done instead");
       words.refuted_by = "the other side's program having a matching call further on";
       words.advice = {"Look at how the named rank computes the peer of that call."};
       break;
@@ -47,47 +46,49 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.what = absl::StrCat("exchanged more with each other on ", detail.name(),
                                 " than the ranks with the same roles did, and do not get past it");
       words.rivals = {"one of them issued its call first, and the other answered it"};
-      words.tells_apart = "their calls of that exchange, which have left the rings: a longer record";
+      words.tells_apart = "their calls of that exchange, which are no longer in the rings: a longer record";
       words.advice = {
           "Find the code path on which only these two exchange something (a retry, a branch on local data).",
           "Two ranks that send to each other before either receives need one group for both."};
       break;
     case REASON_AHEAD:
       words.what = absl::StrCat("issued ", call, ", which the other ", detail.count(), " members never issued");
-      words.rivals = {detail.flag() ? "the others ended a step too early, all of them"
+      words.rivals = {detail.flag() ? "all the others ended a step too early"
                                     : "all the others are stuck outside NCCL, and would have made the call"};
-      words.tells_apart =
-          detail.flag() ? "the number of steps that the program meant" : "the stacks of the other ranks";
+      words.tells_apart = detail.flag() ? "the intended number of steps" : "the stacks of the other ranks";
       words.refuted_by = detail.flag() ? "the other ranks having more steps to go" : "the other ranks making that call";
       words.advice = {
-          "Find the code path on which only the named rank makes one call more (logging, evaluation, a retry).",
+          "Find the code path on which only the named rank makes one more call (logging, evaluation, a retry).",
           "If its number of steps is right, the others left the training loop early: their data ran out."};
       break;
     case REASON_LEFT_OUT:
-      words.what = absl::StrCat("left out ", call, " and what follows it, and waits in ", other);
+      words.what =
+          absl::StrCat("left out ", call, " and what follows it, and ", Pick(finding, "waits", "wait"), " in ", other);
       words.rivals = {absl::StrCat("they left out nothing, but added ", other, ", which the others never call"),
                       "they issue these operations in another order than the others"};
       words.tells_apart = "the named ranks' program after the operation that they wait in";
       words.refuted_by = "records of the named ranks' calls";
       words.advice = {
-          "Find out why the named ranks came to that call: they ended the step or the loop early (uneven data, a "
-          "condition that depends on local data), or nobody should make it there.",
+          "Find out why the named ranks reached that call: did they end the step or the loop early (uneven data, a "
+          "condition that depends on local data), or should no rank make it there?",
           kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
       words.what = absl::StrCat("is in ", call, " where all ", detail.count(), " others of the circle are in ", other,
-                                ": it left out or added a call before");
+                                ": it left out or added an earlier call");
       words.refuted_by = "one of the operations completing";
       words.advice = {
           "Compare the calls of the named rank with those of one with the same role around the operations listed."};
       break;
     case REASON_WAITS_TOO_EARLY:
-      words.what = absl::StrCat("never issued what ", Pick(finding, "its", "their"), " siblings issued as ", call,
-                                detail.flag() ? ", and waits for its GPU where they did not yet"
+      words.what = absl::StrCat("never issued what ranks with the same role issued as ", call,
+                                detail.flag() ? ", and waits for its GPU where they did not wait"
                                               : absl::StrCat(": ", Pick(finding, "its process", "their processes"),
                                                              " stopped before that, or left out the call"));
       words.rivals = {"its process waits for work on its GPU that is not NCCL's and never ends"};
-      words.tells_apart = "its stack beside a sibling's: the same wait, or an earlier one; a kernel trace of its GPU";
+      words.tells_apart =
+          "its stack beside that of a rank with the same role: the same wait, or an earlier one; a kernel trace of its "
+          "GPU";
       words.refuted_by = "that rank's own record of the operation";
       words.advice = {kBranch, "Look for a kernel that never ends on its GPU."};
       break;

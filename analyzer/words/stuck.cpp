@@ -12,8 +12,8 @@ std::optional<Words> StuckWords(const Finding& finding) {
   constexpr char kBetween[] = "the network between these ranks";
   constexpr char kInside[] = "the GPU of one of them, inside the operation";
   constexpr char kDecides[] =
-      "full GPU marks (which GPU did not start), the profiler (whose network steps stopped), Xid "
-      "and link errors of their hosts";
+      "full GPU marks (which GPU did not start), the profiler (which network steps stopped), Xid and link errors of "
+      "their hosts";
   Words words;
   words.rivals = {kBetween, kInside};
   words.tells_apart = kDecides;
@@ -57,12 +57,12 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.what = "are in sends and receives with each other that all sides entered and none finishes";
       break;
     case REASON_STUCK_SIBLINGS:
-      words.what = "are stuck in sibling communicators at once: all members of each entered, none finishes";
+      words.what = "are stuck in communicators of the same kind at once: all members of each entered, none finishes";
       break;
     case REASON_WRONG_PEER:
       words.what = absl::StrCat("is in ", call,
-                                ", and neither record holds anything else between the two: most likely the wrong peer, "
-                                "and another rank waits for what it should have done instead");
+                                ", and neither record holds anything else between the two: most likely it used the "
+                                "wrong peer, and another rank waits for what it should have done instead");
       words.rivals = {"the network between these two ranks, or one of their GPUs inside the operation"};
       words.tells_apart = "the program of both sides at that place; longer records";
       words.refuted_by = "the other side's program having a matching call";
@@ -75,15 +75,15 @@ std::optional<Words> StuckWords(const Finding& finding) {
         words.what = absl::StrCat("are in a send or receive with each other on ", detail.name(),
                                   " that does not end; its record is gone");
       } else if (finding.reason() == REASON_RECORDS_GONE) {
-        words.what = "are in operations whose records are gone, and nobody else holds up the rest";
+        words.what = "are in operations whose records are gone, and no other rank holds up the rest";
       } else {
         words.what = absl::StrCat(detail.count(),
-                                  " of them are in operations whose records are gone, and nobody else "
-                                  "holds up the rest: which call went wrong is no longer recorded");
+                                  " of them are in operations whose records are gone, and no other rank holds up the "
+                                  "rest: which call went wrong is no longer recorded");
       }
       words.rivals = {"any of the named ranks, or what lies between them"};
       words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
-      words.refuted_by = "the operation that they are in";
+      words.refuted_by = "a record of the operation that they are in";
       words.advice = {"Look at these ranks by hand: stacks of their processes, errors of their GPUs.", kLargerRing};
       break;
     default:

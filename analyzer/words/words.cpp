@@ -73,17 +73,17 @@ RivalWords WordsOf(const Rival& rival) {
               "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
               "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)"};
     case Rival::OTHER_STREAM:
-      return {"it waits for another stream of its GPU, and the record of what that stream is in is gone",
+      return {"it waits for another stream of its GPU, and the record of that stream's operation is gone",
               kLongerRecord};
     case Rival::OLDER_OPERATION:
       return {absl::StrCat("its GPU is in an older operation on ", detail.name(),
-                           ": its counters show that one begun, and its record is gone"),
+                           ": its counters show that it started, but its record is gone"),
               kLongerRecord};
     case Rival::OWN_GPU:
-      return {"its process waits for its own GPU, which is busy with work that is not NCCL's",
+      return {"its process waits for its own GPU, which is busy with non-NCCL work",
               "its stack: inside a CUDA synchronization or elsewhere; a kernel trace of its GPU"};
     case Rival::LOST_WAIT:
-      return {"it waits in an operation that its damaged record has lost", "its whole record, or its stack"};
+      return {"it waits in an operation that is missing from its damaged record", "its undamaged record, or its stack"};
     case Rival::MEETS_OUTSIDE:
       return {"the process that it waits for outside NCCL is at fault: one that waits in NCCL itself, or left no data",
               "which process sets that key, or is missing from that barrier"};
@@ -93,7 +93,7 @@ RivalWords WordsOf(const Rival& rival) {
           "a barrier",
           "their stacks: which of them is inside a store, MPI or gloo"};
     case Rival::CIRCLE_LOST_MORE:
-      return {"they also wait for something that stood in the damaged parts of their records", "their whole records"};
+      return {"they also wait for something that was in the damaged parts of their records", "their undamaged records"};
     case Rival::WATCHDOG:
       return {"it waited, and its watchdog gave up: its own record, which is damaged, would show it", ""};
     case Rival::USED_OTHERWISE:
@@ -103,7 +103,7 @@ RivalWords WordsOf(const Rival& rival) {
       return {
           "the job was running until its processes were ended: rings alone do not show when that was, or for how "
           "long anything had been stuck",
-          "whoever saw the job: its last output, what ended it"};
+          "the job's last output, and what ended it"};
     case Rival::SWITCH:
       return {"one switch or link that all of these communicators cross", ""};
     case Rival::SILENT_RANK:

@@ -122,7 +122,7 @@ TEST(WordsTest, WhereAProcessIsSeenDecidesTheAdvice) {
       << finding.advice();
   finding.set_activity_hosts(2);
   PutIntoWords(&finding);
-  EXPECT_TRUE(absl::StrContains(finding.advice(), "Drain no host for it.")) << finding.advice();
+  EXPECT_TRUE(absl::StrContains(finding.advice(), "Do not drain a host for it.")) << finding.advice();
 }
 
 }  // namespace

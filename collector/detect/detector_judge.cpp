@@ -210,7 +210,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
                                                    static_cast<double>(limits_.least_bytes_per_second)));
     }
     if (finding.network_age_ns >= 0) decision.age_ns = std::min(decision.age_ns, finding.network_age_ns);
-    return after(least, collective ? "collective stuck" : "gpu stall", "the GPU stands still");
+    return after(least, collective ? "collective stuck" : "gpu stall", "the GPU makes no progress");
   }
   if (!outside) return after(0, init ? "init" : "blocked", "the root is blocked and does not move");
 

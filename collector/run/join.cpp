@@ -67,7 +67,8 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
     status = client.status();
     if (client.ok()) join->client_ = std::move(*client);
   }
-  if (!status.ok()) Say(absl::StrCat("what the collector says of this job will not be shown here: ", status.message()));
+  if (!status.ok())
+    Say(absl::StrCat("verdicts of the collector on this job will not be shown here: ", status.message()));
   return join;
 }
 
@@ -134,7 +135,7 @@ void Join::Step(int64_t mono_ns) {
         hung_ = true;
       } else if (job.state() == "moving" && hung_) {
         hung_ = false;
-        Say("recovered: the job moves again, says the collector");
+        Say("recovered: the collector reports that the job moves again");
       }
       over_ = job.state() == "ended";
       if (incident == nullptr && job.has_last_incident()) incident = &job.last_incident();

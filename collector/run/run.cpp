@@ -71,8 +71,7 @@ std::string WhySwitchedOff() {
     }
   }
   for (const char* file : {"/etc/lockstep/off", "/run/lockstep/off"}) {
-    if (access(file, F_OK) == 0)
-      return absl::StrCat("the file ", file, " is there, which stops recording on this host");
+    if (access(file, F_OK) == 0) return absl::StrCat("the file ", file, " exists, which stops recording on this host");
   }
   return "";
 }
@@ -96,7 +95,7 @@ class Run {
       if (group.ok()) {
         group_ = *group;
       } else {
-        Say(absl::StrCat(group.status().message(), "; incidents are their owner's alone"));
+        Say(absl::StrCat(group.status().message(), "; only their owner can read incidents"));
       }
     }
     job_ = JobName(environment, options_.redact == RedactLevel::kStacks ? "job" : options_.command[0]);
@@ -236,7 +235,7 @@ class Run {
       if (joined.ok()) {
         join_ = *std::move(joined);
       } else {
-        Say(absl::StrCat("the job is not joined to the collector, it is watched here: ", joined.status().message()));
+        Say(absl::StrCat("the job cannot join the collector and is watched here: ", joined.status().message()));
       }
     }
     return 0;
@@ -298,7 +297,7 @@ class Run {
     // Where recording is off, or this is no job that records, the end is early enough.
     if (first || pid == 0 || !switched_off_.empty() || options_.quiet) return;
     Say(absl::StrCat("nothing is recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),
-                     "; where a process stands: lockstep evidence ", pid));
+                     "; to see what a process is doing: lockstep evidence ", pid));
   }
 
   std::vector<pid_t> JobProcesses() const { return Descendants(keeper_->pid()); }

@@ -240,7 +240,7 @@ void Watch::LookForDesync() {
     std::vector<int32_t> slots(digests.size());
     std::iota(slots.begin(), slots.end(), 0);
     agent_->Keep(slots);
-    if (desync.confirmed) Say(absl::StrCat(DesyncText(desync), "; the job runs on, the records are kept"));
+    if (desync.confirmed) Say(absl::StrCat(DesyncText(desync), "; the job continues, the records are kept"));
   }
 }
 
@@ -449,9 +449,9 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   if (!earlier.ok()) {
     Say(earlier.status().message());
   } else if (!earlier->moved_to.empty()) {
-    Say(absl::StrCat("what stood in ", gathered.folder, ", of an earlier run, is in ", earlier->moved_to, " now"));
+    Say(absl::StrCat("the incident of an earlier run in ", gathered.folder, " was moved to ", earlier->moved_to));
   } else if (earlier->replaced) {
-    Say(absl::StrCat("what an earlier, healthy run left in ", gathered.folder, " is replaced"));
+    Say(absl::StrCat("the healthy result of an earlier run in ", gathered.folder, " was replaced"));
   }
   const absl::Status status = WriteIncident(gathered.folder, gathered.bundle, gathered.verdict, facts);
   if (!status.ok()) {

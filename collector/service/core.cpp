@@ -119,7 +119,7 @@ void CollectorCore::Tick(int64_t mono_ns, int64_t real_ns) {
   real_ns_ = real_ns;
   if (absent > kAbsence) {
     actions_->Say(
-        absl::StrCat("the collector did not run for ", DurationText(absent), "; nobody is blamed for that time"));
+        absl::StrCat("the collector did not run for ", DurationText(absent), "; no rank is blamed for that time"));
     for (const auto& [key, job] : jobs_) {
       job->detector.Rebase(now_);
       for (auto& [name, host] : job->hosts) host.heard_ns = std::max(host.heard_ns, now_ - kSecond);

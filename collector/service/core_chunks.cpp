@@ -71,13 +71,13 @@ void CollectorCore::OnChunk(const wire::Received& received) {
     Send(from, wire::Type::kAck, ack);
   };
   const auto found = incidents_.find(chunk->incident());
-  if (found == incidents_.end()) return refuse("this collector gathers no such incident");
+  if (found == incidents_.end()) return refuse("this collector is not gathering this incident");
   Gathering* incident = found->second.get();
   if (incident->dead || incident->phase == Gathering::Phase::kFinal || incident->phase == Gathering::Phase::kDone) {
     return refuse("the incident is closed");
   }
   if (gathered_bytes_ + chunk->raw_bytes() > options_.quota) {
-    SayOnce(incident, absl::StrCat("the quota of ", options_.quota, " bytes is reached: what comes now is refused"));
+    SayOnce(incident, absl::StrCat("the quota of ", options_.quota, " bytes is reached: further data is refused"));
     return refuse("the collector's quota is reached");
   }
   if (!incident->ready || waiting_chunk_bytes_ + chunk->data().size() > options_.most_waiting_chunk_bytes) {
@@ -123,7 +123,7 @@ void CollectorCore::OnChunk(const wire::Received& received) {
                       case IncidentStore::Put::kLater:
                         ++counters_.chunks_put_off;
                         if (result->why != "it is being written")
-                          SayOnce(found->second.get(), result->why + "; chunks wait at the agents");
+                          SayOnce(found->second.get(), result->why + "; chunks stay at the agents");
                         return;
                     }
                   }});
@@ -153,7 +153,7 @@ void CollectorCore::Commit(Gathering* incident) {
                     Gathering* incident = found->second.get();
                     incident->committing = false;
                     if (!result->ids.ok()) {
-                      SayOnce(incident, absl::StrCat(result->ids.status().message(), "; chunks wait at the agents"));
+                      SayOnce(incident, absl::StrCat(result->ids.status().message(), "; chunks stay at the agents"));
                       incident->unacknowledged.clear();
                       return;
                     }
@@ -191,8 +191,8 @@ void CollectorCore::TickEverything(Gathering* incident) {
     if (now_ - gathering.heard_ns > options_.give_up_ns) {
       gathering.given_up = true;
       --left;
-      SayOnce(incident, absl::StrCat("nothing more came from ", host, " for ", DurationText(options_.give_up_ns),
-                                     ": going on without it"));
+      SayOnce(incident, absl::StrCat("nothing more arrived from ", host, " for ", DurationText(options_.give_up_ns),
+                                     ": continuing without it"));
       continue;
     }
     const auto known = job == nullptr ? std::map<std::string, JobHost>::iterator() : job->hosts.find(host);

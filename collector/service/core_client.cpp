@@ -15,9 +15,11 @@ constexpr size_t kMostJobsInReply = 64;
 constexpr int kMostKin = 64;
 
 std::string NoSuchJob(const std::string& name, const std::string& known) {
-  return absl::StrCat("no job '", name, "' is known; ",
-                      known.empty() ? "no other is either: does an agent run on its hosts, and is it let in?"
-                                    : absl::StrCat("known: ", known));
+  return absl::StrCat(
+      "no job '", name, "' is known; ",
+      known.empty()
+          ? "no other job is known either: does an agent run on its hosts, and does this collector accept its key?"
+          : absl::StrCat("known: ", known));
 }
 
 }  // namespace
@@ -136,7 +138,7 @@ void CollectorCore::OnClient(const wire::Received& received) {
           return;
         }
       }
-      if (watchers_.size() >= kMostWatchers) return fail("too many watch already");
+      if (watchers_.size() >= kMostWatchers) return fail("too many clients watch already");
       watchers_.push_back({from, request.request(), request.job(), now_ + kWatchFor, now_, {}});
       watchers_.back().kin.assign(request.kin().begin(),
                                   request.kin().begin() + std::min(request.kin_size(), kMostKin));
@@ -159,13 +161,15 @@ void CollectorCore::OnClient(const wire::Received& received) {
     case ClientRequest::DUMP: {
       if (!may_dump) return fail("this key may only look (role reader); taking a dump needs one of role operator");
       if (jobs.empty()) {
-        return fail(request.job().empty()
-                        ? std::string("no job is known: does an agent run on its hosts, and is it let in?")
-                        : NoSuchJob(request.job(), list(Named(""))));
+        return fail(
+            request.job().empty()
+                ? std::string(
+                      "no job is known: does an agent run on its hosts, and does this collector accept its key?")
+                : NoSuchJob(request.job(), list(Named(""))));
       }
       if (jobs.size() > 1) return fail(absl::StrCat("which job? ", list(jobs)));
       Job* job = jobs[0];
-      if (job->asking.size() >= 64) return fail("too many wait for a dump of this job already");
+      if (job->asking.size() >= 64) return fail("too many clients already wait for a dump of this job");
       for (const auto& [address, number] : job->asking) {
         if (address == from && number == request.request()) return;  // said again
       }

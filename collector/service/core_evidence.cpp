@@ -163,7 +163,7 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
   for (const auto& [host, gathering] : incident->evidence) {
     if (gathering.done || gathering.ranks.empty()) continue;
     incident->missing.push_back(
-        absl::StrCat("no evidence came in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
+        absl::StrCat("no evidence arrived in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
   }
   incident->state.evidence_done = true;
   if (incident->round == nullptr) return incident->state.everything ? StartEverything(incident) : StartFinal(incident);

@@ -293,10 +293,10 @@ void CollectorCore::StartFinal(Gathering* incident) {
                   gathering->incident.set_text(incident->text());
                   gathering->incident.set_whole(incident->whole());
                 } else {
-                  SayOnce(gathering, absl::StrCat("the verdict on the whole could not be made: ", status->message()));
+                  SayOnce(gathering, absl::StrCat("the final verdict could not be made: ", status->message()));
                 }
                 actions_->Say(absl::StrCat("job ", gathering->people, ": incident ",
-                                           incident->whole() ? "whole in " : "as whole as it will be in ",
+                                           incident->whole() ? "complete in " : "as complete as it will be in ",
                                            gathering->state.folder, " (lockstep analyze ", gathering->state.folder,
                                            ")"));
                 Tell(gathering, incident->whole() ? "everything is on disk" : "what could be gathered is on disk",
@@ -323,7 +323,7 @@ void CollectorCore::Resume(const IncidentState& state) {
   incident->phase_ns = now_;
   incident->working = true;
   incidents_[state.name] = std::move(made);
-  actions_->Say(absl::StrCat("incident ", state.name, " was not whole: going on"));
+  actions_->Say(absl::StrCat("incident ", state.name, " was not complete: resuming"));
   const std::string name = state.name;
   const auto store = incident->store;
   const StoreLimits limits = options_.store;
@@ -359,7 +359,7 @@ void CollectorCore::Resume(const IncidentState& state) {
                     Gathering* incident = incidents_[name].get();
                     incident->working = false;
                     if (!result->status.ok()) {
-                      SayOnce(incident, absl::StrCat("it cannot be taken up: ", result->status.message()));
+                      SayOnce(incident, absl::StrCat("it cannot be resumed: ", result->status.message()));
                       incident->dead = true;
                       incident->done_ns = now_;
                       return;

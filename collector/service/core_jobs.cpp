@@ -82,9 +82,8 @@ Job* CollectorCore::JobNumber(const JobIdentity& identity, int number) {
   job->began_real_ns = job->level_real_ns = RealNow();
   job->met_ns = now_;
   job->heard_ns = now_;
-  actions_->Say(
-      absl::StrCat("job ", job->name, " of user ", identity.uid(), " is seen",
-                   number > 0 ? ": not the other one of this name, with which it shares no communicator" : ""));
+  actions_->Say(absl::StrCat("job ", job->name, " of user ", identity.uid(), " is seen",
+                             number > 0 ? ": it shares no communicator with the other job of this name" : ""));
   return (jobs_[key] = std::move(job)).get();
 }
 
@@ -189,7 +188,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
     if (entry.silent) {
       entry.silent = false;
       job->detector.HostBack(host);
-      actions_->Say(absl::StrCat("job ", job->name, ": the agent of ", host, " is heard again"));
+      actions_->Say(absl::StrCat("job ", job->name, ": the agent of ", host, " reports again"));
     }
     if (const auto peer = peers_.find(received.peer); peer != peers_.end()) {
       entry.boot_id = peer->second.boot_id;
@@ -202,7 +201,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
         if (twice.empty() || job->duplicates.ContainsAll(twice)) continue;
         job->duplicates.Unite(twice);
         actions_->Say(
-            absl::StrCat("job ", job->name, ": ranks ", twice.Text(), " are claimed by ", name, " and by ", host));
+            absl::StrCat("job ", job->name, ": ranks ", twice.Text(), " are reported by both ", name, " and ", host));
       }
     }
     entry.seen = std::move(seen);
@@ -261,7 +260,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
     for (const Desync& desync : job->desync.Apply(child, beat)) {
       GatherDesync(job, desync);
       if (!desync.confirmed) continue;
-      actions_->Say(absl::StrCat("job ", job->name, ": ", DesyncText(desync), "; the job runs on"));
+      actions_->Say(absl::StrCat("job ", job->name, ": ", DesyncText(desync), "; the job continues"));
       Keep(&job->desyncs, {now_, DesyncText(desync)});
     }
   }
@@ -416,9 +415,9 @@ void CollectorCore::LookWhetherOver(Job* job) {
   job->over = over;
   if (over)
     actions_->Say(absl::StrCat("job ", job->name,
-                               !anybody     ? ": nobody speaks of it any more"
+                               !anybody     ? ": no agent reports it any more"
                                : job->lived ? " has ended"
-                                            : " had ended before"));
+                                            : " had already ended"));
   TellWatchers(job->key, nullptr);
 }
 

@@ -192,7 +192,7 @@ TEST_F(CoreJobsTest, RanksClaimedTwiceInOneJobAreSaid) {
   beat->set_id(status.communicators(0).id());
   beat->set_size(status.communicators(0).size());
   fleet.Say(&other, wire::Type::kHeartbeat, heartbeat);
-  EXPECT_TRUE(fleet.Heard("are claimed by node0 and by copy")) << ::testing::PrintToString(fleet.said);
+  EXPECT_TRUE(fleet.Heard("are reported by both node0 and copy")) << ::testing::PrintToString(fleet.said);
   EXPECT_EQ(fleet.core->StatusOf("train").agents(), 5u);
 }
 
@@ -233,7 +233,7 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
   }
   EXPECT_TRUE(fleet.decisions.empty()) << fleet.decisions[0].reason;
   EXPECT_FALSE(fleet.Heard("silent"));
-  EXPECT_TRUE(fleet.Heard("nobody speaks of it any more"));
+  EXPECT_TRUE(fleet.Heard("no agent reports it any more"));
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "ended");
   EXPECT_EQ(fleet.core->StatusOf("train/0/1").state(), "moving");
   EXPECT_EQ(fleet.core->counters().rounds, 0u);

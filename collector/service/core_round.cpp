@@ -20,7 +20,7 @@ constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;  // answer
 // "rank 878 (RANK_NOT_ARRIVED)", "ranks 8 and 7 more (...)".
 std::string FirstCulprit(const Finding& finding) {
   const int culprits = finding.culprit_ranks_size();
-  return absl::StrCat(culprits == 0 ? "nobody to be named"
+  return absl::StrCat(culprits == 0 ? "no rank to name"
                       : culprits == 1
                           ? absl::StrCat("rank ", finding.culprit_ranks(0))
                           : absl::StrCat("ranks ", finding.culprit_ranks(0), " and ", culprits - 1, " more"),
@@ -330,7 +330,7 @@ bool CollectorCore::WasDeclared(Job* job) {
   const std::string identity = job->identity.SerializeAsString();
   for (auto before = before_.begin(); before != before_.end(); ++before) {
     if (before->identity.SerializeAsString() != identity || !before->Is(job->round->verdict())) continue;
-    actions_->Say(absl::StrCat("job ", job->name, ": this was declared before: ", before->folder));
+    actions_->Say(absl::StrCat("job ", job->name, ": this was already declared: ", before->folder));
     before_.erase(before);
     return true;
   }

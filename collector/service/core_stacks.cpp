@@ -18,7 +18,7 @@ constexpr size_t kMostLines = 200;
 
 // Why it cannot be done; empty: it is asked for, and the answer comes when it is there.
 std::string CollectorCore::AskFreshStacks(Job* job, const Address& to, uint64_t client_request) {
-  if (fresh_.size() >= kMostFresh) return "too many wait for stacks already";
+  if (fresh_.size() >= kMostFresh) return "too many clients already wait for stacks";
   FreshStacks fresh;
   // Whom the analysis names, else whom the others wait for.
   if (job->detector.level() != Level::kMoving) {
@@ -32,7 +32,8 @@ std::string CollectorCore::AskFreshStacks(Job* job, const Address& to, uint64_t 
       if (fresh.wanted.size() < options_.fresh_ranks) fresh.wanted.Add(rank);
     }
   });
-  if (fresh.wanted.empty()) return "nobody is waited for: there are no stacks to take (f finds a rank, d takes a dump)";
+  if (fresh.wanted.empty())
+    return "no rank is waited for: there are no stacks to take (f finds a rank, d takes a dump)";
   fresh.to = to;
   fresh.client_request = client_request;
   fresh.request = NextRequest();
@@ -61,7 +62,8 @@ void CollectorCore::TickFreshStacks() {
     for (const std::string& line : fresh.tree.Lines(kMostLines)) reply.add_lines(line);
     for (const std::string& line : fresh.refused) reply.add_lines(line);
     if (!left.empty())
-      reply.add_lines(absl::StrCat("nothing came of ranks ", left.Text(), " in ", DurationText(options_.evidence_ns)));
+      reply.add_lines(
+          absl::StrCat("nothing arrived from ranks ", left.Text(), " in ", DurationText(options_.evidence_ns)));
     reply.set_done(true);
     Send(fresh.to, wire::Type::kClientReply, reply);
     return true;

@@ -157,7 +157,7 @@ TEST_F(CollectorCoreTest, FreshStacksAreForOperators) {
   EXPECT_THAT(fleet.replies[0].error(), HasSubstr("reader"));
   fleet.Ask(1, wire::Role::kOperator, request);
   ASSERT_EQ(fleet.replies.size(), 2u);
-  EXPECT_THAT(fleet.replies[1].error(), HasSubstr("nobody is waited for"));
+  EXPECT_THAT(fleet.replies[1].error(), HasSubstr("no rank is waited for"));
   fleet.stop_ns = fleet.now;
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
   fleet.replies.clear();
@@ -228,7 +228,7 @@ TEST_F(CollectorCoreTest, AgentsThatConnectedAnewToTheirRelayAreReachedAllTheSam
     EXPECT_TRUE(asked(CollectRequest::EVERYTHING));
     EXPECT_EQ(asked(CollectRequest::EVIDENCE), before_evidence);
     EXPECT_THAT(Content(Incidents()[0] + "/manifest.json"), HasSubstr("\"whole\": true"));
-    EXPECT_FALSE(fleet.Heard("nothing more came"));
+    EXPECT_FALSE(fleet.Heard("nothing more arrived"));
   }
 }
 
@@ -242,7 +242,7 @@ TEST_F(CollectorCoreTest, AHostThatHasNoRingsToSendIsNotWaitedFor) {
   EXPECT_TRUE(fleet.PassUntil(fleet.options.give_up_ns / 2, [&] { return !fleet.core->busy(); }));
   EXPECT_TRUE(fleet.Heard("no rings of node1: the disk is full"));
   EXPECT_THAT(Content(Incidents()[0] + "/manifest.json"), HasSubstr("\"whole\": false"));
-  EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("whole rings of node1 did not come"));
+  EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("whole rings of node1 did not arrive"));
 }
 
 // Killed between making a folder and naming what is first written to it.

@@ -121,9 +121,9 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
            0});
     }
   }
-  if (!left.empty()) add({absl::StrCat("no digest came in time of ranks ", left.Text()), "", left, 0});
+  if (!left.empty()) add({absl::StrCat("no digest arrived in time from ranks ", left.Text()), "", left, 0});
   if (!duplicates.empty()) {
-    add({absl::StrCat("ranks ", duplicates.Text(), " are claimed by several hosts: one of each is left out"),
+    add({absl::StrCat("ranks ", duplicates.Text(), " are reported by several hosts: one of each is left out"),
          "",
          {},
          0});
@@ -198,7 +198,7 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
   status->set_heartbeat_lag_ns(lag);
   facts.To(status);
   if (!job.duplicates.empty())
-    status->add_blind(absl::StrCat("ranks ", job.duplicates.Text(), " are claimed by several hosts"));
+    status->add_blind(absl::StrCat("ranks ", job.duplicates.Text(), " are reported by several hosts"));
   for (auto line = job.lates.rbegin(); line != job.lates.rend() && now - line->at_ns <= kLatesShown; ++line) {
     status->add_late_arrivals(WithAge(*line, now));
   }
@@ -246,7 +246,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
   if (request.communicator() != 0) {
     const MergedComm* comm = progress.Find(request.communicator());
     if (comm == nullptr) {
-      reply->set_error("nobody has used such a communicator");
+      reply->set_error("no rank has used such a communicator");
       return;
     }
     reply->add_lines(absl::StrCat("communicator ", comm->name.empty() ? "" : comm->name + " ", absl::Hex(comm->id),
@@ -278,7 +278,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
                                     host.silent ? ", its agent is silent" : "", ", heard ",
                                     DurationText(now - host.heard_ns), " ago"));
     }
-    if (!found) reply->add_lines(absl::StrCat("no host has named rank ", request.rank()));
+    if (!found) reply->add_lines(absl::StrCat("no host has reported rank ", request.rank()));
     size_t shown = 0;
     progress.ForEachBehind([&](const MergedComm& comm) {
       if (shown >= 16 || !Contains(progress.Missing(comm.id), request.rank())) return;
@@ -291,7 +291,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
   }
   if (request.missing_stacks()) {
     if (job.last_incident == nullptr) {
-      reply->add_lines("no incident has been taken of this job: lockstep dump takes one");
+      reply->add_lines("this job has no incident yet: lockstep dump makes one");
       return;
     }
     for (const Finding& finding : job.last_incident->verdict().findings()) {

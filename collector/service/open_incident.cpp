@@ -425,7 +425,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   first.set_confidence(desync.confirmed ? 0.9 : 0.6);
   first.set_summary(desync.text);
   first.set_advice(
-      "compare what these ranks' code did between the two numbers; the job runs on, its results may differ");
+      "compare what these ranks' code did between the two numbers; the job continues, its results may differ");
   first.add_advice_steps(first.advice());
   google::protobuf::RepeatedPtrField<Finding> others;
   others.Swap(verdict->mutable_findings());
@@ -455,7 +455,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
       missing.push_back(host);
       Problem problem;
       problem.text =
-          absl::StrCat("the agent of ", host, " gave nothing: nothing is known of its ranks ", unknown.Text());
+          absl::StrCat("the agent of ", host, " sent nothing: nothing is known of its ranks ", unknown.Text());
       problem.like = "agent gave nothing";
       bundle->problems.push_back(std::move(problem));
       continue;
@@ -464,7 +464,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
     missing.push_back(host);
     Problem problem;
     problem.text =
-        absl::StrCat("whole rings of ", host, " did not come: of ranks ", ranks.Text(), " only digests are there");
+        absl::StrCat("whole rings of ", host, " did not arrive: of ranks ", ranks.Text(), " only digests are there");
     problem.like = "digests only";
     bundle->problems.push_back(std::move(problem));
   }

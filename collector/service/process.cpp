@@ -416,7 +416,7 @@ int RunRelay(const CollectorOptions& options) {
   bool connected = false;
   const auto unreached = [&] {
     const std::string why = (*started)->upstream_error();
-    Say(absl::StrCat("the relay does not reach its collector: ", why.empty() ? "no answer" : why));
+    Say(absl::StrCat("the relay cannot reach its collector: ", why.empty() ? "no answer" : why));
   };
   int64_t next_metrics = 0, never_reached = MonotonicNs() + kPatience;
   int taken = 0;

@@ -50,8 +50,8 @@ void VerdictHook::Run(const std::string& job, const std::string& json, const std
   if (next_.size() > kMostJobs) {
     next_.erase(at);
     lock.unlock();
-    say_(absl::StrCat("the command of --on-verdict was not started for job ", job, ": it runs for ", kMostJobs,
-                      " others"));
+    say_(absl::StrCat("the command of --on-verdict was not started for job ", job, ": it already runs for ", kMostJobs,
+                      " other jobs"));
     return;
   }
   std::thread([this, job] { Work(job); }).detach();
@@ -66,7 +66,7 @@ void VerdictHook::Work(const std::string& job) {
     std::vector<std::string> words = {"/bin/sh", "-c", command_};
     if (!told.mark.empty()) words = {"/bin/sh", "-c", kOnce, command_, told.mark};
     const absl::Status status = RunWithInput(words, told.json, limit_ns_);
-    say_(status.ok() ? absl::StrCat("the command of --on-verdict has taken the verdict of job ", job)
+    say_(status.ok() ? absl::StrCat("the command of --on-verdict accepted the verdict of job ", job)
                      : absl::StrCat("the command of --on-verdict failed for job ", job, ": ", status.message()));
     lock.lock();
   }

@@ -207,7 +207,7 @@ TEST(VerdictPanelTest, NothingOpenHealthyAndDark) {
   testing::Grab(&window.widget, "verdict_none");
   window.panel->SetDocument(testing::Healthy());
   EXPECT_EQ(window.panel->findChild<QLabel*>("verdict word")->text(), "HEALTHY");
-  EXPECT_TRUE(window.headline->text().contains("nothing stands still"));
+  EXPECT_TRUE(window.headline->text().contains("nothing is stuck"));
   EXPECT_FALSE(window.panel->findChild<QLabel*>("confidence")->isVisible());
   testing::Grab(&window.widget, "verdict_healthy");
   window.widget.setPalette(testing::DarkPalette());

@@ -142,7 +142,7 @@ class IncidentTest(FolderTest):
         # `lockstep analyze` has the line too: of an incident after it, the host was named once.
         later = self.hung("again", *STOP)
         text = self.run_it("lockstep-analyze", later, status=1).stdout
-        self.assertRegex(text, r"before +host n17 was the culprit of 1 of the only incident before|before +host n17 was the culprit of the only incident before")
+        self.assertRegex(text, r"before +host n17 was the culprit of 1 of the only earlier incident|before +host n17 was the culprit of the only earlier incident")
         # A job goes as it came.
         self.run_it("lockstep-archive", later)
         for table in TABLES:

@@ -82,7 +82,7 @@ class ClusterFaultsTest(unittest.TestCase):
         self.assertTrue(wait_for(made.whole, 120), made.logs())
         with open(os.path.join(made.whole()[0], "manifest.json")) as file:
             self.assertTrue(json.load(file)["whole"], made.logs())
-        self.assertNotIn("nothing more came from", made.log("collector"))
+        self.assertNotIn("nothing more arrived from", made.log("collector"))
 
     def test_two_processes_that_say_they_are_the_same_rank(self):
         made = self.make()
@@ -92,9 +92,9 @@ class ClusterFaultsTest(unittest.TestCase):
         # As when mpirun runs inside srun: the job goes by one launcher's numbers, and the other's say otherwise.
         claims = [0, 1, 1, 3]
         made.start_ranks(*STALL, claim=lambda rank: {"OMPI_COMM_WORLD_RANK": str(rank), "SLURM_PROCID": str(claims[rank])})
-        self.assertTrue(wait_for(lambda: "are claimed by" in made.log("collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: "are reported by both" in made.log("collector"), 120), made.logs())
         verdict = self.verdict(made)
-        self.assertIn("ranks 1 are claimed by several hosts", json.dumps(verdict["problems"]), made.logs())
+        self.assertIn("ranks 1 are reported by several hosts", json.dumps(verdict["problems"]), made.logs())
         self.assertTrue(wait_for(made.whole, 120), made.logs())
         for process in [made.collector, *made.agents, *made.ranks]:
             self.assertIsNone(process.poll(), made.logs())

@@ -115,7 +115,7 @@ class ClusterTest(unittest.TestCase):
         proxy.shut = True
         self.assertTrue(wait_for(lambda: made.log("collector").count("gone silent") >= 2, 60), made.logs())
         proxy.shut = False
-        self.assertTrue(wait_for(lambda: made.log("collector").count("heard again") >= 2, 120), made.logs())
+        self.assertTrue(wait_for(lambda: made.log("collector").count("reports again") >= 2, 120), made.logs())
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
         proxy.stalled = True  # in the middle of gathering

@@ -61,7 +61,7 @@ class NamesakesTest(unittest.TestCase):
         self.assertEqual(states["train#2"], "hung", made.logs())
         self.assertTrue(wait_for(lambda: shown()["train#1"]["state"] == "moving", 60), made.logs())  # late now and then, on a busy machine
         self.assertEqual(len(made.incidents()), 1)
-        self.assertNotIn("claimed by", made.log("collector"))
+        self.assertNotIn("reported by both", made.log("collector"))
         for rank in runs:
             self.assertIsNone(rank.poll())
 

@@ -88,7 +88,7 @@ class NetworkCutTest(unittest.TestCase):
         wait_for(lambda: made.log("collector").count("gone silent") >= 2, 5)
         silent = made.log("collector").count("gone silent")
         self.cable("up")
-        self.assertTrue(wait_for(lambda: made.log("collector").count("heard again") >= silent, 180), made.logs())
+        self.assertTrue(wait_for(lambda: made.log("collector").count("reports again") >= silent, 180), made.logs())
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
         self.cable("down")  # in the middle of gathering

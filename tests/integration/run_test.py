@@ -130,7 +130,7 @@ class RunTest(FolderTest):
             port = probe.getsockname()[1]
         result = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=127.0.0.1",
                                    f"MASTER_PORT={port}", TRAINSIM, "--tp", "2", "--store-timeout", "8")
-        told = re.findall(r"(?m)^lockstep: nothing is recorded after [\d.]+ s: NCCL was loaded, but no communicator was made.*; where a process stands: "
+        told = re.findall(r"(?m)^lockstep: nothing is recorded after [\d.]+ s: NCCL was loaded, but no communicator was made.*; to see what a process is doing: "
                           r"lockstep evidence (\d+)$", result.stderr)
         self.assertGreaterEqual(len(told), 1, result.stderr)
         self.assertLessEqual(len(told), 2, "after 2.4 and 4.8 s and no more")
@@ -276,7 +276,7 @@ class RunTest(FolderTest):
         # A group that is none is told, and the job runs.
         result = self.run_lockstep("run", "-n", "8", "--out", "alone", "--group", "no-such-group-here", "--", *JOB, "--steps", "5")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("their owner's alone", result.stderr)
+        self.assertIn("only their owner can read incidents", result.stderr)
         self.assertEqual(os.stat(os.path.join(self.folder, "alone")).st_mode & 0o077, 0)
 
     def test_help_of_a_verb_is_its_own(self):
@@ -292,7 +292,7 @@ class RunTest(FolderTest):
         self.assertEqual(len(kept), 1, again.stderr)
         self.assertIn(kept[0], again.stderr)
         third = self.run_lockstep("run", "-n", "8", "--out", "out", "--", *JOB, "--steps", "5")
-        self.assertIn("what an earlier, healthy run left in out is replaced", third.stderr)
+        self.assertIn("the healthy result of an earlier run in out was replaced", third.stderr)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("out.")], kept)
         for name, verdict in ((kept[0], "CRASHED"), ("out", "HEALTHY")):
             with open(os.path.join(self.folder, name, "verdict.json")) as file:

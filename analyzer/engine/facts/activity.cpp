@@ -172,11 +172,11 @@ void Motion(const Process& process, ActivityView* view) {
     }
   } else if (stacks && process.stack != process.stack_later) {
     view->moving = Moving::kYes;
-    view->motion = "its stack changed between two looks";
+    view->motion = "its stack changed between two samples";
   } else if (cpu_known) {
     view->moving = Moving::kNo;
-    view->motion = absl::StrFormat("no CPU and no I/O to speak of in %.1f s", seconds);
-    if (!io_known) view->motion = absl::StrFormat("no CPU to speak of in %.1f s", seconds);
+    view->motion = absl::StrFormat("almost no CPU time and almost no I/O in %.1f s", seconds);
+    if (!io_known) view->motion = absl::StrFormat("almost no CPU time in %.1f s", seconds);
     if (stacks) absl::StrAppend(&view->motion, ", the same stack twice");
   } else if (stacks) {
     view->moving = Moving::kNo;
@@ -285,7 +285,8 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
   }
   if (moving + still > 0) {
     finding->set_moving(MovingName(moving > 0 ? Moving::kYes : Moving::kNo));
-    if (moving > 0 && still > 0) absl::StrAppend(&motion, "; ", moving, " of the named ranks move, ", still, " do not");
+    if (moving > 0 && still > 0)
+      absl::StrAppend(&motion, "; ", moving, " of the named ranks are moving, ", still, " are not");
     finding->add_evidence()->set_text(motion);
   }
   if (by_stall.empty()) return;
@@ -326,9 +327,9 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
       const int32_t here = host.empty() ? most : present[host];
       if (here >= most) continue;
       finding->set_confidence(std::min(finding->confidence(), 0.85));
-      finding->add_evidence()->set_text(absl::StrCat("of host ", host, " the data of ", here,
-                                                     " ranks is there, of others that of ", most,
-                                                     ": the rest of it may wait for the same files"));
+      finding->add_evidence()->set_text(absl::StrCat("host ", host, " left data of ", here,
+                                                     " ranks, other hosts left data of ", most,
+                                                     ": its other ranks may wait for the same files"));
     }
   }
   if (files && on_host.size() == 1 && ranks.size() > 1 && !on_host.begin()->first.empty() &&

@@ -202,7 +202,7 @@ TEST(Activity, StorageOfSeveralHostsAtOnceIsNoHosts) {
   for (const Evidence& e : f.evidence())
     told |= e.text() == "4 ranks on 2 hosts wait for files at once: what they share is the file system, not a host";
   EXPECT_TRUE(told) << f.DebugString();
-  EXPECT_NE(f.advice().find("Drain no host"), std::string::npos);
+  EXPECT_NE(f.advice().find("Do not drain a host"), std::string::npos);
 }
 
 TEST(Activity, AMovingRankIsLateUnlessTheJobIsKnownToStandStill) {

@@ -100,8 +100,8 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
   if (const int32_t odd = AtOddsWithSeveral(now); odd == sender || odd == receiver) {
     return {
         odd == sender ? SplitSide::kSender : SplitSide::kReceiver,
-        absl::StrCat("the sizes of several others do not fit with ", odd == sender ? "the sender's" : "the receiver's",
-                     " either, and all of those fit with each other")};
+        absl::StrCat("the sizes of several other ranks do not match ",
+                     odd == sender ? "the sender's" : "the receiver's", " either, and all of those match each other")};
   }
   // What a rank routes is the same amount everywhere (tokens times experts a token goes to), wherever it goes.
   std::map<int64_t, int> totals;
@@ -118,7 +118,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
       return {sender_keeps ? SplitSide::kReceiver : SplitSide::kSender,
               absl::StrCat("every other member sends ", total, " elements in all, the sender ", own,
                            sender_keeps ? " too: what it sends adds up"
-                                        : ": it would be that many with what the receiver expects")};
+                                        : ": it would send that many with what the receiver expects")};
     }
   }
   // The way back: each gets from a peer what it sent there before.
@@ -136,7 +136,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
     const bool receiver_keeps = recv.count == before[receiver].sent[sender];
     if (sender_keeps != receiver_keeps) {
       return {sender_keeps ? SplitSide::kReceiver : SplitSide::kSender,
-              absl::StrCat("the exchange returns what the one before brought: the sender had received ",
+              absl::StrCat("the exchange returns what the previous one delivered: the sender had received ",
                            before[sender].received[receiver], " and sends ", send.count, ", the receiver had sent ",
                            before[receiver].sent[sender], " and expects ", recv.count)};
     }

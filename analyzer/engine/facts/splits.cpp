@@ -128,8 +128,8 @@ class Split {
       }
       fault.reason = REASON_OTHER_COLOUR;
       *fault.detail.mutable_call() = SplitCall();
-      fault.detail.set_name(first.comm == kNoIndex ? "no colour" : absl::StrCat("colour ", first.color));
-      if (usual != nullptr) fault.detail.set_other_name(absl::StrCat("colour ", usual->color));
+      fault.detail.set_name(first.comm == kNoIndex ? "no color" : absl::StrCat("color ", first.color));
+      if (usual != nullptr) fault.detail.set_other_name(absl::StrCat("color ", usual->color));
     }
     for (uint32_t comm : fault.affected) {
       absl::StrAppend(&fault.evidence, fault.evidence.empty() ? "" : "; ", CommName(bundle_.comms[comm]), " has ",
@@ -200,8 +200,8 @@ class Split {
     if (fault.ranks.empty()) return;
     fault.affected.assign(affected.begin(), affected.end());
     fault.confidence = 0.9;
-    fault.evidence = absl::StrCat("the keys of the other ", entries_.size() - odd.size(), " ranks keep the order of ",
-                                  CommText(bundle_.comms[parent_]));
+    fault.evidence = absl::StrCat("the keys of the other ", entries_.size() - odd.size(),
+                                  " ranks keep the member order of ", CommText(bundle_.comms[parent_]));
     faults->push_back(std::move(fault));
   }
 

@@ -480,8 +480,8 @@ class StartUpStory {
                                     order.size(), order.size() == 1 ? " creation" : " creations", ", ",
                                     Seconds(out.total_ns()), " from the first entry to the last return");
     if (open > 0) absl::StrAppend(&text, "; ", open, open == 1 ? " is" : " are", " not complete");
-    absl::StrAppend(&text, ". A rank spent ", Seconds(out.waiting_ns()),
-                    " of it, on average, waiting for the last to come.");
+    absl::StrAppend(&text, ". On average a rank spent ", Seconds(out.waiting_ns()),
+                    " of it waiting for the last rank to arrive.");
     std::string typical;
     for (const StartUpPhase& phase : out.phases()) {
       if (phase.ranks() == 0 || phase.median_ns() < kWorthSaying / 10) continue;
@@ -501,7 +501,7 @@ class StartUpStory {
     }
     if (serial_ns_ >= kWorthSaying) {
       absl::StrAppend(&text, " ", serial,
-                      " creations began only when another had ended that gives them nothing: made together "
+                      " creations began only after another one had ended, although they do not need it: made together "
                       "(in one group, or non-blocking) they would save up to ",
                       Seconds(serial_ns_), ".");
     }
@@ -526,7 +526,7 @@ void ExplainStartUp(const Bundle& bundle, Verdict* verdict) {
   if (bundle.ranks.empty()) return;
   if (!story.Collect()) {
     verdict->add_not_measured(
-        "start-up: nothing recorded when communicators were made (Flight Recorder does not; Lockstep's own recorder "
+        "start-up: nothing recorded when communicators were created (Flight Recorder does not; Lockstep's own recorder "
         "does)");
     return;
   }

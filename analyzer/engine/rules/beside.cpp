@@ -209,8 +209,8 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     c.beside = true;
     if (c.comm == kNoIndex) c.comm = behind->comm;
     c.evidence.push_back(
-        {absl::StrCat(Who(ahead), " went on to further calls on ", CommText(bundle_.comms[behind->comm]),
-                      "; nobody waits there yet, because of the other finding"),
+        {absl::StrCat(Who(ahead), " continued to further calls on ", CommText(bundle_.comms[behind->comm]),
+                      "; no rank waits there yet, because of the other finding"),
          {ahead, r}});
     Merge(&causes, std::move(c));
   }
@@ -336,9 +336,9 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
     c.reason = REASON_WAITS_TOO_EARLY;
     *c.detail.mutable_call() = CallOf(bundle_, witness, *early[i].next);
     c.detail.set_flag(waits);
-    c.evidence.push_back({absl::StrCat(early[i].witnesses, " ranks in the same role issued ", next,
-                                       " with all the work unfinished that ", Who(r),
-                                       " has: no wait for that work comes before that call"),
+    c.evidence.push_back({absl::StrCat(early[i].witnesses, " ranks with the same role issued ", next,
+                                       " while the same work was unfinished as on ", Who(r),
+                                       ": the program does not wait for that work before that call"),
                           {early[i].witness, r}});
     Merge(causes, std::move(c));
   }
@@ -368,12 +368,12 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
     c.ranks = {r};
     c.confidence = kCounted;
     c.reason = REASON_COUNTED_PROGRAM;
-    c.evidence.push_back(
-        {"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
+    c.evidence.push_back({"most ranks with the same role agree on how many collectives come before each one", c.ranks});
     if (i >= by_many) {
       c.confidence = kOneWitness;
       c.reason = REASON_COUNTED_FEWER;
-      c.evidence[0].fields.set_text("in each of the rounds before both made equally many, and that rank went on so");
+      c.evidence[0].fields.set_text(
+          "in each earlier round both ranks made equally many, and the rank with the same role continued to");
     }
     Merge(causes, std::move(c));
   }

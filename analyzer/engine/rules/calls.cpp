@@ -92,8 +92,8 @@ void Causes::AddPartner(const Divergence& d, Cause* cause) const {
   cause->detail.set_name(CommText(bundle_.comms[cause->comm]));
   cause->rivals.clear();
   cause->evidence.push_back(
-      {"both counted other sends and receives than most ranks in the same role, with as many collectives issued "
-       "everywhere",
+      {"both counted different sends and receives from most ranks with the same role, although all issued equally many "
+       "collectives",
        both});
 }
 
@@ -105,7 +105,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   c.confidence = d.by_history || d.by_number ? 0.75 : d.siblings_agreeing >= 3 ? 0.93 : 0.85;
   if (d.by_history) {
     c.evidence.push_back({absl::StrCat("in earlier steps ", Who(d.rank), " and ", Who(d.sibling_rank),
-                                       " both went on at this place as ", Who(d.sibling_rank), " did now"),
+                                       " both continued from this place as ", Who(d.sibling_rank), " did now"),
                           {d.rank, d.sibling_rank}});
   }
   if (d.by_number) {
@@ -127,7 +127,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.reason = REASON_SKIPPED;
     *c.detail.mutable_call() =
         CallNamed(absl::StrCat(OpName(bundle_, *theirs), " #", theirs->seq), CommText(bundle_.comms[c.comm]));
-    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued ",
+    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks with the same role issued ",
                                        ArgumentsText(bundle_, *theirs), " there; ", Who(d.rank), " issued ",
                                        d.own == nullptr ? "nothing" : ArgumentsText(bundle_, *d.own), " instead"),
                           {d.sibling_rank, d.rank}});
@@ -140,7 +140,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     *c.detail.mutable_call() =
         CallNamed(absl::StrCat(OpName(bundle_, *d.own), " #", d.own->seq), CommText(bundle_.comms[c.comm]));
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
-                                       " ranks in the same role went on with ", ArgumentsText(bundle_, *theirs)),
+                                       " ranks with the same role continued with ", ArgumentsText(bundle_, *theirs)),
                           {d.sibling_rank, d.rank}});
   } else if (d.type == Divergence::Type::kReordered) {
     c.kind = ORDER_INVERSION;
@@ -151,7 +151,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     *c.detail.mutable_call() = CallOf(bundle_, rank, *d.own);
     *c.detail.mutable_other() = CallOf(bundle_, sibling, *theirs);
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
-                                       " ranks in the same role issued the same calls in another order"),
+                                       " ranks with the same role issued the same calls in a different order"),
                           {d.sibling_rank, d.rank}});
   } else {
     std::string own_text, their_text;
@@ -165,7 +165,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
       *c.detail.mutable_call() = CallOf(bundle_, rank, *d.own);
       *c.detail.mutable_other() = CallOf(bundle_, sibling, *theirs);
       c.evidence.push_back(
-          {absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued the latter"),
+          {absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks with the same role issued the latter"),
            {d.sibling_rank, d.rank}});
       return c;
     }

@@ -191,7 +191,7 @@ Cause Causes::DeathCause(int32_t rank_index) const {
       c.confidence = 0.85;
   }
   if (const HardwareEvent* event = KernelOnEndOf(rank); event != nullptr) {
-    c.evidence.push_back({absl::StrCat("the kernel's log on its end: ", event->text()), {rank_index}});
+    c.evidence.push_back({absl::StrCat("the kernel log about its end: ", event->text()), {rank_index}});
     if (event->kind() == HardwareEvent::OUT_OF_MEMORY) c.reason = REASON_KILLED_FOR_MEMORY;
   } else if (rank.process.life == Life::kKilled && rank.process.signal == SIGKILL && rank.process.evidence != nullptr &&
              rank.process.evidence->hardware_unread().empty()) {
@@ -231,9 +231,10 @@ Cause Causes::DeathCause(int32_t rank_index) const {
       if (newest == nullptr || op.ticket > newest->ticket) newest = &op;
     }
     const std::string what = newest == nullptr ? "" : absl::StrCat(", the newest ", OpText(bundle_, rank, *newest));
-    c.evidence.push_back({absl::StrCat("reached by its GPU after the process died: ", stream.late_completed,
-                                       stream.late_completed == 1 ? " operation" : " operations", what),
-                          {rank_index}});
+    c.evidence.push_back(
+        {absl::StrCat("its GPU reached ", stream.late_completed,
+                      stream.late_completed == 1 ? " operation" : " operations", " after the process died", what),
+         {rank_index}});
   }
   return c;
 }
@@ -410,7 +411,7 @@ Cause Causes::HostCause(uint32_t node) const {
     *c.detail.mutable_call() = CallOf(bundle_, rank, *queued);
     c.confidence = 0.85;
     c.evidence.push_back(
-        {absl::StrCat(Who(r), " recorded that call, and neither the end of its batch nor its launch"), {r}});
+        {absl::StrCat(Who(r), " recorded that call, but neither the end of its batch nor its launch"), {r}});
   } else if (edge != nullptr && LeftTheLoop(r, edge->comm)) {
     c.kind = RANK_NOT_ARRIVED;
     c.cause = "code mismatch";
@@ -457,7 +458,7 @@ Cause Causes::HostCause(uint32_t node) const {
       c.confidence = 0.5;
       c.AddRival(Rival::LOST_WAIT);
     } else if (idle) {
-      c.evidence.push_back({absl::StrCat(Who(r), " has nothing unfinished of its own"), {r}});
+      c.evidence.push_back({absl::StrCat(Who(r), " has no unfinished operation of its own"), {r}});
     }
     const StoppedHost& stopped = graph_->stopped[r];
     if (stopped.witness >= 0) {
@@ -471,10 +472,11 @@ Cause Causes::HostCause(uint32_t node) const {
         c.op_rank = stopped.witness;
         c.confidence = 0.75;
       }
-      c.evidence.push_back({absl::StrCat(stopped.witnesses, stopped.witnesses == 1 ? " rank" : " ranks",
-                                         " in the same role issued ", next, " with all the work unfinished that ",
-                                         Who(r), " has; it did not, so that work did not hold its host"),
-                            {stopped.witness, r}});
+      c.evidence.push_back(
+          {absl::StrCat(stopped.witnesses, stopped.witnesses == 1 ? " rank" : " ranks", " with the same role issued ",
+                        next, " while the same work was unfinished as on ", Who(r),
+                        ", which did not issue it: that work did not block its process"),
+           {stopped.witness, r}});
     }
   }
   AddHostEvidence(r, &c);

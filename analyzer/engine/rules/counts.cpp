@@ -25,19 +25,17 @@ Cause Causes::FromCounts() {
   if (found(FindStrangers(model_))) {
     c.kind = P2P_UNMATCHED;
     c.reason = REASON_COUNTED_STRANGER;
-    c.evidence.push_back({"counts of each pair of ranks, which outlive the records", c.ranks});
+    c.evidence.push_back({"counters for each pair of ranks, which outlive the records", c.ranks});
   } else if (found(FindOddlyCounted(model_))) {
     c.kind = P2P_UNMATCHED;
     c.reason = REASON_COUNTED_EXCHANGES;
     c.evidence.push_back(
-        {"most ranks in the same role, with as many collectives issued everywhere, made another number of sends and "
-         "receives",
+        {"most ranks with the same role issued equally many collectives, but a different number of sends and receives",
          c.ranks});
   } else if (found(FindOtherPrograms(model_))) {
     c.kind = SILENT_DESYNC;
     c.reason = REASON_COUNTED_PROGRAM;
-    c.evidence.push_back(
-        {"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
+    c.evidence.push_back({"most ranks with the same role agree on how many collectives come before each one", c.ranks});
     if (std::any_of(c.ranks.begin(), c.ranks.end(),
                     [&](int32_t r) { return bundle_.ranks[static_cast<size_t>(r)].damaged; })) {
       c.confidence = 0.6;  // a damaged file's number may be the damage's

@@ -400,7 +400,7 @@ void Causes::JoinStuck(std::vector<Cause>* causes) const {
       *c.detail.mutable_other() = CallOf(bundle_, y, *b.op);
       for (const Cause* from : {&a, &b})
         c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
-      c.evidence.push_back({absl::StrCat(RankList(bundle_, shared), " are members of both; all hosts issued both",
+      c.evidence.push_back({absl::StrCat(RankList(bundle_, shared), " are members of both; all processes issued both",
                                          SiteText(bundle_, x, *a.op), SiteText(bundle_, y, *b.op)),
                             shared});
       a = std::move(c);

@@ -37,7 +37,7 @@ std::vector<Cause> Causes::FromUnseenEnds() const {
   c.confidence = 0.7;
   c.reason = REASON_ENDED_UNSEEN;
   c.evidence.push_back({absl::StrCat("all ", bundle_.ranks.size(), " processes have ended, and the rings of ",
-                                     c.ranks.size(), " have no mark of a clean exit"),
+                                     c.ranks.size(), " have no record of a clean exit"),
                         {}});
   return {c};
 }
@@ -122,8 +122,7 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
     c.reason = REASON_STOPPED_WHILE_OTHERS_WAIT;
     c.detail.set_name(bundle_.ranks[static_cast<size_t>(stopped[0])].process.state);
     c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make "
-                                          "no further call; GPU marks are off, so that "
-                                          "for whom is not recorded",
+                                          "no further call; GPU marks are off, so what they wait for is not recorded",
                                           waiting, static_cast<double>(least) / 1e9),
                           {}});
     for (int32_t r : stopped) AddHostEvidence(r, &c);
@@ -134,12 +133,11 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
   Cause c = DeathCause(ended[0]);
   c.ranks = ended;
   c.confidence = ended.size() == 1 ? 0.8 : 0.6;
-  c.evidence.push_back(
-      {absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make no further call. "
-                       "What a process left on its "
-                       "GPU ends with it; GPU marks are off, so whether its last operations were done is not recorded",
-                       waiting, static_cast<double>(least) / 1e9),
-       {}});
+  c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make no "
+                                        "further call. The GPU work of a process ends with the process; GPU marks are "
+                                        "off, so nothing recorded shows whether its last operations completed",
+                                        waiting, static_cast<double>(least) / 1e9),
+                        {}});
   c.reason = REASON_EXITED_WHILE_OTHERS_WAIT;
   return {c};
 }

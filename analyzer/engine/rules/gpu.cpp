@@ -132,7 +132,7 @@ Cause Causes::GpuCause(uint32_t node) const {
     c.reason = REASON_GPU_BEHIND;
     c.confidence = 0.85;
     c.evidence.push_back(
-        {absl::StrCat(Who(r), ": ", what, where, " is unfinished here and finished on its peers"), {r}});
+        {absl::StrCat(Who(r), ": ", what, where, " is unfinished here but finished on its peers"), {r}});
     int behind = 0;
     for (const Membership& ms : rank.memberships) {
       if (ms.completed < 0) continue;
@@ -146,7 +146,7 @@ Cause Causes::GpuCause(uint32_t node) const {
     }
     if (behind > 1) {
       c.evidence.push_back(
-          {absl::StrCat("it stands still in ", behind, " communicators at once: not one stream, the GPU"), {r}});
+          {absl::StrCat("it is stuck in ", behind, " communicators at once: the GPU is stuck, not one stream"), {r}});
       c.confidence = 0.93;
     }
     const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(front);
@@ -165,9 +165,10 @@ Cause Causes::GpuCause(uint32_t node) const {
     const bool unseen =
         c.comm != kNoIndex && std::any_of(model_.comms[c.comm].members.begin(), model_.comms[c.comm].members.end(),
                                           [](const Member& m) { return m.rank_index < 0; });
-    c.evidence.push_back({absl::StrCat(Who(r), " issued ", what, where, " but its GPU did not start it",
-                                       unseen ? ", as it would have whoever else came" : "; its peers' did"),
-                          {r}});
+    c.evidence.push_back(
+        {absl::StrCat(Who(r), " issued ", what, where, " but its GPU did not start it",
+                      unseen ? "; it would have started without the other members" : "; its peers' GPUs did"),
+         {r}});
     // A framework's dump does not tell streams apart: what its stream waits for may be in the part that a damaged file
     // lost.
     const bool lost = rank.source == Source::kFlightRecorder &&
@@ -196,10 +197,10 @@ Cause Causes::GpuCause(uint32_t node) const {
     }
     if (front.lost_seq != kNone) {
       c.confidence = std::min(c.confidence, 0.8);
-      c.evidence.push_back(
-          {absl::StrCat("the record of that operation is gone; by ", Who(r),
-                        "'s counters its GPU completed all that it started, and peers' GPUs are in it"),
-           {r}});
+      c.evidence.push_back({absl::StrCat("the record of that operation is gone; ", Who(r),
+                                         "'s counters show that its GPU completed all that it started, while its "
+                                         "peers' GPUs are in that operation"),
+                            {r}});
     }
   }
   if (!error.empty()) {

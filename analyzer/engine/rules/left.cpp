@@ -191,7 +191,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   const std::string place =
       absl::StrCat(OpText(bundle_, bundle_.ranks[waiter], *missed->op), " on ", CommText(bundle_.comms[missed->comm]));
   const int32_t first = c.ranks[0];
-  std::string later = "what comes later";
+  std::string later = "a later operation";
   for (uint32_t q = graph_->FirstQueue(first); q < graph_->FirstQueue(first + 1); ++q) {
     const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
     if (front.op == nullptr) continue;
@@ -208,8 +208,9 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   if (!witnesses.empty()) {
     c.confidence = 0.85;
     c.evidence.push_back(
-        {absl::StrCat(Who(witnesses[0]),
-                      ", in the same role, stands at that place as well, and made the call that the named left out"),
+        {absl::StrCat(
+             Who(witnesses[0]),
+             ", with the same role, is at that place as well, and made the call that the named ranks left out"),
          {witnesses[0]}});
   }
   return {c};

@@ -63,7 +63,7 @@ void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* 
       c.detail.add_ranks(rank.rank);
       c.detail.set_name(CommText(bundle.comms[own.comm]));
       c.evidence.push_back({absl::StrCat("rank ", rank.rank, "'s WaitSignal calls ask for ", asked->waited,
-                                         " signals of member ", place.second, " in all"),
+                                         " signals from member ", place.second, " in all"),
                             {static_cast<int32_t>(r)}});
       c.evidence.push_back(
           {absl::StrCat("it has issued ", sent, " PutSignal and Signal calls to member ", own.member_rank),

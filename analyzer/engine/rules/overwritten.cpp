@@ -126,7 +126,7 @@ std::vector<Cause> Causes::FromOverwritten() {
   for (Cause& c : causes) {
     c.doubtful = true;
     c.evidence.push_back(
-        {"their streams and counters show older operations in flight than the oldest that is still recorded",
+        {"their streams and counters show operations in flight that are older than the oldest one still recorded",
          stood.empty() ? c.ranks : stood});
   }
   return causes;

@@ -41,9 +41,9 @@ std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
   c.waiting = waiting;
   c.op_name = kRendezvous;
   c.evidence.push_back({absl::StrCat(waiting.size(), waiting.size() == 1 ? " rank waits" : " ranks wait",
-                                     " for another process outside of NCCL, as their stacks show",
+                                     " for another process outside NCCL, as their stacks show",
                                      least > 0 && least < INT64_MAX
-                                         ? absl::StrFormat(", the newest for %.1f s", static_cast<double>(least) / 1e9)
+                                         ? absl::StrFormat(", for at least %.1f s", static_cast<double>(least) / 1e9)
                                          : ""),
                         waiting});
   if (standing.empty()) {

@@ -80,8 +80,8 @@ void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
     e->add_ranks(bundle_.ranks[r].rank);
     e->set_source(absl::StrCat(Who(r), "'s record"));
   };
-  std::string text = absl::StrCat("it is operation ", place, " of the ", operations, " that CUDA graph ",
-                                  replay->graph + 1, " holds; ", Who(cause.op_rank), " launched that graph ",
+  std::string text = absl::StrCat("it is operation ", place, " of ", operations, " in CUDA graph ", replay->graph + 1,
+                                  "; ", Who(cause.op_rank), " launched that graph ",
                                   Times(graph != nullptr ? graph->launches : replay->number));
   if (graph != nullptr && graph->completed > 0)
     absl::StrAppend(&text, ", and its GPU completed replay ", graph->completed);
@@ -100,9 +100,8 @@ void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
     ++told;
   }
   if (cause.kind == COLLECTIVE_STUCK && operations > 1) {
-    add(absl::StrCat("all members launched that replay: the first of its operations that may be the one is named; "
-                     "nothing inside a graph "
-                     "tells how far it came"),
+    add(absl::StrCat("all members launched that replay: the first operation that may be the stuck one is named; "
+                     "nothing records the progress inside a graph"),
         cause.op_rank);
   }
 }

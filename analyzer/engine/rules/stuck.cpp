@@ -118,7 +118,7 @@ Cause Causes::StuckCause(uint32_t node) const {
   const size_t everybody = c.ranks.size();
   c.evidence.push_back(
       {absl::StrCat("every member of ", front.comm == kNoIndex ? "it" : CommText(bundle_.comms[front.comm]),
-                    " arrived in ", what),
+                    " entered ", what),
        c.ranks});
   if (front.op != nullptr && rank.captured_ns > 0) {
     c.evidence.push_back(InOperation(r, *front.op));
@@ -136,17 +136,18 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.ranks = stopped;
     c.confidence = stopped.size() == 1 ? 0.75 : 0.65;
     c.reason = REASON_GPU_STOPPED_AFTER;
-    c.evidence.push_back({absl::StrCat(moved.size(), " of ", everybody,
-                                       " members completed operations that they issued after it, the named did not"),
-                          stopped});
+    c.evidence.push_back(
+        {absl::StrCat(moved.size(), " of ", everybody,
+                      " members completed operations that they issued after it; the named ranks did not"),
+         stopped});
   } else {
     const std::vector<int32_t> unseen = MayBelongTo(bundle_, front.comm);
     if (!unseen.empty()) {
       c.doubtful = c.hypothesis = true;
       c.confidence = 0.3;
       c.reason = REASON_ALL_SEEN_IN;
-      c.evidence[0].fields.set_text(absl::StrCat("who is in ", CommText(bundle_.comms[front.comm]),
-                                                 " is known from its use alone: everybody who used it arrived in ",
+      c.evidence[0].fields.set_text(absl::StrCat("the members of ", CommText(bundle_.comms[front.comm]),
+                                                 " are known only from its use: every rank that used it entered ",
                                                  what));
       Detail* rival = c.AddRival(Rival::UNSEEN_MEMBER);
       for (const int32_t r : unseen) rival->add_ranks(r);
@@ -160,7 +161,8 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.doubtful = false;
     c.confidence = 0.7;
     c.evidence[0] = {
-        absl::StrCat(Who(r), " and that rank exchange with others, and but for this call not with each other"), {r}};
+        absl::StrCat(Who(r), " and that rank exchange data with other ranks, but with each other only in this call"),
+        {r}};
   }
   if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(front, &c);
   if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(r, front, &c);
@@ -193,7 +195,7 @@ Cause Causes::NotBegunCause(uint32_t node) const {
   const bool alone = c.ranks.size() == 1;
   c.confidence = alone ? 0.85 : 0.6;
   c.evidence.push_back({absl::StrCat(alone ? Who(r) + " issued " : "all members issued ", what,
-                                     " and no GPU has begun it; all that NCCL had queued before is complete"),
+                                     " but no GPU has started it; all that NCCL queued before it is complete"),
                         c.ranks});
   if (rank.captured_ns > 0) c.evidence.push_back(InOperation(r, *front.op));
   AddWaiterEvidence(node, &c);
@@ -221,7 +223,8 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
         {absl::StrCat(Who(told[i]->rank_index), " ", StepText(model_, *told[i])), {told[i]->rank_index}});
   }
   if (told.size() > kMost) {
-    cause->evidence.push_back({absl::StrCat(told.size() - kMost, " more network steps wait likewise"), cause->ranks});
+    cause->evidence.push_back(
+        {absl::StrCat(told.size() - kMost, " more network steps wait in the same way"), cause->ranks});
   }
   if (links.size() == 1) {
     const auto [from, to] = links[0];

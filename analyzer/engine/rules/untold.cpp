@@ -60,11 +60,10 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
     blamed.op_rank = c.op_rank;
     blamed.evidence = std::move(c.evidence);
     const bool one = named.size() == 1;
-    blamed.evidence.push_back(
-        {absl::StrCat(who, one ? " is" : " are",
-                      " idle, and may be waiting for a rank that left no data: this backend does not record "
-                      "sends, receives and barriers"),
-         c.ranks});
+    blamed.evidence.push_back({absl::StrCat(who, one ? " is" : " are",
+                                            " idle, and may be waiting for a rank that left no data: this backend does "
+                                            "not record sends, receives or barriers"),
+                               c.ranks});
     Detail* rival = blamed.AddRival(Rival::LOST_FILE);
     for (const int32_t rank : named) rival->add_ranks(rank);
     c = std::move(blamed);

@@ -264,9 +264,8 @@ std::vector<Cause> Causes::FromSinks() {
       if (c.missing.empty()) return true;
       c.beside = true;
       c.evidence.push_back(
-          {"a rank in the same role came to that place, and all that it did before is complete or waits for the named: "
-           "no other "
-           "finding holds the named up",
+          {"a rank with the same role reached that place, and all that it did before is complete or waits for the "
+           "named ranks: no other finding holds them up",
            {}});
       return false;
     });
@@ -345,7 +344,7 @@ std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
     c.reason = REASON_NO_DATA_OTHERS_LEFT;
     c.nodes = {node};
     c.evidence.push_back({absl::StrCat(Who(r), "'s last call is ", OpText(bundle_, rank, *last), " on ",
-                                       CommText(bundle_.comms[comm]), ", which nobody is seen to have finished"),
+                                       CommText(bundle_.comms[comm]), ", which no rank is seen to have finished"),
                           {r}});
   }
   return here;
@@ -385,8 +384,8 @@ void Causes::Narrow(Cause* cause) {
   }
   if (left.empty() || left.size() == cause->ranks.size()) return;
   cause->evidence.push_back(
-      {"several ranks in the same role issued in one order what the named ranks issued in another: "
-       "they left out or added a call before",
+      {"several ranks with the same role issued in one order what the named ranks issued in another: the named ranks "
+       "left out or added an earlier call",
        left});
   cause->ranks = std::move(left);
   cause->confidence = 0.8;
@@ -426,8 +425,7 @@ void Causes::PreferCounted(const Mismatch& m, Cause* cause) const {
   cause->reason = REASON_COUNTED_BEFORE;
   cause->detail.Clear();
   *cause->detail.mutable_call() = CallNamed(absl::StrCat("#", m.seq), CommText(bundle_.comms[m.comm]));
-  cause->evidence.push_back(
-      {"most ranks in the same role agree with each other on how many collectives come before which", here});
+  cause->evidence.push_back({"most ranks with the same role agree on how many collectives come before each one", here});
 }
 
 std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
@@ -475,7 +473,8 @@ std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
   if (ranks.size() > 1) {
     c.ranks = ranks;
     c.confidence = 0.5;
-    c.evidence.push_back({"the first to end on each host; nothing recorded orders their ends", ranks});
+    c.evidence.push_back(
+        {"the first process to end on each host; nothing recorded shows which of these ended first", ranks});
   }
   return {c};
 }

@@ -387,12 +387,13 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
         {absl::StrCat(ring::CallName(use.kind), " of ", use.bytes, " bytes on ", CommText(bundle.comms[use.comm]), ": ",
                       bandwidth(slow_ns), " bus bandwidth, ",
                       bandwidth(static_cast<int64_t>(static_cast<double>(slow_ns) / slow[worst].ratio)),
-                      slow[worst].since > 0 ? " before" : " on its siblings"),
+                      slow[worst].since > 0 ? " before" : " for comparable transfers"),
          {use.ranks.begin(), use.ranks.end()}});
   }
   c.evidence.push_back(
       {absl::StrCat(slow.size(), slow.size() == 1 ? " communicator or pair is" : " communicators or pairs are",
-                    " slow, ", well.size(), " that move the same are well; arrivals are counted off"),
+                    " slow, ", well.size(),
+                    " that move the same amount are not; waits for late arrivals are subtracted"),
        c.ranks});
   // Steps that happened to wait when the data was taken: where the time goes.
   const std::vector<StuckStep> waiting = StuckSteps(model, use.comm, use.kind, kUnknown);

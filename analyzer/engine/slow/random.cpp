@@ -107,10 +107,9 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   for (const auto& [rank, times] : by_rank) late.push_back(static_cast<int32_t>(rank));
   c.evidence.push_back(
       {absl::StrCat(
-           best_events.size(), " of ", events.size(), " delays of single ranks in single steps are theirs, on ",
-           by_rank.size(), " of ", best->ranks.size(), " ranks; by chance about ",
-           Percent(static_cast<double>(best->ranks.size()) / static_cast<double>(std::max<size_t>(measured, 1))),
-           " would be"),
+           best_events.size(), " of ", events.size(), " delays of single ranks in single steps occurred there, on ",
+           by_rank.size(), " of ", best->ranks.size(), " ranks; by chance it would be about ",
+           Percent(static_cast<double>(best->ranks.size()) / static_cast<double>(std::max<size_t>(measured, 1)))),
        std::move(late)});
   causes.push_back(std::move(c));
   return causes;

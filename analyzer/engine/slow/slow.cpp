@@ -233,12 +233,12 @@ void Slowness::Fill(Verdict* verdict) const {
   const auto total = static_cast<int64_t>(bundle.ranks.size());
   if (timed == 0) {
     verdict->add_not_measured(
-        "who arrives late, and bandwidth: nothing recorded when operations ran on the GPU; events, the profiler or "
-        "a framework's timing (TORCH_NCCL_ENABLE_TIMING=1) would");
+        "late arrivals and bandwidth: nothing recorded when operations ran on the GPU; events, the profiler or a "
+        "framework's timing (TORCH_NCCL_ENABLE_TIMING=1) would show them");
   } else if (measured + hosts == 0) {
     verdict->add_not_measured(
-        "who arrives late: only the ends of operations were recorded, and hosts run ahead of their GPUs; start times "
-        "(LOCKSTEP_GPU=full or events, the profiler, TORCH_NCCL_ENABLE_TIMING=1) would tell");
+        "late arrivals: only the ends of operations were recorded, and processes run ahead of their GPUs; start times "
+        "(LOCKSTEP_GPU=full or events, the profiler, TORCH_NCCL_ENABLE_TIMING=1) would show them");
   } else if (measured + hosts < total) {
     verdict->add_not_measured(absl::StrCat("arrivals of ", total - measured - hosts, " of ", total,
                                            " ranks: nothing recorded when they reached operations"));
@@ -255,13 +255,13 @@ void Slowness::Fill(Verdict* verdict) const {
       for (int64_t o : pace.own_ns) delays += o - usual > pace.step_ns / 50 ? o - usual : 0;
     }
     if (delays / static_cast<int64_t>(steps) > paces_.step_ns / 20) {
-      RuleOut(
-          NotTheCause::PERSISTENT_STRAGGLER,
-          absl::StrCat("lateness is random, another rank each time (", late_ranks, " ranks, none of them more than ",
-                       Percent(static_cast<double>(most_last) / static_cast<double>(much)),
-                       " of these times; all delays together come to ",
-                       Milliseconds(delays / static_cast<int64_t>(steps)), " a step)"),
-          verdict);
+      RuleOut(NotTheCause::PERSISTENT_STRAGGLER,
+              absl::StrCat("lateness is random, a different rank each time (", late_ranks,
+                           " ranks, none of them in more than ",
+                           Percent(static_cast<double>(most_last) / static_cast<double>(much)),
+                           " of these cases; all delays together cost ",
+                           Milliseconds(delays / static_cast<int64_t>(steps)), " a step)"),
+              verdict);
     }
   }
 }

@@ -56,14 +56,14 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
     const Habit& habit = habits_[worst->rank];
     c.evidence.push_back(
         {absl::StrCat("over ", habit.meetings, " operations of ", CommText(bundle.comms[habit.comm]),
-                      " with nothing else between, rank ", rank.rank, " came ", Milliseconds(habit.later_ns),
-                      " or more after the first in a quarter; of half the members of such groups it is ",
+                      " with nothing else between them, rank ", rank.rank, " came ", Milliseconds(habit.later_ns),
+                      " or more after the first rank in a quarter of them; the median for members of such groups is ",
                       Milliseconds(habit.usual_ns)),
          {static_cast<int32_t>(worst->rank)}});
   } else {
     c.evidence.push_back(
         {absl::StrCat("rank ", rank.rank, " works ", Milliseconds(worst->own_ns), steps ? " a step" : "",
-                      " outside of operations, ranks in the same role ", Milliseconds(worst->own_ns - worst->excess_ns),
+                      " outside operations, ranks with the same role ", Milliseconds(worst->own_ns - worst->excess_ns),
                       " (+- ", Milliseconds(worst->uncertainty_ns), ")"),
          {static_cast<int32_t>(worst->rank)}});
   }
@@ -73,7 +73,7 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
          {static_cast<int32_t>(worst->rank)}});
   }
   if (!worst->habit) {
-    c.evidence.push_back({"it waits in no kind of operation longer than its siblings: its lateness is its own",
+    c.evidence.push_back({"it waits in no kind of operation longer than ranks with the same role: the delay is its own",
                           {static_cast<int32_t>(worst->rank)}});
   }
   c.cause = "late";
@@ -139,7 +139,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     c.evidence.push_back(
         {absl::StrCat(group.size(), " of the ", ranks.size(), " members of ",
                       comms.size() == 1 ? "one communicator" : absl::StrCat(comms.size(), " communicators"),
-                      " are slow at once: they may share a host, a rack or its power"),
+                      " are slow at the same time: they may share a host, a rack or its power"),
          c.ranks});
     causes->push_back(std::move(c));
   }

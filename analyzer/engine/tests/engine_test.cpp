@@ -482,7 +482,7 @@ TEST(Engine, WhereNoGpuReachesTheOperationWorkThatIsNotNcclsIsAhead) {
   const Verdict hung = Analyze(b);
   ExpectOne(hung, GPU_STALL, {0, 1});
   EXPECT_EQ(hung.verdict(), VERDICT_HUNG);
-  EXPECT_NE(hung.findings(0).summary().find("work ahead of it that is not NCCL's does not end"), std::string::npos)
+  EXPECT_NE(hung.findings(0).summary().find("non-NCCL work ahead of it does not end"), std::string::npos)
       << Describe(hung);
   // Seen once, it may be a long computation.
   b.known_stalled = false;
@@ -490,7 +490,7 @@ TEST(Engine, WhereNoGpuReachesTheOperationWorkThatIsNotNcclsIsAhead) {
   EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
   EXPECT_EQ(seen.verdict(), VERDICT_LATE);
   ASSERT_GE(seen.ruled_out_size(), 1);
-  EXPECT_NE(seen.ruled_out(seen.ruled_out_size() - 1).why().find("no GPU has begun"), std::string::npos)
+  EXPECT_NE(seen.ruled_out(seen.ruled_out_size() - 1).why().find("no GPU has started"), std::string::npos)
       << Describe(seen);
   for (Rank& r : b.ranks) r.captured_ns += 60'000'000'000;
   ExpectOne(Analyze(b), GPU_STALL, {0, 1});

@@ -157,13 +157,11 @@ TEST(RoomForRings, SmallRingsAndRingsInMemoryAreSaid) {
   EXPECT_EQ(about_rings(), std::vector<std::string>{});
   for (const size_t rank : {0, 1, 2, 5}) b.ranks[rank].ring_bytes = 256 << 10;
   for (const size_t rank : {6, 7}) b.ranks[rank].ring_place = ring::RingPlace::kMemory;
-  EXPECT_EQ(
-      about_rings(),
-      (std::vector<std::string>{
-          "older calls of ranks 0-2, 5: the ring has 256 KiB only, because its file system is small. Give /dev/shm "
-          "more room",
-          "calls of ranks 6, 7, should one be killed while nothing watches it: the file system had no room, so the "
-          "ring is in memory of its process. Give /dev/shm more room"}));
+  EXPECT_EQ(about_rings(), (std::vector<std::string>{
+                               "older calls of ranks 0-2, 5: the ring has only 256 KiB, because its file system is "
+                               "small. Give /dev/shm more room",
+                               "calls of ranks 6, 7, if a process is killed while nothing watches it: the file system "
+                               "had no room, so the ring is in the memory of that process. Give /dev/shm more room"}));
 }
 
 TEST(StoppedRecording, IsBlindAndNoCulprit) {
@@ -184,10 +182,9 @@ TEST(StoppedRecording, IsBlindAndNoCulprit) {
   EXPECT_EQ(v.ranks_expected(), 8);
   ASSERT_EQ(v.problems_size(), 1);
   EXPECT_EQ(v.problems(0).rank(), 6);
-  EXPECT_EQ(
-      v.problems(0).text(),
-      "recording stopped at 1970-01-01 00:01:01 UTC because: switched off by the file /run/lockstep/off; what rank 6 "
-      "did since is not known");
+  EXPECT_EQ(v.problems(0).text(),
+            "recording stopped at 1970-01-01 00:01:01 UTC because: switched off by the file /run/lockstep/off; what "
+            "rank 6 did after that is not known");
 }
 
 TEST(StoppedRecording, IsNamedAsSuchWhereOthersWait) {

@@ -43,7 +43,7 @@ TEST(Unwrapped, FunctionsOfANewerNcclAreNamedInEveryVerdict) {
 TEST(Unwrapped, ANewerNcclWithoutNewFunctionsIsSaidToo) {
   EXPECT_THAT(Analyze(JobWith(23301, 0, "", false)).blind(),
               Contains("NCCL 2.33.1 of ranks 0-7 is newer than the recorder, which knows up to 2.32.3: it knows all "
-                       "functions of this one, but not what is new in their arguments"));
+                       "functions of this version, but not what is new in their arguments"));
 }
 
 TEST(Unwrapped, AForkOfAKnownVersionHasFunctionsOfItsOwn) {

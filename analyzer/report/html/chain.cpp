@@ -34,7 +34,7 @@ void AppendChain(const Finding& finding, std::string* out) {
     for (int32_t rank : link.ranks()) distance.try_emplace(rank, level);
     levels[level].push_back(&link);
   }
-  OpenSection("chain", "Who waits for whom", out);
+  OpenSection("chain", "What waits for what", out);
   const std::vector<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
   const std::string common = CommonText(finding);
   absl::StrAppend(out, "<div class=\"flow\"><div class=\"row\"><div class=\"node culprit\"><b>", Escaped(common),

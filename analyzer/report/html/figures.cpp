@@ -110,13 +110,13 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
   }
   OpenSection("clocks", "Clocks of the hosts", out);
   absl::StrAppend(out,
-                  "<p class=\"soft small\">Each host's wall clock against the first one's, from operations that ranks "
+                  "<p class=\"soft small\">Each host's wall clock against the first host's, from operations that ranks "
                   "of both completed together. ",
-                  "Where this report compares times of several hosts it corrects them by this.</p>\n");
+                  "This report corrects times by these offsets where it compares several hosts.</p>\n");
   for (const Clock& c : clocks) {
     absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(c.said->host(), 64), "</b><small>");
     if (c.said->uncertainty_ns() < 0) {
-      absl::StrAppend(out, "nothing to align it by</small></div><div class=\"meter none\"></div></div>\n");
+      absl::StrAppend(out, "cannot be aligned</small></div><div class=\"meter none\"></div></div>\n");
       continue;
     }
     absl::StrAppend(

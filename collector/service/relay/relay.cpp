@@ -125,7 +125,7 @@ void Relay::FromUpstream(wire::Message message) {
 
 void Relay::Welcomed(const Welcome& welcome) {
   if (!welcome.refused().empty()) {
-    Say(absl::StrCat("relay: ", upstream_->endpoint(), " does not let it in: ", welcome.refused()));
+    Say(absl::StrCat("relay: ", upstream_->endpoint(), " refuses it: ", welcome.refused()));
     return;
   }
   welcomed_ = true;
