@@ -464,8 +464,7 @@ class StartUpStory {
 
   std::string Text(const std::vector<const Call*>& order, const StartUp& out) const {
     int64_t communicators = 0;
-    std::map<int32_t, std::pair<int, const Call*>>
-        last;  // rank: how often it was last, and where by the largest margin
+    std::map<int32_t, std::pair<int, const Call*>> last;  // rank: how often it was last, and where by the most
     size_t open = 0, serial = 0;
     for (const Call* call : order) {
       communicators += call->made;

@@ -88,8 +88,7 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
     int64_t later_ns = 0, waited_ns = 0;
     std::vector<int64_t> order;  // the first lateness values, in order
   };
-  std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>>
-      by_place;  // class, member -> what ranks at that place usually do
+  std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> by_place;  // class, member -> what its ranks usually do
   struct Found {
     uint32_t rank, comm;
     size_t place;

@@ -434,10 +434,10 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
     // waiting for it.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns && !beside.accounted.contains(s.rank)) continue;
     // Slow work makes its rank come last again and again. A few long waits (a communicator created again, an occasional
-    // neighbour on the host) do not, although each of a few steps may have met one. Enough steps are proof by
-    // themselves: there, occasional delays average out. A straggler must arrive last in at least half of its slow
-    // steps, by more than the error of its times. Work that overlaps the rank's own waiting looks like a long step too,
-    // but it delays no other rank.
+    // neighbour on the host) do not, although each of a few steps may have met one. With enough steps, coming last once
+    // per step is evidence by itself. A straggler must arrive last in at least half of its slow steps, by more than the
+    // error of its times. Work that overlaps the rank's own waiting looks like a long step too, but it delays no other
+    // rank.
     const bool few = pace.durations_only || pace.own_ns.size() < kEnoughSteps;
     const Among& among = among_others[s.rank];
     // All its steps, or those since it became slow.
