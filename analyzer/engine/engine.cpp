@@ -36,11 +36,11 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
   if (causes.empty()) return VERDICT_HEALTHY;
   const VerdictKind verdict = FindingFactsOf(causes[0].kind).verdict;
   if (verdict != VERDICT_UNSPECIFIED) return verdict;
-  // Seen live and not yet known to stand still, or seen at work: it may be slow.
+  // Read from a live job that is not known to be stuck, or seen working: it may only be slow.
   return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
 }
 
-// Of these an operation that never ends in the network is a rival.
+// For these reasons, an operation that never ends in the network is an alternative explanation.
 bool MayBeNetwork(Reason reason) {
   switch (reason) {
     case REASON_FINISHED_ALONE:
@@ -70,8 +70,8 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
             verdict);
 }
 
-// For how long the members have been in a cause's collective; -1: nothing tells. A damaged file may lack when it was
-// taken, so whoever tells is asked.
+// How long the members have been in a cause's collective; -1: unknown. A damaged file may not contain its capture time,
+// so every member is tried.
 int64_t AgeOf(const Model& model, const Cause& c) {
   const auto tells = [](const Rank& rank, const Op& op) {
     return !rank.damaged && rank.captured_ns > 0 && op.enter_ns > 0 && op.enter_ns <= rank.captured_ns;
@@ -87,16 +87,16 @@ int64_t AgeOf(const Model& model, const Cause& c) {
   return first.captured_ns > 0 ? first.captured_ns - c.op->enter_ns : -1;
 }
 
-// The first operation of a communicator connects its members, which may take its time: all are in it, and while the job
-// is looked at for the first time that is late at most. So is an operation that no GPU has come to, behind computation.
-// Takes such causes out and says why each is no hang yet.
+// The first operation of a communicator connects its members, which takes time. If all members are in it at the first
+// look at the job, that is at most late. The same holds for an operation that no GPU has reached because computation is
+// ahead of it. Removes such causes and says why each is not a hang yet.
 std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cause>* causes) {
   constexpr int64_t kMayConnect = 120'000'000'000, kMayCompute = 120'000'000'000;
   std::vector<std::string> legal;
   std::erase_if(*causes, [&](const Cause& c) {
     const bool unseen = c.kind == RANK_NO_DATA && c.first_only;
     if (c.first_lost != kNoIndex && c.op == nullptr && (unseen || c.kind != RANK_NO_DATA)) {
-      // Its record is gone because the job went on beside it: for how long at most, the newest call tells.
+      // Its record is gone because the job continued beside it. The newest call limits how long ago that was.
       const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
       int64_t newest = 0;
       for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
@@ -108,7 +108,7 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
     }
     if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
-    // The operation may be as another member recorded it, where the waiting rank's own record is lost.
+    // If the waiting rank's own record is lost, the operation may be the one that another member recorded.
     const auto m = std::find_if(rank.memberships.begin(), rank.memberships.end(),
                                 [&](const Membership& ms) { return ms.comm == c.comm; });
     if (m == rank.memberships.end()) return false;
@@ -120,7 +120,7 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
                                    "; non-NCCL work is ahead of it; look again in a minute"));
       return true;
     }
-    // Who left no data may as well be in it.
+    // A rank that left no data may be in it as well.
     if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m->first_seq || age < 0 || age > kMayConnect)
       return false;
     legal.push_back(absl::StrCat("all members", unseen ? " that left data" : "", " are in ",
@@ -132,16 +132,16 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
 }
 
 constexpr double kProven = 0.8;
-constexpr double kAnyone = 0.5;  // below it a set holds whom nothing clears
+constexpr double kAnyone = 0.5;  // below it, a set contains every rank that nothing clears
 
-// A host that waits for a GPU of which nothing is recorded is most likely a victim, once calls are known that disagree.
+// Once calls are known to disagree, a rank that waits for a GPU without recorded progress is most likely a victim.
 void DropDoubtful(std::vector<Cause>* causes) {
   const bool proven = std::any_of(causes->begin(), causes->end(),
                                   [](const Cause& c) { return !c.doubtful && c.confidence >= kProven; });
   if (proven) std::erase_if(*causes, [](const Cause& c) { return c.doubtful; });
 }
 
-// Hosts that wait for files at once wait for one thing, whether anybody waits for each of them yet or not.
+// Hosts that wait for files at the same time wait for one thing, whether or not other ranks wait for each of them yet.
 void JoinStorage(std::vector<Cause>* causes) {
   const auto files = [](const Cause& c) {
     return c.kind == HOST_STALL && c.missing.empty() && (c.stall == Stall::kCheckpoint || c.stall == Stall::kStorage);
@@ -160,9 +160,9 @@ void JoinStorage(std::vector<Cause>* causes) {
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
-// A GPU that reported a CUDA error explains why its own host stands still: one finding, the GPU's.
+// A GPU that reported a CUDA error explains why its own process hangs: one finding, about the GPU.
 void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
-  constexpr double kReported = 0.95;  // what an error in the record gives, see engine_causes_gpu
+  constexpr double kReported = 0.95;  // confidence of a recorded error, see rules/gpu.cpp
   for (Cause& gpu : *causes) {
     if (gpu.kind != GPU_STALL || gpu.confidence < kReported) continue;
     for (Cause& host : *causes) {
@@ -175,8 +175,7 @@ void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
-// Where nobody is named: says what a job that stands still would look just like in this record, and does not call that
-// healthy.
+// For verdicts that name no rank: says which hangs would leave the same recording, and does not call the job healthy.
 void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict) {
   const std::vector<Rank>& ranks = model.bundle.ranks;
   if (ranks.size() < 2) return;
@@ -210,7 +209,7 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
         "one is not seen");
   }
   if (frameworks && !model.bundle.known_stalled && verdict->verdict() == VERDICT_HEALTHY) {
-    constexpr int64_t kMoves = 2'000'000'000;  // a job that runs calls NCCL more often
+    constexpr int64_t kMoves = 2'000'000'000;  // a running job calls NCCL more often than this
     int64_t newest = 0, taken = 0;
     for (const Rank& rank : ranks) {
       taken = std::max(taken, rank.captured_ns);
@@ -227,7 +226,7 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
           "creation of a communicator, or in a data loader. The ranks' stacks would show it"));
     }
   }
-  // Without marks an operation that never ends and one that has ended are one record, but the hosts' waits are not.
+  // Without GPU marks, a finished operation and one that never ends look the same. The waits of the CPU threads do not.
   int64_t least = INT64_MAX;
   for (size_t i = 0; i < ranks.size(); ++i) {
     const auto* thread = model.ranks[i].thread;
@@ -270,8 +269,8 @@ void SayWhatHadNoRoom(const std::vector<Rank>& ranks, Verdict* verdict) {
   }
 }
 
-// A rank whose recording was stopped (a switch, its budget) or ended with a program it no longer runs: what it did
-// since is not known, so what its record lacks proves nothing. How its process ended is known without it.
+// A rank whose recording was stopped (by a switch or its budget), or ended with a program it no longer runs. What it
+// did after that is unknown, so a missing record proves nothing. How its process ended is known anyway.
 bool IsBlind(const Rank& rank) {
   const bool stopped =
       rank.recorder_state == ring::RecorderState::kStopped || rank.recorder_state == ring::RecorderState::kReplaced;
@@ -294,7 +293,7 @@ std::string StoppedText(const Rank& rank) {
                       rank.rank, " did after that is not known");
 }
 
-// The bundle without them, and why.
+// The bundle without these ranks, and the reason.
 Bundle WithoutBlindRanks(const Bundle& bundle) {
   Bundle seen = bundle;
   seen.ranks_expected = std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size()));
@@ -307,7 +306,7 @@ Bundle WithoutBlindRanks(const Bundle& bundle) {
   return seen;
 }
 
-// What stands still, what calls disagree, who ended. Holds what its causes refer to.
+// What is stuck, which calls disagree, and which processes ended. Owns what its causes refer to.
 class StillSide {
  public:
   StillSide(const Model& model, const AnalyzeOptions& options, bool incomplete) : mismatches(FindMismatches(model)) {
@@ -344,12 +343,12 @@ class StillSide {
   }
 
   const std::vector<Mismatch> mismatches;
-  std::optional<WaitGraph> graph;  // where something stands still
+  std::optional<WaitGraph> graph;  // where something is stuck
   std::optional<Causes> finder;
   std::vector<Cause> causes;
 
  private:
-  // An error that NCCL reported says more than waits of which nothing is known.
+  // An error that NCCL reported is stronger evidence than waits with an unknown reason.
   void PreferReported() {
     if (std::any_of(causes.begin(), causes.end(),
                     [](const Cause& c) { return !c.doubtful || c.confidence >= kAnyone; }))
@@ -372,7 +371,7 @@ class StillSide {
   std::vector<Divergence> divergences_;
 };
 
-// What makes the job slow. By times alone: it needs nothing of what stands still, and is found beside it.
+// What makes the job slow. It uses times alone, independent of what is stuck, and runs in parallel.
 struct SlowSide {
   explicit SlowSide(const Model& model)
       : timing(model), clocks(timing), slowness(timing, clocks), causes(slowness.Find()) {}
@@ -407,7 +406,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
     return r.captured_ns > 0 && r.source != Source::kFlightRecorder &&
            (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
   });
-  // Beside each other: neither changes the model but for its tables of sends, which the first alone makes.
+  // Runs both in parallel. Neither changes the model except its tables of sends, which only the first one builds.
   std::optional<StillSide> still;
   std::optional<SlowSide> slow;
   Parallel(2, [&](size_t side, size_t) {
@@ -423,7 +422,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
   if (causes.empty()) still->Append(finder.FromReplays());
   if (causes.empty()) still->Append(finder.FromRendezvous(options.late_after_ns));
   if (causes.empty()) still->Append(finder.FromStacks());
-  // Where nothing stands still, nobody waits for who left no data.
+  // If nothing is stuck, no rank waits for a rank that left no data.
   if (causes.empty() && (model.stalled || bundle.known_stalled)) still->Append(finder.FromMissing());
   if (causes.empty()) still->Append(finder.FromUnseenEnds());
   FoldHostsOfFailedGpus(&causes);

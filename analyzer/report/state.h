@@ -14,8 +14,8 @@ namespace lockstep {
 
 // "process killed by signal 9", "process sleeping (S) in kernel function futex_wait"; empty: not sampled.
 std::string ProcessText(const Process& process);
-// "host inside ncclAllReduce for 12 s"; empty: no thread was recorded. `with_time` off leaves the duration out, so that
-// equal states of many ranks read alike.
+// "thread inside ncclAllReduce for 12 s"; empty: no thread was recorded. `with_time` off leaves the duration out, so
+// that equal states of many ranks read alike.
 std::string HostText(const Rank& rank, bool with_time = true);
 // Both.
 std::string RankStateText(const Rank& rank, bool with_time = true);

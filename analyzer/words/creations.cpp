@@ -25,7 +25,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_OTHER_UNIQUE_ID:
       words.what =
           absl::StrCat("entered ", call, " with a different unique id (communicator ", detail.name(), ") from the ",
-                       detail.count(), " ranks that wait for it (communicator ", detail.other_name(), ")");
+                       detail.count(), " that wait for it (communicator ", detail.other_name(), ")");
       words.refuted_by = "the two communicators being different ones by design";
       words.advice = {kUniqueId};
       break;
@@ -80,7 +80,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
       break;
     case REASON_ELSEWHERE_THAN_CREATION:
       words.what = absl::StrCat(Pick(finding, "waits", "wait"), " elsewhere and not in ", call, ", in which ",
-                                detail.count(), " ranks wait");
+                                detail.count(), " wait");
       words.refuted_by = "what the named ranks wait for ending by itself";
       words.advice = {"Create communicators in the same order on all ranks."};
       break;

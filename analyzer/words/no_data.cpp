@@ -30,7 +30,7 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       words.what = "left no data, or lost the part of it that matters, and all others wait for one of them";
       break;
     case REASON_NO_DATA_OTHERS_LEFT:
-      words.what = "left no data, and others ended in an operation with it";
+      words.what = "left no data, and others left their program while in an operation with it";
       break;
     case REASON_NO_DATA_OTHERS_MEET:
       words.what = "others wait for another process outside NCCL, and it left no data";

@@ -114,7 +114,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
   EXPECT_EQ(fleet.core->StatusOf("train#2").ranks(), 8u);
   EXPECT_TRUE(fleet.decisions.empty());
-  EXPECT_FALSE(fleet.Heard("claimed"));
+  EXPECT_FALSE(fleet.Heard("reported by"));
   // What an agent cannot see is said of the job that it may be missing in, once.
   ASSERT_EQ(fleet.core->StatusOf("train").blind_size(), 1);
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0),

@@ -318,35 +318,34 @@ class CollectorProcess : public CoreActions {
     const auto gauge = [&set](const char* name, const char* help, uint64_t value) {
       set.Gauge(name, help, static_cast<double>(value));
     };
-    gauge("collector_jobs", "Jobs of which something is heard.", core.jobs);
+    gauge("collector_jobs", "Jobs that agents report.", core.jobs);
     gauge("collector_ranks", "Ranks of these jobs.", core.ranks);
     gauge("collector_agents", "Agents of these jobs, behind relays too.", core.agents);
-    gauge("collector_agents_silent", "Agents that are not heard.", core.agents_silent);
+    gauge("collector_agents_silent", "Agents that do not report.", core.agents_silent);
     gauge("collector_peers", "Connections.", server_->peers());
     set.Gauge("collector_heartbeat_lag_seconds", "Age of the oldest part of the newest heartbeat.",
               static_cast<double>(core.heartbeat_lag_ns) / 1e9);
     count("collector_heartbeats", "Heartbeats taken.", core.heartbeats);
     count("collector_late_reports", "Reports of waits that are late, or over.", core.late);
-    count("collector_hung", "Jobs called hung.", core.hung);
+    count("collector_hung", "Jobs declared hung.", core.hung);
     count("collector_recovered", "Jobs that moved again after that.", core.recovered);
-    count("collector_verdicts", "Incidents begun.", core.verdicts);
-    count("collector_rounds", "Rounds of digests asked for.", core.rounds);
+    count("collector_verdicts", "Incidents started.", core.verdicts);
+    count("collector_rounds", "Rounds of digest requests.", core.rounds);
     count("collector_digests", "Messages with digests.", core.digests);
-    count("collector_digests_late",
-          "Messages with digests that came after their round was over, and were of no use any more.",
+    count("collector_digests_late", "Messages with digests that arrived after their round was over and were dropped.",
           core.digests_late);
     count("collector_evidence", "Messages with evidence.", core.evidence);
     count("collector_chunks", "Chunks of hosts' files received.", core.chunks);
     count("collector_chunk_bytes", "Their bytes, packed.", core.chunk_bytes);
     count("collector_chunks_refused", "Chunks that will never be taken.", core.chunks_refused);
     count("collector_chunks_put_off", "Chunks that have to come again: disk full or slow.", core.chunks_put_off);
-    count("collector_requests_refused", "Requests of people's tools that were refused.", core.requests_refused);
+    count("collector_requests_refused", "Refused requests from user tools.", core.requests_refused);
     count("wire_received", "Messages received.", server.received);
     count("wire_received_bytes", "Their bytes.", server.received_bytes);
     count("wire_sent", "Messages sent.", server.sent);
     count("wire_sent_bytes", "Their bytes.", server.sent_bytes);
-    count("wire_refused_keys", "Connections with keys that are not known.", server.refused_keys);
-    count("wire_malformed", "Messages that make no sense.", server.malformed + core.malformed);
+    count("wire_refused_keys", "Connections with unknown keys.", server.refused_keys);
+    count("wire_malformed", "Malformed messages.", server.malformed + core.malformed);
     count("wire_too_large", "Messages beyond the limits.", server.too_large);
     count("wire_role_refused", "Messages that the sender's role may not send.", server.role_refused);
     count("wire_flooded", "Messages dropped because one peer sent more than its share.", server.flooded);
@@ -442,14 +441,14 @@ int RunRelay(const CollectorOptions& options) {
       const RelayCounters& counters = (*started)->counters();
       MetricSet set;
       set.Gauge("relay_children", "Agents and relays connected.", static_cast<double>(counters.children));
-      set.Gauge("relay_children_silent", "Those that are not heard.", static_cast<double>(counters.children_silent));
+      set.Gauge("relay_children_silent", "Those that do not report.", static_cast<double>(counters.children_silent));
       set.Counter("relay_forwarded", "Messages passed on.", static_cast<double>(counters.forwarded));
       set.Counter("relay_forwarded_bytes", "Their bytes.", static_cast<double>(counters.forwarded_bytes));
       set.Counter("relay_heartbeats_in", "Heartbeats of children.", static_cast<double>(counters.heartbeats_in));
       set.Counter("relay_heartbeats_out", "Merged heartbeats sent on.", static_cast<double>(counters.heartbeats_out));
       set.Counter("relay_chunks_dropped", "Chunks that have to come again.",
                   static_cast<double>(counters.chunks_dropped));
-      set.Counter("relay_malformed", "Messages that make no sense.", static_cast<double>(counters.malformed));
+      set.Counter("relay_malformed", "Malformed messages.", static_cast<double>(counters.malformed));
       metrics->Publish(std::move(set));
     }
   }

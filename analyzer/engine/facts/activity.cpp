@@ -23,10 +23,10 @@ using activity::kPythonNames;
 using activity::kWrites;
 using activity::Rule;
 
-// The same shares as the live watcher takes: threads that only keep watch use a little of both.
+// The same shares as in the live watcher: threads that only monitor use a little of both.
 constexpr double kIdleCpuShare = 0.05;
 constexpr double kIdleBytesPerSecond = 4096;
-// Stacks and file lists come from files: no more than this is looked at.
+// Stacks and file lists come from files, so only this much is read.
 constexpr size_t kMaxFrames = 256;
 
 // Kernel functions in which a thread waits for storage: page cache and block layer, journals, NFS and SunRPC, Lustre,
@@ -73,7 +73,7 @@ constexpr absl::string_view kStorageWaits[] = {
 constexpr absl::string_view kDriverWaits[] = {"nv_",  "nvidia", "uvm_",  "os_acquire", "amdgpu",
                                               "kfd_", "ib_",    "mlx5_", "rdma_",      "cma_"};
 
-// Empty: the frame is not the kernel's.
+// Empty: not a kernel frame.
 std::string KernelName(const std::string& text) {
   Frame frame = ParseFrame(text);
   return frame.kind() == StackFrame::KERNEL ? std::move(*frame.mutable_function()) : "";
@@ -97,7 +97,7 @@ struct Match {
   std::string frame;
 };
 
-// The innermost frame that a rule knows says what the code is in; what called it is only how it came there.
+// The innermost frame that a rule knows shows what the code is doing; its callers only show how it got there.
 Match InnermostPython(const std::vector<std::string>& stack) {
   for (size_t i = 0; i < stack.size() && i < kMaxFrames; ++i) {
     std::string frame = stack[i];
@@ -121,7 +121,7 @@ Match InnermostNative(const std::vector<std::string>& stack) {
   return {};
 }
 
-// The kernel function in which the process waits for storage; empty: none is seen.
+// The kernel function in which the process waits for storage; empty: none.
 std::string StorageWait(const Process& process) {
   if (StartsWithAny(process.wchan, kStorageWaits)) return process.wchan;
   for (size_t i = 0; i < process.stack.size() && i < kMaxFrames; ++i) {
@@ -224,7 +224,7 @@ ActivityView ClassifyActivity(const Process& process) {
   Motion(process, &view);
   view.uninterruptible = process.state == "D" || process.threads_in_d > 0;
   const Match native = InnermostNative(process.stack);
-  // A thread passes the interpreter lock all the time: one that is seen to wait for it twice waits.
+  // A thread passes the interpreter lock all the time. Only a thread seen waiting for it twice really waits.
   const bool brief_lock = native.stall == Stall::kInterpreterLock && !process.stack_later.empty() &&
                           InnermostNative(process.stack_later).stall != Stall::kInterpreterLock;
   const Match python = InnermostPython(process.python_stack);
@@ -242,8 +242,8 @@ ActivityView ClassifyActivity(const Process& process) {
       parts.push_back(absl::StrCat("waits in the kernel function ", wait));
     }
   }
-  // Native code that is certain goes first: a collection or a wait for the lock can come at any Python line.
-  // So does a wait for another process, whatever the Python line is for.
+  // Certain native frames come first: a collection or a wait for the lock can occur at any Python line. So does a wait
+  // for another process, whatever the Python line does.
   if (native.stall == Stall::kGarbageCollection || native.stall == Stall::kRendezvous ||
       (native.stall == Stall::kInterpreterLock && !brief_lock) ||
       (native.stall == Stall::kCompilation && python.stall == Stall::kUnknown)) {
@@ -270,7 +270,7 @@ bool SameStall(Stall a, Stall b) {
 
 void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding) {
   std::map<Stall, std::vector<std::pair<int32_t, std::string>>> by_stall;  // rank, evidence
-  std::map<std::string, int32_t> on_host, waiting_for_files;  // named ranks by host; of these, seen to wait for files
+  std::map<std::string, int32_t> on_host, waiting_for_files;  // named ranks by host, and those seen waiting for files
   int32_t moving = 0, still = 0;
   std::string motion;
   for (int32_t index : ranks) {
@@ -290,7 +290,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     finding->add_evidence()->set_text(motion);
   }
   if (by_stall.empty()) return;
-  // What most are seen in; of storage and checkpoint the latter says more.
+  // The activity of most ranks; of storage and checkpoint, the latter is more specific.
   const auto most = std::max_element(by_stall.begin(), by_stall.end(), [](const auto& a, const auto& b) {
     return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.first > b.first;
   });
@@ -307,10 +307,10 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
       e->add_ranks(seen[i].first);
     }
   }
-  // Files that several ranks of one host wait for are that host's trouble.
+  // If several ranks of one host wait for files, the host has the problem.
   const bool files = WaitsForFiles(stall);
   if (files && waiting_for_files.size() > 1) {
-    // Files that hosts wait for at once are the trouble of what serves them: no host is to be drained for it.
+    // If several hosts wait for files, what serves the files has the problem: no host should be drained.
     int32_t waiting = 0;
     for (const auto& [host, count] : waiting_for_files) waiting += count;
     finding->add_evidence()->set_text(
@@ -318,7 +318,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
                      " hosts wait for files at once: what they share is the file system, not a host"));
     finding->set_activity_hosts(static_cast<int32_t>(waiting_for_files.size()));
   }
-  // Files seldom hold up one rank of a host: of its other ranks that left no data nobody knows.
+  // Files rarely hold up only one rank of a host, and nothing is known about its ranks without data.
   if (files && bundle.ranks_expected > static_cast<int64_t>(bundle.ranks.size())) {
     std::map<std::string, int32_t> present;
     int32_t most = 0;

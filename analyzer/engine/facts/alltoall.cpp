@@ -14,10 +14,10 @@ using ring::IsPointToPoint;
 
 constexpr double kHolds = 0.9;  // share of the others for whom a rule must hold
 
-// One member's part in one exchange: elements by peer, -1 where it has no such call.
+// One member's part in one exchange: elements by peer, -1 if it has no such call.
 struct Part {
   std::vector<int64_t> sent, received;
-  bool complete = false;  // has a call of each direction with everybody else
+  bool complete = false;  // has a call of each direction with every other member
 
   int64_t Sent() const {
     int64_t sum = 0;
@@ -26,7 +26,7 @@ struct Part {
   }
 };
 
-// The group that holds `like`, or the one before or after it in this communicator (step -1, 1). Empty where not
+// The group that contains `like`, or the one before or after it in this communicator (step -1, 1). Empty if not
 // recorded.
 Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, int32_t peer, int64_t seq, int step) {
   Part part;
@@ -52,8 +52,7 @@ Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, in
   return part;
 }
 
-// The one member that is part of every pair whose sizes differ, where it differs from two others or more; -1: none, or
-// several are.
+// The one member in every pair whose sizes differ, if it differs from two others or more; -1: none, or several.
 int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
   const auto size = static_cast<int32_t>(parts.size());
   std::vector<int32_t> differs(parts.size());  // from how many others
@@ -72,7 +71,7 @@ int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
     }
   }
   const auto most = std::max_element(differs.begin(), differs.end());
-  // Of three members two pairs have one in common whatever is wrong; the two others fit with each other then.
+  // With three members, two pairs always share one, whatever is wrong. Then the two others must match each other.
   return pairs >= 2 && *most == pairs ? static_cast<int32_t>(most - differs.begin()) : -1;
 }
 
@@ -87,7 +86,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
                          const Op& recv) {
   const auto& members = model.comms[comm].members;
   const auto size = static_cast<int32_t>(members.size());
-  // Everybody's part in this exchange and in the one before: numbers of one pair count the exchanges.
+  // Every member's part in this exchange and in the previous one: the numbers of one pair count the exchanges.
   std::vector<Part> now, before;
   for (int32_t m = 0; m < size; ++m) {
     const int32_t peer = m == sender ? receiver : sender;
@@ -96,14 +95,14 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
     now.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, 0) : Part());
     before.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, -1) : Part());
   }
-  // One whose sizes differ from several others', all of which fit with each other.
+  // A member whose sizes differ from several others' that all match each other.
   if (const int32_t odd = AtOddsWithSeveral(now); odd == sender || odd == receiver) {
     return {
         odd == sender ? SplitSide::kSender : SplitSide::kReceiver,
         absl::StrCat("the sizes of several other ranks do not match ",
                      odd == sender ? "the sender's" : "the receiver's", " either, and all of those match each other")};
   }
-  // What a rank routes is the same amount everywhere (tokens times experts a token goes to), wherever it goes.
+  // Every rank routes the same total (tokens times experts per token), whatever the destinations.
   std::map<int64_t, int> totals;
   int others = 0;
   for (int32_t m = 0; m < size; ++m) {
@@ -121,7 +120,7 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
                                         : ": it would send that many with what the receiver expects")};
     }
   }
-  // The way back: each gets from a peer what it sent there before.
+  // The way back: each rank gets from a peer what it sent there before.
   int64_t mirrored = 0, pairs = 0;
   for (int32_t i = 0; i < size; ++i) {
     for (int32_t j = 0; j < size; ++j) {

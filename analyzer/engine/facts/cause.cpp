@@ -9,7 +9,7 @@ namespace lockstep {
 
 namespace {
 
-// What a reader sees of it: durations to a tenth of a second, communicators by their label.
+// What a reader sees: durations to a tenth of a second, communicators by label.
 std::string AsRead(const EvidenceItem& item) {
   constexpr int64_t kTenth = 100'000'000;
   Evidence seen = item.fields;

@@ -10,11 +10,11 @@
 namespace lockstep {
 namespace {
 
-// Operations of one communicator that are looked at, spread over its record.
+// How many operations of one communicator are used; they are spread over its record.
 constexpr uint32_t kMostShared = 256;
-// What two clocks may part in a second without having been set: quartz and its steering, with room to spare.
+// How far two clocks may drift apart in a second without being set: quartz and its steering, with a margin.
 constexpr double kMostDrift = 200e-6;
-// As many operations must agree that a clock was set; fewer are taken for damage.
+// How many operations must agree that a clock was set; fewer count as damage.
 constexpr size_t kLeastProof = 3;
 constexpr int kMostClocksShown = 4096;
 
@@ -40,7 +40,7 @@ Clocks::Clocks(const Timing& timing)
     for (uint32_t clock : members) comms_of_clock_[clock].push_back(i);
   }
   AlignAll(0);
-  // Where most clocks seem to have been set at once, it was the one that they are compared with.
+  // If most clocks seem to have been set at once, the clock that they are compared with was set.
   const int stepped = Stepped();
   if (stepped >= 2 && stepped * 2 > static_cast<int>(clocks.size()) - 1) {
     std::vector<HostClock> before = std::move(clocks);
@@ -65,7 +65,8 @@ void Clocks::Add(uint32_t comm, bool estimated, std::vector<Seen>* members) {
       ++shared.count;
     }
   }
-  // On one clock, too, nobody leaves before the last has entered: what says so was set in between, or is damaged.
+  // Even on one clock, no member leaves before the last one enters. An operation that says otherwise is damaged, or the
+  // clock was set in between.
   uint32_t kept = 0;
   for (uint32_t i = 0; i < shared.count; ++i) {
     const Seen& seen = seen_[shared.first + i];
@@ -103,7 +104,7 @@ void Clocks::Fold() {
   }
 }
 
-// A communicator is ready nowhere before the last member has begun to make it.
+// A communicator is not ready anywhere before the last member has started to create it.
 void Clocks::FoldCreations() {
   const Bundle& bundle = timing_.model.bundle;
   std::vector<Seen> members;
@@ -125,7 +126,7 @@ int Clocks::Stepped() const {
       std::count_if(clocks.begin(), clocks.end(), [](const HostClock& c) { return c.epochs.size() > 1; }));
 }
 
-// Outwards from the root: every communicator is looked at once, from the first clock in it that is aligned.
+// Outwards from the root: each communicator is visited once, from the first aligned clock in it.
 void Clocks::AlignAll(uint32_t root) {
   clocks[root].epochs.push_back({INT64_MIN, INT64_MAX, 0, 0, 0, 0});
   std::vector<uint32_t> queue{root};
@@ -170,11 +171,11 @@ void Clocks::AlignAll(uint32_t root) {
 }
 
 std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_uncertainty_ns) {
-  // Further apart than any two clocks are: damage, and sums of it would overflow.
+  // Further apart than any two clocks can be: damage, and sums would overflow.
   constexpr int64_t kMostApart = int64_t{1} << 61;
   std::erase_if(samples, [](const Sample& s) { return s.low > s.high || s.low < -kMostApart || s.high > kMostApart; });
   std::stable_sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) { return a.at_ns < b.at_ns; });
-  // Runs of operations whose bounds agree; bounds loosen with time, for clocks drift.
+  // Runs of operations with compatible bounds. Bounds loosen with time because clocks drift.
   std::vector<std::vector<Sample>> runs;
   struct Run {
     std::vector<Sample> members;
@@ -207,7 +208,7 @@ std::vector<ClockEpoch> Clocks::Fit(std::vector<Sample> samples, int64_t parent_
     other = {};
   }
   runs.push_back(std::move(current.members));
-  // At the end of the record there may be no time left for proof: two that agree are enough.
+  // At the end of the record there may be too little time for proof: two operations that agree are enough.
   if (other.members.size() >= 2) runs.push_back(std::move(other.members));
   size_t longest = 0;
   for (const auto& run : runs) longest = std::max(longest, run.size());
@@ -230,7 +231,7 @@ bool Clocks::FitOne(const std::vector<Sample>& samples, ClockEpoch* epoch) {
     if (s.estimated) estimates.push_back(&s);
   }
   epoch->middle_ns = epoch->first_ns + (epoch->last_ns - epoch->first_ns) / 2;
-  // Drift: what the last third says against the first, once there is enough of both to outvote single operations.
+  // Drift: the last third against the first, once both have enough operations to outvote single ones.
   if (estimates.size() >= 12 && epoch->last_ns - epoch->first_ns > 1'000'000'000) {
     const size_t third = estimates.size() / 3;
     std::vector<int64_t> early, late, early_at, late_at;
@@ -254,7 +255,7 @@ bool Clocks::FitOne(const std::vector<Sample>& samples, ClockEpoch* epoch) {
     high = std::min(high, s.high - drifted(s));
     if (s.estimated) at_middle.push_back(s.estimate - drifted(s));
   }
-  if (low > high) std::swap(low, high);  // by what drift leaves over: then that is the uncertainty
+  if (low > high) std::swap(low, high);  // by what drift does not explain: that is the uncertainty
   const int64_t guess = at_middle.empty() ? low + (high - low) / 2 : Median(std::move(at_middle));
   epoch->offset_ns = std::clamp(guess, low, high);
   epoch->uncertainty_ns = std::max(high - epoch->offset_ns, epoch->offset_ns - low);

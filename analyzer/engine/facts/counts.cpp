@@ -14,8 +14,8 @@ namespace {
 
 using Counts = std::vector<int64_t>;
 
-constexpr size_t kFew = 2;         // more than these of one role differ for a reason of their own
-constexpr size_t kReferences = 6;  // siblings that a rank is compared with
+constexpr size_t kFew = 2;         // if more ranks of one role differ, they have another reason
+constexpr size_t kReferences = 6;  // ranks of the same role that a rank is compared with
 constexpr size_t kMostPlaces = 512;
 constexpr int64_t kUsedToEachOther = 8;
 
@@ -28,15 +28,15 @@ bool AtMost(const Counts& a, const Counts& b) {
 
 struct Counted {
   int32_t rank = -1;
-  std::vector<Counts> places;  // newest first: when its data was taken, and before each call that is still recorded
+  std::vector<Counts> places;  // newest first: at capture time, and before each call that is still recorded
 };
 
-// The role, and what was counted of collectives in each of its communicators, at most `most` places; empty role:
-// something is not known.
+// The role, and the counted collectives in each of its communicators at up to `most` places. Empty role: something is
+// unknown.
 std::string Read(const Model& model, const std::vector<bool>& given_up, size_t index, size_t most, Counted* program) {
   const Rank& rank = model.bundle.ranks[index];
-  // A framework's counts stand before its entries; a file that is cut in these still tells where the rank is, not by
-  // which way it came.
+  // A framework's counters come before its entries. A file truncated in the entries still shows where the rank is, but
+  // not how it got there.
   if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return "";
   program->rank = static_cast<int32_t>(index);
   std::map<std::string, std::pair<size_t, int64_t>> lanes;  // kind of communicator -> membership, issued
@@ -118,8 +118,7 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
 
 namespace {
 
-// How many collectives of a membership the host had issued when it made a call at `enter_ns`; -1: the record does not
-// tell.
+// How many collectives of a membership the rank had issued when it made a call at `enter_ns`; -1: not recorded.
 int64_t IssuedBefore(const Model& model, size_t rank_index, size_t membership, int64_t enter_ns) {
   const std::vector<Op>& ops = model.bundle.ranks[rank_index].ops;
   const std::vector<uint32_t>& list = model.ranks[rank_index].collectives[membership];
@@ -132,7 +131,7 @@ int64_t IssuedBefore(const Model& model, size_t rank_index, size_t membership, i
   return following == seq || following == seq + 1 ? seq : -1;
 }
 
-// By kind of communicator: its membership; empty where a rank has two of a kind.
+// Memberships by kind of communicator; empty if a rank has two of a kind.
 std::map<std::string, size_t> LanesOf(const Model& model, const std::vector<bool>& given_up, size_t rank_index) {
   std::map<std::string, size_t> lanes;
   const auto& memberships = model.bundle.ranks[rank_index].memberships;
@@ -144,11 +143,11 @@ std::map<std::string, size_t> LanesOf(const Model& model, const std::vector<bool
   return lanes;
 }
 
-// What `index` made fewer of than its sibling had made before the newest call of `lane` that the first made, too. Both
-// made as many in each of the rounds before; the sibling went on so.
+// Whether `index` made fewer calls on a communicator than `sibling` had made before the newest call of `lane` that
+// `index` made too. Both made equally many in each earlier round, and `sibling` continued to.
 bool LeftOutBefore(const Model& model, size_t index, size_t sibling, const std::string& lane,
                    const std::map<std::string, size_t>& own, const std::map<std::string, size_t>& theirs) {
-  constexpr int64_t kRounds = 3;  // compared before that call
+  constexpr int64_t kRounds = 3;  // rounds compared before that call
   const auto& mine = model.bundle.ranks[index].memberships;
   const int64_t newest = mine[own.at(lane)].issued;
   const auto enter_of = [&](size_t rank, const std::map<std::string, size_t>& lanes, int64_t seq) {
@@ -209,15 +208,15 @@ std::vector<int32_t> FindLeftOut(const Model& model) {
     }
   }
   std::sort(found.begin(), found.end());
-  // Where many did, they are at another place of the program.
+  // If many ranks did, they are at another place in the program.
   if (found.size() > kFew) found.clear();
   return found;
 }
 
 namespace {
 
-// A framework does not count by peer. As far as both records go, the rank and that peer have nothing but this call for
-// each other, and both exchange with others.
+// A framework does not count by peer. As far as both records reach, the rank and that peer share only this call, and
+// both exchange with others.
 bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const Member& peer) {
   if (peer.rank_index < 0 || peer.membership == kNoIndex) return false;
   const auto others = [](const Rank& rank, uint32_t membership, int32_t with, const Op* but) {
@@ -236,8 +235,8 @@ bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const
          others(theirs, peer.membership, own.memberships[op.membership].member_rank, nullptr) > 0;
 }
 
-// Another member waits in the other side of such a call, with this one: who took the wrong peer leaves the right one
-// waiting.
+// Another member waits in the other side of such a call with this rank: a rank that took the wrong peer leaves the
+// right one waiting.
 bool SomebodyElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
   const auto reverse = OtherSideOf(op.kind);
   for (const Member& m : model.comms[comm].members) {
@@ -290,7 +289,7 @@ std::vector<int32_t> FindStrangers(const Model& model) {
 }
 
 std::vector<int32_t> FindOddlyCounted(const Model& model) {
-  // Role and place -> what was exchanged -> who.
+  // Role and place -> what was exchanged -> the ranks.
   std::map<std::string, std::map<std::string, std::vector<int32_t>>> places;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];

@@ -22,7 +22,7 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// How a process may end on its own account.
+// How a process may end by itself.
 enum class End {
   kForced,
   kGaveUp,
@@ -43,15 +43,15 @@ End EndOf(const Process& p) {
   }
 }
 
-// Its threads' cells outlive a process: whether it was in a wait for its GPU, or in a call, when it ended. False: not,
-// or unknown.
+// The cells of its threads outlive a process. They show whether it was in a wait for its GPU, or in a call, when it
+// ended. False: no, or unknown.
 bool EndedWaiting(const Rank& rank) {
   return std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& t) {
     return t.wait != ring::CallKind::kNone || t.call != ring::CallKind::kNone;
   });
 }
 
-// A watchdog waits for minutes; who aborts sooner has other reasons.
+// A watchdog waits for minutes: a process that aborts sooner has another reason.
 constexpr int64_t kWatchdogWaits = 60'000'000'000;
 
 // PyTorch names its threads (pt_main_thread, pt_nccl_watchdg).
@@ -93,15 +93,15 @@ class Builder {
   }
 
   const std::vector<std::vector<uint32_t>>& edges() const { return edges_; }
-  // Of a rank: it is in something to which one without data may not have come.
+  // For a rank: it is in an operation that a rank without data may not have reached.
   bool WaitsForUnseen(size_t r) const {
     return unseen_[r] || std::any_of(edges_[r].begin(), edges_[r].end(),
                                      [&](uint32_t v) { return v >= model_.ranks.size() && unseen_[v]; });
   }
 
  private:
-  // What the rank is in: the oldest of each communicator that is not known to be complete. What waits behind it says no
-  // more.
+  // What the rank is in: the oldest operation of each communicator that is not known to be complete. Those behind it
+  // add nothing.
   void AddRank(int32_t r) {
     const Rank& rank = model_.bundle.ranks[r];
     const RankView& view = model_.ranks[r];
@@ -119,7 +119,7 @@ class Builder {
       return;
     }
     if (view.host != HostState::kDead) return;
-    // A watchdog aborts communicators before it ends the process: then nothing counts as in flight any more.
+    // A watchdog aborts communicators before it ends the process. Then nothing counts as in flight any more.
     absl::flat_hash_map<uint32_t, const Op*> oldest;
     for (const Op& op : rank.ops) {
       const bool flying = IsUnfinished(op.state) || op.state == OpState::kEntered;
@@ -130,7 +130,7 @@ class Builder {
     for (const auto& [membership, op] : oldest) AddOp(r, *op);
   }
 
-  // Its host has come, its GPU is still in something older.
+  // Its process has issued the operation; its GPU is still in an older one.
   bool Behind(const Member& member, const Op* theirs) const {
     const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
     return unit != kNoIndex && unit > 0;
@@ -161,7 +161,7 @@ class Builder {
   }
 
   void AddCollective(int32_t r, uint32_t comm, int64_t seq) {
-    // One node a collective, so that its members are looked at once.
+    // One node per collective, so that its members are visited once.
     auto [it, fresh] = collectives_.try_emplace({comm, seq}, 0u);
     if (fresh) {
       std::vector<uint32_t> lacking;
@@ -170,7 +170,7 @@ class Builder {
         unseen = unseen || m.rank_index < 0 ||
                  (m.arrived < seq && model_.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged);
         if (m.rank_index < 0) continue;
-        // What a process leaves on its GPU ends with it, so a member that ended is waited for also where it had come.
+        // The GPU work of a process ends with it, so others also wait for an ended member where it had already arrived.
         const bool ended = model_.ranks[m.rank_index].host == HostState::kDead;
         if (ended || m.arrived < seq || Behind(m, model_.FindCollective(m, seq)))
           lacking.push_back(static_cast<uint32_t>(m.rank_index));
@@ -184,18 +184,18 @@ class Builder {
 
   const Model& model_;
   std::vector<std::vector<uint32_t>> edges_;  // ranks first, then collectives
-  std::vector<bool> unseen_;                  // likewise: waits for, or has, a member that left no data
+  std::vector<bool> unseen_;                  // by the same index: waits for, or contains, a member without data
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
 };
 
-// A GPU's own error is a reason to give up, whoever else fell.
+// An error of its own GPU is a reason to give up, whichever other process fell.
 bool GpuFailed(const Rank& rank) {
   return std::any_of(rank.streams.begin(), rank.streams.end(),
                      [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
 }
 
-// When the first process of each host (name and boot) crashed, was killed or gave up in code of its own; one clock
-// orders the ends of one host exactly.
+// When the first process of each host (name and boot) crashed, was killed or aborted in its own code. One clock orders
+// the ends on one host exactly.
 absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(const Model& model) {
   absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> first;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
@@ -223,8 +223,8 @@ std::vector<bool> FindConsequences(const Model& model) {
   }
   if (dead == 0) return consequence;
   const Builder builder(model);
-  // Who aborts in code of its own is in no wait. Who waited, and for one that left no data, gave up because of that
-  // one: a watchdog ends its process when an operation takes too long.
+  // A process that aborts in its own code is in no wait. A process that waited for a rank without data gave up because
+  // of that rank: a watchdog ends its process when an operation takes too long.
   auto gave_up_waiting = [&](size_t r) {
     return (EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r)) ||
            EndedByWatchdog(model, r).waited_ns >= 0;
@@ -244,7 +244,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     return consequence;
   }
   const std::vector<std::vector<uint32_t>>& edges = builder.edges();
-  // Components in an order in which whom they wait for comes first.
+  // Components, ordered so that what they wait for comes first.
   const Components components = FindComponents(
       static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
       [&](uint32_t v, size_t k) { return edges[v][k]; });
@@ -271,7 +271,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     const End end = EndOf(model.bundle.ranks[r].process);
     const uint32_t c = components.of[r];
     if (end == End::kCrashed) continue;
-    // Of those that wait for each other, the one that ended in code of its own fell first.
+    // Of processes that wait for each other, the one that ended in its own code ended first.
     const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
     consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) ||
                      (end == End::kForced && not_forced > 0);
@@ -325,7 +325,7 @@ void SayWatchdogEnds(const Model& model, Verdict* verdict) {
                                       it->second.pytorch ? "PyTorch's watchdog" : "a watchdog", " after ",
                                       LongText(it->second.waited_ns), ": a consequence, not the cause"));
       evidence->add_ranks(culprit.rank());
-      break;  // the others of the finding ended alike
+      break;  // the other culprits of the finding ended in the same way
     }
   }
 }

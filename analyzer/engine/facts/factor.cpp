@@ -13,18 +13,19 @@
 namespace lockstep {
 namespace {
 
-// Of a thing's members that must be culprits, and of the culprits that must be its members.
+// The share of a thing's members that must be culprits, and of the culprits that must be its members.
 constexpr double kNearlyAll = 0.75;
 constexpr double kFewOthers = 0.1;
-// A rail has hosts enough to be told from one host's fault from so many on.
+// From this many hosts on, a fault of a rail can be distinguished from a fault of one host.
 constexpr int32_t kRailHosts = 3;
 
-// Of each rank the rail it is on: the n-th GPU of its host, and the network port beside it. By the GPU's index; where
-// that is the same for all of a host, as each process was shown one GPU, by the place of its PCI address among those of
-// the job, as hosts of one kind have the same; else by the rank's own number on its host. -1: not known.
+// The rail of each rank: the n-th GPU of its host, with the network port beside it. It comes from the GPU's index. If
+// that index is the same for all ranks of a host (each process sees one GPU), it comes from the position of the PCI
+// address among those of the job, because hosts of one kind share them. Otherwise it comes from the rank's number on
+// its host. -1: unknown.
 std::vector<int32_t> Rails(const Bundle& bundle) {
   std::map<std::string_view, std::pair<std::set<int32_t>, size_t>>
-      indexes;  // host -> indexes of its GPUs, ranks that know one
+      indexes;  // host -> indexes of its GPUs, ranks with a known index
   std::set<std::string_view> addresses;
   for (const Rank& rank : bundle.ranks) {
     if (rank.host.empty()) continue;
@@ -119,8 +120,8 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
 
 namespace {
 
-// A rail carries what has all its members on it and goes from host to host. Null: not nearly all that is bad is one
-// rail's, on three hosts or more, or that rail carries what is well.
+// A rail carries what has all its members on it and crosses hosts. Null: what is bad is not nearly all on one rail over
+// three hosts or more, or that rail also carries what works.
 const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
                              const std::vector<std::vector<int32_t>>& good) {
   const auto on = [&](const std::vector<int32_t>& ranks) -> const Things::Thing* {
@@ -170,7 +171,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     for (int32_t r : ranks) ++good_of[static_cast<size_t>(r)];
   }
   const auto all_bad = static_cast<int32_t>(bad.size());
-  // A thing is crossed by what has members on both sides of it; what is bad may as well lie inside it.
+  // A thing is crossed by what has members on both sides of it. What is bad may also lie inside it.
   std::vector<int32_t> bad_here(things.things.size()), good_out(things.things.size());
   std::vector<size_t> inside(things.things.size());
   const auto count = [&](const std::vector<std::vector<int32_t>>& lists, bool outwards, std::vector<int32_t>* counts) {
@@ -190,7 +191,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
   };
   count(bad, false, &bad_here);
   count(good, true, &good_out);
-  // One rank in everything that is bad, and in little that is well across hosts.
+  // One rank that is in everything bad, and in little that works across hosts.
   std::vector<int32_t> common;
   for (size_t r = 0; r < bad_of.size(); ++r) {
     if (bad_of[r] == all_bad) common.push_back(static_cast<int32_t>(r));
@@ -205,17 +206,17 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     out.certain = true;
     return out;
   }
-  // The smallest thing that all of it crosses and (nearly) nothing else does.
+  // The smallest thing that everything bad crosses and (nearly) nothing else does.
   if (all_bad >= 2) {
     std::vector<const Things::Thing*> fits;
     for (size_t t = 0; t < things.things.size(); ++t) {
       const Things::Thing& thing = things.things[t];
       if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
-      // A rack with its own switch is one set of ranks under two names; what carries the traffic is listed first.
+      // A rack with its own switch is one set of ranks with two names; what carries the traffic comes first.
       if (std::any_of(fits.begin(), fits.end(),
                       [&](const Things::Thing* known) { return known->ranks == thing.ranks; }))
         continue;
-      // Two of a kind explain it equally well, however many ranks of each left data.
+      // Two things of a kind explain it equally well, however many ranks of each left data.
       const bool alike = !fits.empty() && std::string_view(thing.kind) == fits[0]->kind;
       if (fits.empty() || alike || thing.ranks.size() <= fits[0]->ranks.size()) {
         if (!fits.empty() && !alike && thing.ranks.size() < fits[0]->ranks.size()) fits.clear();
@@ -241,7 +242,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
       }
     }
   }
-  // Two hosts that all of it has in common: the link between them.
+  // All of it shares two hosts: the cause is the link between them.
   std::map<std::string, int32_t> hosts;
   std::set<int32_t> members;
   for (const auto& ranks : bad) {
@@ -266,7 +267,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     return out;
   }
   if (!common.empty()) {
-    // What is in nothing that is well is likelier.
+    // What is part of nothing that works is more likely.
     std::vector<int32_t> unseen;
     for (int32_t r : common) {
       if (good_of[static_cast<size_t>(r)] == 0) unseen.push_back(r);
@@ -285,8 +286,8 @@ bool StuckPair(const Cause& c) {
          ring::IsPointToPoint(c.op->kind);
 }
 
-// The ranks of what stands still, pairs of neighbours on one pipeline together: a batch of sends and receives ends as
-// one, so any one of them may hold up the others.
+// The ranks of each stuck operation. Pairs of neighbours on one pipeline form one set: a batch of sends and receives
+// ends as one, so any of them may hold up the others.
 std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
   std::vector<std::vector<int32_t>> sets;
   std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> its set
@@ -310,7 +311,7 @@ std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuc
   return sets;
 }
 
-// Operations that nobody finishes although all are in: where one host or switch explains them all, they are one
+// Operations that all members entered and none finishes: if one host or switch explains all of them, they are one
 // finding.
 void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
   std::vector<size_t> stuck;
@@ -325,9 +326,10 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   }
   if (stuck.size() < 2) return;
   const Crossing crossing = FindCrossing(bundle, things, bad, {});
-  // Nothing here tells what goes on well: two operations may share a member by chance.
+  // Nothing here shows what works: two operations may share a member by chance.
   if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
-  // What holds one of a batch holds all of it: what is not alone in explaining the batches is no finding either.
+  // Whatever blocks one operation of a batch blocks all of it. So a part that is not the only explanation for the
+  // batches is not a finding either.
   if (const auto batches = Together(all); batches.size() < bad.size()) {
     const Crossing again = FindCrossing(bundle, things, batches, {});
     if (!again.certain || again.thing != crossing.thing || again.link != crossing.link) return;
@@ -365,8 +367,8 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   }
 }
 
-// Sends and receives of neighbours on one pipeline that none finishes: a batch of them ends as one, so which of its
-// links stands still is not recorded, and pairs that share a rank are one set.
+// Sends and receives of neighbours on one pipeline that none finishes. A batch of them ends as one, so the recording
+// does not show which link is stuck. Pairs that share a rank are one set.
 void JoinStuckNeighbours(std::vector<Cause>* causes) {
   std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> the cause that names it
   for (size_t i = 0; i < causes->size(); ++i) {
@@ -391,12 +393,11 @@ void JoinStuckNeighbours(std::vector<Cause>* causes) {
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
-// Several sibling communicators that stand still at once, and nothing known that explains them: what they share, a
-// switch or the network as a whole, is likelier than as many faults. Which side of it is not recorded, so all their
+// Several sibling communicators that hang at once, with no known explanation. What they share, a switch or the network
+// as a whole, is more likely than as many separate faults. The recording does not show which side of it, so all their
 // ranks are one set.
 void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
-  std::map<std::pair<int32_t, bool>, size_t>
-      holder;  // size of the communicator, point to point -> the cause that stays
+  std::map<std::pair<int32_t, bool>, size_t> holder;  // size of the communicator, point to point -> the cause to keep
   for (size_t i = 0; i < causes->size(); ++i) {
     Cause& c = (*causes)[i];
     if (c.kind != COLLECTIVE_STUCK || c.factor.has_value() || c.hypothesis || c.op == nullptr || c.comm == kNoIndex)
@@ -433,8 +434,7 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
     JoinStuckNeighbours(causes);
     JoinStuckSiblings(bundle, causes);
   }
-  // Of all its ranks, those at fault and those that are well, how many are named: who is named and stands elsewhere is
-  // not among them.
+  // How many of all its ranks are named. A named rank that is elsewhere does not count.
   const auto set = [&](Cause* c, const Things::Thing& thing) {
     const auto here = std::count_if(c->ranks.begin(), c->ranks.end(), [&](int32_t r) {
       return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);

@@ -12,14 +12,14 @@ namespace {
 
 using ring::CallKind;
 
-// Stacks come from files: no more than this is looked at.
+// Stacks come from files, so only this much is read.
 constexpr size_t kMostFrames = 256;
 
 struct WaitName {
   std::string_view begin;  // after "cuda", "cu" or "hip"
   CallKind kind;
 };
-// What waits for the device, and what puts work on a stream, which waits for room in the launch queue.
+// Functions that wait for the device, and functions that put work on a stream and wait for room in the launch queue.
 constexpr WaitName kWaits[] = {
     {"Memcpy", CallKind::kMemcpy},
     {"StreamSynchronize", CallKind::kStreamSynchronize},
@@ -48,7 +48,7 @@ StackWait WaitIn(const std::vector<std::string>& stack) {
   for (size_t i = 0; i < most; ++i) {
     const CallKind kind = GpuWaitOf(ParseFrame(stack[i]).function());
     if (kind == CallKind::kNone) continue;
-    // Another library's function of that name may stand around it.
+    // A function of another library with that name may be around it.
     size_t outermost = i;
     while (outermost + 1 < most && GpuWaitOf(ParseFrame(stack[outermost + 1]).function()) == kind) ++outermost;
     StackWait wait = {kind, {}};
@@ -95,7 +95,7 @@ std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const Rank& rank) {
   const bool dated = process.evidence != nullptr && process.evidence->taken_ns() > 0;
   if (dated && process.evidence->taken_ns() < caller->last_call_ns) return std::nullopt;
   StackWait wait = WaitIn(process.stack);
-  // A loop of launches is seen at one place or another; a wait stays where it is.
+  // A loop of launches is seen at different places; a wait stays where it is.
   if (wait.kind != CallKind::kNone && !process.stack_later.empty() &&
       WaitIn(process.stack_later).callers != wait.callers) {
     return std::nullopt;
@@ -103,7 +103,7 @@ std::optional<ring::ThreadSnapshot> GpuWaitInStacks(const Rank& rank) {
   if (wait.kind == CallKind::kNone && process.evidence != nullptr) {
     wait.kind = WaitOfThread(*process.evidence, caller->tid);
   }
-  // A copy from a file's pages may wait for the storage below them.
+  // A copy from the pages of a file may wait for the storage below them.
   if (wait.kind == CallKind::kNone || ClassifyActivity(process).stall != Stall::kUnknown) return std::nullopt;
   ring::ThreadSnapshot waiting = *caller;
   waiting.wait = wait.kind;

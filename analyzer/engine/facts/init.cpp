@@ -19,7 +19,7 @@ bool NeedsParent(CallKind origin) {
   return origin == CallKind::kCommSplit || origin == CallKind::kCommShrink;
 }
 
-// In the making for certain: a communicator that carried an operation is ready, whatever was seen of its making.
+// Certainly being created: a communicator that carried an operation is ready, whatever was seen of its creation.
 bool InTheMaking(const Membership& ms) {
   return ms.state == CommState::kInitializing && ms.issued <= 0 && ms.peers.empty();
 }
@@ -44,8 +44,8 @@ class Finder {
       found.push_back(std::move(creation));
     }
     JoinStrays(&found);
-    // A file that was read in part may have lost what the communicator carried since: that its making did not end is
-    // believed where the thread is seen inside it, or a whole record says the same.
+    // A partly read file may have lost what the communicator carried since. So an unfinished creation counts only if
+    // the thread is seen inside it, or a whole record says the same.
     std::erase_if(found, [&](const PendingCreation& p) {
       return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
         const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
@@ -60,12 +60,12 @@ class Finder {
   }
 
  private:
-  // One creation a root communicator; one a (parent, ordinal) of splits, whatever their colours.
+  // One creation for each root communicator, and one for each (parent, ordinal) of splits, whatever their colors.
   using Key = std::pair<uint32_t, uint32_t>;
 
   static bool Counts(const Membership& ms) { return ms.origin == CallKind::kNone || ring::IsCommInit(ms.origin); }
 
-  // Nearly always nothing is: then nobody needs to know who is in what.
+  // Nearly always nothing is being created. Then the members need not be looked up.
   bool AnyPending() const {
     return std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) {
       return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
@@ -108,7 +108,7 @@ class Finder {
     }
   }
 
-  // Of a rank whose data was read in part, its coming may be what was lost.
+  // For a partly read rank, the record of its arrival may be what was lost.
   void Missing(int32_t rank, PendingCreation* creation) const {
     if (bundle_.ranks[rank].damaged) {
       creation->unseen.push_back(bundle_.ranks[rank].rank);
@@ -141,8 +141,8 @@ class Finder {
            std::none_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) { return rank.damaged; });
   }
 
-  // Frameworks number a communicator's members in the order of their ranks: where the known ones are, the missing ones
-  // lie between their neighbours.
+  // Frameworks number the members of a communicator in rank order. If the known members follow that order, the missing
+  // ones lie between their neighbours.
   void FindCandidates(PendingCreation* creation) const {
     const std::vector<Member>& members = model_.comms[creation->comm].members;
     std::set<int32_t> known, fitting;
@@ -175,7 +175,7 @@ class Finder {
       return creation->candidates.size();
     };
     const auto needed = static_cast<size_t>(creation->unnamed);
-    // Numbered in another way, or members of another job.
+    // Numbered differently, or members of another job.
     if (count(false) < needed && count(true) < needed) creation->candidates.clear();
   }
 
@@ -196,7 +196,7 @@ class Finder {
       if (excluded.contains(static_cast<int32_t>(m))) continue;
       if (members[m].rank_index >= 0) {
         if (entered.contains(members[m].rank_index)) continue;
-        // Who passed no colour gets no communicator, and has nothing to show for the call that it is in.
+        // A rank that passed no color gets no communicator, and nothing shows which call it is in.
         const auto& threads = bundle_.ranks[members[m].rank_index].threads;
         const bool inside = std::any_of(threads.begin(), threads.end(), [&](const auto& t) {
           const auto& memberships = bundle_.ranks[members[m].rank_index].memberships;
@@ -225,7 +225,7 @@ class Finder {
     return -1;
   }
 
-  // Whether those that wait in `p` are at places that are free in `right`.
+  // Whether the ranks that wait in `p` are at places that are free in `right`.
   bool FillPlaces(const PendingCreation& p, const PendingCreation& right) const {
     absl::flat_hash_set<int32_t> taken;
     for (const auto* list : {&right.waiting, &right.returned, &right.failed}) {
@@ -235,8 +235,8 @@ class Finder {
                         [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
   }
 
-  // Two creations of one size in each of which places are free, and whose members would fill each other's: one
-  // communicator, made with two unique ids. The larger part is taken for the right one.
+  // Two creations of one size with free places in each, whose members would fill each other's places: one communicator,
+  // created with two unique ids. The larger part counts as the right one.
   void JoinStrays(std::vector<PendingCreation>* found) const {
     std::map<std::pair<int32_t, std::string>, std::vector<size_t>> alike;
     for (size_t i = 0; i < found->size(); ++i) {
@@ -248,7 +248,7 @@ class Finder {
     for (auto& [key, list] : alike) {
       std::stable_sort(list.begin(), list.end(),
                        [&](size_t a, size_t b) { return (*found)[a].waiting.size() > (*found)[b].waiting.size(); });
-      // The free places of the larger ones, by the rank that belongs there.
+      // The free places of the larger creations, by the rank that belongs there.
       absl::flat_hash_map<int32_t, size_t> free;
       for (size_t i : list) {
         PendingCreation& p = (*found)[i];
@@ -260,7 +260,7 @@ class Finder {
           if (place != home) home = SIZE_MAX;
           if (home == SIZE_MAX) break;
         }
-        // Of two that are alone in their kind nobody's absence needs to be known.
+        // If two creations are the only ones of their kind, no rank's absence needs to be known.
         if (home == SIZE_MAX && list.size() == 2 && i == list[1] && (*found)[list[0]].unnamed > 0) home = list[0];
         if (home != SIZE_MAX && FillPlaces(p, (*found)[home])) {
           PendingCreation& right = (*found)[home];

@@ -49,7 +49,7 @@ struct Seen {
   const Op* op;
 };
 
-// Whether nothing that CompareCalls or Contradicts look at differs; of an all-to-all, but for its splits.
+// Whether nothing differs that CompareCalls or Contradicts check; for an all-to-all, except its splits.
 bool Identical(const Op& a, const Op& b) {
   return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction &&
          a.root_or_peer == b.root_or_peer && a.dtypes == b.dtypes && a.in_batch == b.in_batch &&
@@ -58,8 +58,8 @@ bool Identical(const Op& a, const Op& b) {
           a.kind == CallKind::kAlltoAll);
 }
 
-// Calls that agree. Sources know different things of one call, and one that knows little agrees with calls that differ
-// from each other: a call belongs here only if it agrees with every form of it that is here.
+// Calls that agree. Sources know different facts about one call, and a call with few known facts agrees with calls that
+// differ from each other. So a call belongs here only if it agrees with every form already here.
 class Alike {
  public:
   bool Take(const Bundle& bundle, const Seen& s) {
@@ -72,7 +72,8 @@ class Alike {
     calls_.push_back(&s);
     return true;
   }
-  // A form of these and one of others that differ. What made the later of the two classes is one.
+  // One form of this class and one of another class that differ. The later of the two classes exists because of that
+  // difference.
   std::pair<const Seen*, const Seen*> Against(const Bundle& bundle, const Alike& others) const {
     for (const Seen* own : forms_) {
       for (const Seen* other : others.forms_) {
@@ -85,13 +86,13 @@ class Alike {
   const std::vector<const Seen*>& calls() const { return calls_; }
 
  private:
-  static constexpr size_t kMostForms = 8;  // what is seen of one call by all its sources
+  static constexpr size_t kMostForms = 8;  // what all sources together see of one call
   std::vector<const Seen*> calls_;
   std::vector<const Seen*> forms_;
 };
 
 bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out) {
-  // The biggest class is what most issued.
+  // The biggest class is what most members issued.
   std::vector<Alike> classes;
   for (const Seen& s : calls) {
     if (std::none_of(classes.begin(), classes.end(), [&](Alike& klass) { return klass.Take(model.bundle, s); }))
@@ -123,7 +124,7 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
 
 bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismatch* out) {
   if (calls.size() != view.members.size() || calls.size() < 2) return false;
-  uint64_t in = 0, sent = 0;  // of hostile records more than fits
+  uint64_t in = 0, sent = 0;  // unsigned: hostile records may exceed the signed range
   for (const Seen& s : calls) {
     if (s.op->kind != CallKind::kAlltoAll || s.op->input_elements < 0 || s.op->output_elements < 0) return false;
     in += static_cast<uint64_t>(s.op->input_elements);
@@ -141,9 +142,9 @@ bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismat
   return true;
 }
 
-// The least number of a communicator from which on its calls have to be compared with care: below it each is the same
-// on every member. Nearly always that is all of them, told by one look at each member's calls in the order in which
-// they stand in memory. INT64_MAX: all.
+// The lowest number of a communicator from which its calls must be compared in detail: below it, each call is the same
+// on every member. Nearly always that is all of them, found in one pass over each member's calls in memory order.
+// INT64_MAX: all.
 int64_t FirstToCompare(const Model& model, uint32_t comm) {
   struct Number {
     const Op* first = nullptr;

@@ -42,18 +42,18 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
     stalled |= s.stalled;
     set_back_ |= s.set_back;
   }
-  // A clock that was set back says nothing of what stands; others do, by waiting for it. Where none is seen to move, it
-  // may have stood long.
+  // A clock that was set back says nothing about a stuck rank, but other ranks that wait for it do. If none is seen
+  // moving, it may have been stuck for long.
   stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
-  // Of a process that fell with another's end counts what it was doing.
+  // For a process that ended because of another one, what it was doing counts.
   const std::vector<bool> consequences = FindConsequences(*this);
   for (size_t i = 0; i < ranks.size(); ++i) {
     if (consequences[i]) SetHost(i, false);
   }
 }
 
-// Names of sibling communicators differ in their numbers only ("tp_0", "tp_3"), whatever else may be known of their
-// making.
+// Names of sibling communicators differ only in their numbers ("tp_0", "tp_3"), whatever else may be known of their
+// creation.
 void Model::Classify(const Communicator& comm, CommView* view) const {
   std::string pattern, names;
   bool numbered = false;
@@ -75,8 +75,8 @@ void Model::Classify(const Communicator& comm, CommView* view) const {
   if (numbered) view->names = std::move(names);
 }
 
-// Members that no source names, by the communicators of the same class that are known whole: the same distances, ranks
-// that no other of the class has.
+// Members that no source names, derived from fully known communicators of the same class: the same distances, and ranks
+// that no other communicator of the class contains.
 void Model::InferFromSiblings() {
   struct Shape {
     std::vector<int32_t> distances;  // of each member to the first
@@ -131,7 +131,7 @@ void Model::InferFromSiblings() {
   }
 }
 
-// Members that no source names: the whole world is numbered as the job is, and groups of a regular layout step evenly.
+// Members that no source names: the world is numbered like the job, and groups of a regular layout have even steps.
 void Model::InferMembers(const Communicator& comm, CommView* view) const {
   auto& members = view->members;
   if (comm.size > 0 && comm.size == bundle.ranks_expected && members.size() == static_cast<size_t>(comm.size)) {
@@ -172,7 +172,7 @@ void Model::BuildComms() {
     InferMembers(comm, &view);
   }
   InferFromSiblings();
-  // What each rank's records say of each of its communicators, in one pass over the operations.
+  // What each rank's records show about each of its communicators, in one pass over the operations.
   struct Recorded {
     int64_t newest = kNone, oldest = kUnknown;
   };
@@ -205,7 +205,7 @@ void Model::BuildComms() {
       member.membership = static_cast<uint32_t>(i);
       member.left = ms.state == CommState::kDestroyed || ms.state == CommState::kAborted ||
                     ms.state == CommState::kRevoked || ms.state == CommState::kNotMember;
-      // A framework's status numbers mix sends with collectives where a group is used for both; the entries do not.
+      // A framework's status numbers mix sends with collectives if a group is used for both; the entries do not.
       const bool mixed = rank.source == Source::kFlightRecorder && view.used_for_p2p;
       const int64_t arrived = mixed ? kUnknown : (ms.launched >= 0 ? ms.launched : ms.issued);
       member.completed = mixed ? kUnknown : ms.completed;
@@ -215,7 +215,7 @@ void Model::BuildComms() {
       member.arrived = arrived == kUnknown ? of.newest : std::max(arrived, of.newest);
     }
   }
-  // A member that has its data here but has not joined this communicator yet.
+  // A member that left data but has not joined this communicator yet.
   auto index_of = [&](int32_t number) {
     auto it = std::lower_bound(bundle.ranks.begin(), bundle.ranks.end(), number,
                                [](const Rank& rank, int32_t n) { return rank.rank < n; });
@@ -241,7 +241,7 @@ bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
     const int64_t sent = PeerIssued(peer, CallKind::kSend, rank.memberships[op.membership].member_rank);
     return sent >= 0 && sent < op.seq;
   }
-  // A small send may end before it is received. Not one behind which its host waits for the GPU.
+  // A small send may end before it is received, but not one behind which the process waits for the GPU.
   const RankView& view_of_rank = ranks[&rank - bundle.ranks.data()];
   if (op.kind == CallKind::kSend && view_of_rank.host == HostState::kInWait &&
       view_of_rank.thread->wait_since_ns >= op.enter_ns) {
@@ -295,8 +295,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
   const Rank& rank = bundle.ranks[index];
   RankView& view = ranks[index];
   view.collectives.resize(rank.memberships.size());
-  // A process that was ended with the job, or found gone with all the others, says nothing of the cause: what counts is
-  // what it was doing.
+  // A process that was ended with the job, or found gone with all the others, says nothing about the cause. What counts
+  // is what it was doing.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
                      (rank.process.life == Life::kGone && anyone_runs_);
   SetHost(index, ended && !rank.process.consequence);
@@ -312,7 +312,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind)) continue;
     bool flying = IsUnfinished(op.state) || op.state == OpState::kEntered;
     if (op.state == OpState::kUnknown) flying = ProvenIncomplete(rank, op);
-    // What was given up on purpose is waited for by nobody; a watchdog that gives up ends the process with it.
+    // No rank waits for what was given up on purpose. A watchdog that gives up also ends the process.
     const CommState state = rank.memberships[op.membership].state;
     if ((state == CommState::kAborted || state == CommState::kDestroyed) && !ended) flying = false;
     if (flying) order.push_back(i);
@@ -339,7 +339,7 @@ void Model::BuildRank(size_t index, Standing* standing) {
       auto [it, fresh] = groups.try_emplace({op.thread, op.group}, static_cast<uint32_t>(view.in_flight.size()));
       if (!fresh) unit = it->second;
     } else if (op.in_batch || op.batch_end) {
-      // Key of a framework's batch: communicator and the number its members share.
+      // Key of a framework's batch: communicator, and the number that its members share.
       auto [it, fresh] = groups.try_emplace(
           {(uint64_t{1} << 40) + CommOf(rank, op), static_cast<uint64_t>(op.seq) * 2 + IsPointToPoint(op.kind)},
           static_cast<uint32_t>(view.in_flight.size()));
@@ -351,8 +351,8 @@ void Model::BuildRank(size_t index, Standing* standing) {
     }
     view.in_flight[unit].ops.push_back(i);
     view.unit_of_op[i - view.first_in_flight] = unit;
-    // A damaged file may lack when it was taken, or what its clock was: that nothing tells an operation's age makes it
-    // no old one where others tell.
+    // A damaged file may not contain its capture time or its clock. An operation of unknown age does not count as old
+    // if other members know its age.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     const int64_t age = Age(rank, op);
     const bool set_back = age == kUnknown && (rank.set_back || rank.captured_ns > 0);
@@ -385,8 +385,8 @@ const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t p
     }
     return found;
   }
-  // From the newest: what is asked for is mostly in flight, and a number below the one asked for ends a thread's
-  // search.
+  // From the newest: most requests are for operations in flight, and a number below the requested one ends the search
+  // in a thread.
   uint32_t ended = kNoIndex;
   for (size_t i = rank.ops.size(); i-- > 0;) {
     const Op& op = rank.ops[i];
@@ -420,9 +420,9 @@ const Model::Lanes& Model::LanesOf(int32_t rank_index) const {
   return it->second;
 }
 
-// A framework numbers sends and receives by rank, and a stage in the middle of a pipeline makes more of them than one
-// at its end: the numbers of two sides differ. The n-th send meets the n-th receive all the same. Where older records
-// are gone, the oldest that is unfinished here is taken to meet the oldest there.
+// A framework numbers sends and receives by rank, and a middle stage of a pipeline makes more of them than a stage at
+// its end. So the numbers of two sides differ, but the n-th send still meets the n-th receive. If older records are
+// gone, the oldest unfinished ones of both sides are assumed to meet.
 const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const {
   *counted = false;
   const Rank& rank = bundle.ranks[rank_index];
@@ -432,7 +432,7 @@ const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer,
       bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
     return FindPointToPoint(peer, reverse, me, op.seq);
   }
-  LanesOf(peer.rank_index);  // both are made before either is looked at: making one may move the other
+  LanesOf(peer.rank_index);  // both are built before either is used: building one may move the other
   const Lanes& own = LanesOf(rank_index);
   const Lanes& theirs = lanes_.find(peer.rank_index)->second;
   const auto lane = own.find({op.membership, op.kind, op.root_or_peer});
@@ -457,7 +457,7 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
   for (const PeerCount& p : ms.peers) {
     if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
   }
-  // Operations queued in a group that is still open are counted, but not on their way.
+  // Operations queued in a group that is still open are counted, but are not launched.
   const bool open =
       std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0; });
   for (size_t i = 0; open && i < rank.ops.size(); ++i) {
@@ -473,8 +473,7 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
 uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
   if (op == nullptr || rank_index < 0) return kNoIndex;
   const RankView& view = ranks[static_cast<size_t>(rank_index)];
-  // Of another rank's operation, which has no place here, as much as of an older one: below what is in flight, or
-  // above.
+  // Operations of another rank have no place here, and neither have older ones: below what is in flight, or above.
   const size_t place =
       static_cast<size_t>(op - bundle.ranks[static_cast<size_t>(rank_index)].ops.data()) - view.first_in_flight;
   return place < view.unit_of_op.size() ? view.unit_of_op[place] : kNoIndex;
@@ -501,7 +500,7 @@ std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
     }
     absl::StrAppend(&text, " ", side, peer >= 0 ? " rank " : " member ", peer >= 0 ? peer : op.root_or_peer);
   }
-  // Calls that are no operations are not counted.
+  // Calls that are not operations are not counted.
   if (op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind))))
     absl::StrAppend(&text, " #", op.seq);
   if (const Replay* replay = ReplayOf(rank, op); replay != nullptr) {

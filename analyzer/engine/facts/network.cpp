@@ -29,7 +29,7 @@ std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallK
       steps.push_back(step);
     }
   }
-  // By how long each has stood still; clocks of different hosts are not compared.
+  // By how long each has been stuck; clocks of different hosts are not compared.
   auto waited = [&](const StuckStep& step) {
     return model.bundle.ranks[step.rank_index].captured_ns - step.op->since_ns;
   };
@@ -44,7 +44,7 @@ std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>
     if (receive.op->send || receive.op->state != ProxyState::kRecvWait || receive.peer_index < 0) continue;
     for (const StuckStep& send : steps) {
       if (!send.op->send || send.rank_index != receive.peer_index || send.peer_index != receive.rank_index) continue;
-      // The sender has handed the receiver's step over, or is not told that the receiver, which waits, has room.
+      // The sender has handed over the receiver's step, or does not know that the waiting receiver has room.
       if (send.op->channel != receive.op->channel || send.op->step > receive.op->step) continue;
       const std::pair<int32_t, int32_t> link{send.rank_index, receive.rank_index};
       if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);

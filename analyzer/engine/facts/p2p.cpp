@@ -35,7 +35,7 @@ class Siblings {
     for (const CommView& view : model.comms) of_class_[view.klass].push_back(&view);
   }
 
-  // Whether the rank at this place is alone with its arguments while its siblings agree on others.
+  // Whether only the rank at this place passes its arguments, while its siblings agree on different ones.
   bool Odd(const Place& place) {
     const Vote& vote = Of(place);
     return vote.total >= 3 && vote.for_usual * 2 > vote.total &&
@@ -82,7 +82,7 @@ bool Fits(const Op& send, const Op& recv) {
   return Elements(send) == Elements(recv) && send.datatype == recv.datatype;
 }
 
-// What one member sent to, or received from, one peer: in the order of the numbers.
+// What one member sent to, or received from, one peer, in order of the numbers.
 using Lane = std::vector<const Op*>;
 // By (member, peer).
 using Lanes = absl::flat_hash_map<std::pair<int32_t, int32_t>, Lane>;
@@ -158,7 +158,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
     }
     Sort(&sends);
     Sort(&receives);
-    // The first that does not fit, by number, then by sender and receiver.
+    // The first pair that does not match, by number, then by sender and receiver.
     const Op *send = nullptr, *recv = nullptr;
     std::pair<int32_t, int32_t> pair;
     for (const auto& [key, lane] : sends) {

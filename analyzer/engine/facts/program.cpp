@@ -21,18 +21,18 @@ using ring::CallKind;
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// Calls compared after a difference to see how the two programs come together again.
+// Calls compared after a difference to see how the two programs rejoin.
 constexpr size_t kLookAhead = 24;
-// Calls that must agree before a difference counts: otherwise the records may simply not be aligned.
+// Calls that must agree before a difference counts. Otherwise the records may simply not be aligned.
 constexpr size_t kMinAgreement = 4;
-// Calls in a row that are no chance.
+// This many equal calls in a row are not a coincidence.
 constexpr size_t kMuch = 8;
-// Calls of a record that are looked up in another one to line the two up.
+// Calls of a record that are looked up in another one to align the two.
 constexpr size_t kAnchorTries = 256;
 // Ranks tried as the reference of a family.
 constexpr size_t kCandidates = 6;
 
-// Calls before a difference that must have occurred before, for what followed them then to count.
+// Calls before a difference that must have occurred earlier, so that what followed them then counts.
 constexpr size_t kContexts[] = {8, 32, 128, 512};
 
 uint64_t PlaceKey(const Token& t) {
@@ -56,7 +56,7 @@ class Aligner {
     return CompareCalls(model_.bundle, *a.op, *b.op, nullptr, nullptr) == FINDING_UNSPECIFIED;
   }
 
-  // Two ranks that left the reference in the same way are one opinion.
+  // Two ranks that left the reference in the same way count as one opinion.
   bool Alike(const Divergence& a, const Divergence& b) const {
     if (a.type != b.type || a.sibling->kind != b.sibling->kind || a.sibling->seq != b.sibling->seq) return false;
     return CompareCalls(model_.bundle, *a.own, *b.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
@@ -72,7 +72,7 @@ class Aligner {
     return true;
   }
 
-  // How many calls agree in a row from there; a record's end counts as agreement with nothing.
+  // How many calls in a row agree from there; the end of a record agrees with everything.
   size_t Run(const Segment& a, size_t i, const Segment& b, size_t j) const {
     size_t n = 0;
     while (n < kLookAhead && i + n < a.size() && j + n < b.size() && SamePlace(a[i + n], b[j + n])) {
@@ -81,8 +81,8 @@ class Aligner {
     return n;
   }
 
-  // The same calls with one moved: `late` issues at some later point what `early` issues at once. Calls that agree in a
-  // row when that is allowed for; 0 when the call does not come.
+  // The same calls with one of them moved: `late` issues later what `early` issues at once. Returns how many calls in a
+  // row agree if that is allowed; 0 if the call never comes.
   size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
     for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
       if (!SamePlace(early[i + d], late[j + d - 1])) return 0;
@@ -91,7 +91,8 @@ class Aligner {
     return 0;
   }
 
-  // Whether `b` runs what `a` runs, as far as both records go; else where it leaves, if that can be told.
+  // Whether `b` runs what `a` runs, as far as both records reach. If not, the place where it leaves, if that can be
+  // determined.
   struct Comparison {
     bool same = true;
     std::optional<Divergence> divergence;
@@ -115,8 +116,7 @@ class Aligner {
     return {};
   }
 
-  // Which of two programs that part does what both have done at that place before: 0 the first, 1 the second, -1
-  // unknown.
+  // Which of two programs does there what both have done at that place before: 0 the first, 1 the second, -1 unknown.
   int Precedent(const Comparison& c) const {
     for (size_t length : kContexts) {
       if (c.i < length || c.j < length) return -1;
@@ -147,14 +147,14 @@ class Aligner {
         ++i, ++j, ++agreed;
         continue;
       }
-      // How both go on, if the sibling's next call was left out, one was added, or this one changed.
+      // How both continue if the sibling's next call was left out, a call was added, or this one changed.
       const size_t ahead = Continuation(a, i);
       const size_t skipped = Run(a, ahead + 1, b, j);
       const size_t extra = Run(a, i, b, j + 1);
       const size_t changed = Run(a, ahead + 1, b, j + 1);
       const bool same_call = SameCall(a[i], b[j]);
       if (same_call && changed >= skipped && changed >= extra) {
-        ++i, ++j, ++agreed;  // the same call from another line: lawful
+        ++i, ++j, ++agreed;  // the same call from another line is allowed
         continue;
       }
       const bool from_the_start = i == agreed && j == agreed;
@@ -163,7 +163,7 @@ class Aligner {
       d.sibling = a[i].op;
       d.own = b[j].op;
       const size_t moved = std::max(MovedRun(a, i, b, j), MovedRun(b, j, a, i));
-      // A call on the same communicator with other arguments.
+      // A call on the same communicator with different arguments.
       const bool same_lane = a[i].klass == b[j].klass && IsCollective(a[i].op->kind) == IsCollective(b[j].op->kind);
       // NOLINTNEXTLINE(bugprone-branch-clone): the order counts
       if (moved > skipped && moved > extra && moved > changed + 1) {
@@ -173,8 +173,8 @@ class Aligner {
       } else if (skipped > 0 || extra > 0) {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
       } else if (i + 1 == a.size() && DoneBefore(a, b, j)) {
-        d.type = Divergence::Type::kSkipped;  // the sibling waits in a call that it makes seldom; the other went on to
-                                              // what follows such places
+        d.type = Divergence::Type::kSkipped;  // the sibling waits in a call that it rarely makes; the other continued
+                                              // to what follows such places
       } else if (j > 0 && SamePlace(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
       } else if (ComesLater(a, i, b, j)) {
@@ -191,7 +191,7 @@ class Aligner {
     return {};
   }
 
-  // Whether all that `b` calls from there on, and that is not little, `a` has called in a row before.
+  // Whether `a` has earlier called, in a row, everything that `b` calls from there on, if that is not too little.
   bool DoneBefore(const Segment& a, const Segment& b, size_t j) const {
     const size_t whole = std::min(kLookAhead, b.size() - j);
     for (size_t k = 0; whole >= kMuch && k + whole <= a.size(); ++k) {
@@ -210,7 +210,7 @@ class Aligner {
     return false;
   }
 
-  // First calls of both that are one place of the program.
+  // The first calls of both that are the same place in the program.
   static bool Anchor(const Segment& a, const Segment& b, size_t* i, size_t* j) {
     // Records of siblings begin within a few calls of each other, unless they have nothing in common.
     for (size_t k = 0; k < b.size() && k < kAnchorTries; ++k) {
@@ -225,8 +225,8 @@ class Aligner {
     return false;
   }
 
-  // The place after which to look for how `a` goes on: i itself, or, where the record ends with it because the rank
-  // waits there, the last time before that the program was at this place.
+  // The place after which to look for how `a` continues: i itself or, if the record ends there because the rank waits
+  // there, the last earlier time that the program was at this place.
   size_t Continuation(const Segment& a, size_t i) const {
     if (i + 1 < a.size()) return i;
     for (size_t k = i; k-- > 1;) {
@@ -238,8 +238,8 @@ class Aligner {
   const Model& model_;
 };
 
-// What most members of a communicator did alike, and the others did not, is no call that the many left out or added:
-// records that are aligned wrongly look like that, and the few are the ones that left.
+// If most members of a communicator did the same and the others did not, the many did not leave out or add a call.
+// Wrongly aligned records look like that, and the few are the ones that left.
 void DropMajorities(const Model& model, std::vector<Divergence>* found) {
   constexpr size_t kMany = 3;
   std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>>
@@ -267,8 +267,8 @@ void DropMajorities(const Model& model, std::vector<Divergence>* found) {
   });
 }
 
-// How many of a family made each call of the reference that others left, the reference and ranks that leave it nowhere.
-// Who stopped before a place agrees with both sides of it and is witness to neither.
+// How many ranks of a family made each call of the reference that others left. Counts the reference and the ranks that
+// leave it nowhere. A rank that stopped before a place agrees with both sides and is evidence for neither.
 class Makers {
  public:
   Makers(const Aligner& aligner, const std::vector<Program>& family, const Program& ref,
@@ -288,7 +288,7 @@ class Makers {
     for (const auto& [key, token] : places) made_[token.op] = 1;
     for (const Program& p : family) {
       if (&p == &ref || leavers.contains(p.rank)) continue;
-      absl::flat_hash_set<const Op*> seen;  // a thread's record may hold a place twice
+      absl::flat_hash_set<const Op*> seen;  // a thread's record may contain a place twice
       for (const Segment& segment : p.segments) {
         for (const Token& token : segment) {
           const auto at = places.find(PlaceKey(token));
@@ -316,7 +316,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
   const Aligner aligner(model);
   for (const auto& [key, family] : families) {
     if (family.size() == 2) {
-      // Two that differ are two witnesses against each other; what both did before may speak.
+      // Two ranks that differ are evidence against each other; then what both did before decides.
       const Aligner::Comparison c = aligner.Compare(family[0], family[1]);
       const int keeps = c.same ? -1 : aligner.Precedent(c);
       if (keeps < 0) continue;
@@ -329,7 +329,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       continue;
     }
     if (family.size() < 3) continue;
-    // The reference is a rank that most agree with, one whose record goes far: a few candidates are enough unless most
+    // The reference is a rank with a long record that most others agree with. A few candidates are enough unless most
     // ranks differ from each other.
     std::vector<const Program*> candidates;
     for (const Program& p : family) candidates.push_back(&p);
@@ -356,7 +356,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       if (2 * agreeing > family.size()) break;
     }
     if (best.empty()) continue;
-    // Each against the first of every kind: thousands may differ in one way.
+    // Each against the first of every kind: thousands may differ in the same way.
     std::vector<std::pair<const Divergence*, size_t>> kinds;
     const auto kind_of = [&](const Divergence& d) {
       return std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return aligner.Alike(d, *k.first); });
@@ -372,7 +372,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     const auto program_of = [&programs = family](int32_t rank) {
       return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
     };
-    // Where more ranks made the other call than the reference's, it is the one that left.
+    // If more ranks made the other call than the reference's call, the reference left the program.
     if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second) {
       if (const auto told = aligner.Compare(*program_of(biggest->first->rank), *reference).divergence) {
         found.push_back(*told);
@@ -386,7 +386,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       const size_t alike = kind_of(d)->second, made = makers.Of(d.sibling);
       d.siblings_agreeing = static_cast<int32_t>(made);
       d.family_size = static_cast<int32_t>(family.size());
-      // As many witnesses on one side as on the other: as in a family of two.
+      // Equal evidence on both sides: treat it like a family of two.
       if (made <= alike) {
         const Program &own = *program_of(d.rank), &ref = *reference;
         const int keeps = aligner.Precedent(aligner.Compare(ref, own));
@@ -404,12 +404,12 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       found.push_back(d);
     }
   }
-  // Those come last: of what tells a rank's difference twice, the first is kept.
+  // Those come last: of two reports of one difference, the first is kept.
   for (const Divergence& d : FindLeftByNumber(model, families)) {
     if (std::none_of(found.begin(), found.end(), [&](const Divergence& known) { return known.rank == d.rank; }))
       found.push_back(d);
   }
-  // Of a rank's threads, the one that left first.
+  // Of the threads of a rank, the one that left first.
   auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };
   std::stable_sort(found.begin(), found.end(), [&](const Divergence& a, const Divergence& b) {
     return a.rank != b.rank ? a.rank < b.rank : at(a) < at(b);

@@ -10,8 +10,8 @@
 namespace lockstep {
 namespace {
 
-// Siblings that are asked for one number: more say the same. And how many are looked at for those whose records still
-// hold it.
+// How many siblings are asked for one number (more would say the same), and how many are checked for one whose records
+// still contain it.
 constexpr size_t kAsked = 16, kLookedAt = 512;
 
 class ByNumber {
@@ -25,7 +25,7 @@ class ByNumber {
       for (const uint32_t i : unit.ops) {
         const Op& op = own.ops[i];
         if (op.membership == kNoIndex || !ring::IsCollective(op.kind) || op.seq <= 0 || op.seq == INT64_MAX) continue;
-        return AtOddsWith(role, rank, op);  // what it waits in first: what stands behind differs as well
+        return AtOddsWith(role, rank, op);  // what it waits in first: the calls behind it differ as well
       }
     }
     return std::nullopt;
@@ -36,7 +36,7 @@ class ByNumber {
     return CompareCalls(model_.bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED;
   }
 
-  // The one membership of a rank in a communicator of that kind.
+  // The only membership of a rank in a communicator of that kind.
   std::optional<Member> MemberOf(int32_t rank, const std::string& klass) const {
     std::optional<Member> found;
     const std::vector<Membership>& memberships = model_.bundle.ranks[static_cast<size_t>(rank)].memberships;
@@ -50,7 +50,7 @@ class ByNumber {
     return found;
   }
 
-  // What all siblings that still hold it issued there, and the rank of the first; null where they differ or are less
+  // What all siblings that still record it issued there, and the rank of the first; null if they differ or are fewer
   // than two.
   const Op* Agreed(const std::set<int32_t>& role, int32_t rank, const std::string& klass, int64_t seq, int32_t* sibling,
                    int32_t* agreeing) const {

@@ -20,9 +20,9 @@ using ring::IsPointToPoint;
 constexpr int kExchange = 5;
 
 // Operations that are numbered together: a communicator's collectives, or its sends to (receives from) one peer.
-using LaneKey = std::tuple<uint32_t, int, int32_t>;  // of the latter: membership, kind, peer
+using LaneKey = std::tuple<uint32_t, int, int32_t>;  // for sends and receives: membership, kind, peer
 
-// Something kept for each lane of a rank. Collectives, which most operations are, by their communicator alone.
+// A value for each lane of a rank. Collectives, which most operations are, are indexed by communicator alone.
 template <typename Value>
 class ByLane {
  public:
@@ -42,7 +42,7 @@ class ByLane {
   absl::flat_hash_map<LaneKey, Value> exchanges_;
 };
 
-// What was captured into a graph has no number and is called as often as the graph is launched: its replays count.
+// A captured operation has no number and runs as often as the graph is launched: its replays count.
 bool Counts(const Op& op) {
   if (op.state == OpState::kCaptured) return false;
   return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed &&
@@ -55,7 +55,7 @@ uint64_t Mix(uint64_t x) {
   return x ^ x >> 31;
 }
 
-// Communicators whose members exchange in groups, everybody with everybody: by the newest such group of one member.
+// Communicators whose members all exchange with each other in groups, judged by the newest such group of one member.
 std::vector<bool> FindExchanges(const Model& model) {
   std::vector<bool> found(model.comms.size());
   for (const Rank& rank : model.bundle.ranks) {
@@ -93,7 +93,7 @@ class Reader {
       if (before == nullptr || before->thread != op.thread) programs.try_emplace(op.thread);
       before = &op;
     }
-    // Recorded numbers of each lane: where threads share one, a number that another thread holds is no gap.
+    // Recorded numbers of each lane. If threads share a lane, a number that another thread holds is not a gap.
     numbers_.Clear(rank);
     if (programs.size() > 1) {
       for (const Op& op : rank.ops) {
@@ -119,8 +119,8 @@ class Reader {
     }
   }
 
-  // What each thread is known by: of the calls that it makes again and again, one that no rank makes in two threads, as
-  // far as there is one. Two threads of a rank under one name would be two witnesses in their family.
+  // How each thread is recognised: of the calls that it repeats, one that no rank makes in two threads, if there is
+  // one. Two threads of a rank under one name would count twice in their family.
   std::map<std::string, std::vector<Program>> Families() {
     for (Unnamed& thread : unnamed_) {
       uint64_t any = UINT64_MAX, own = UINT64_MAX;
@@ -150,12 +150,12 @@ class Reader {
   std::string RoleOf(const Rank& rank) const {
     std::set<std::string> role;
     for (const Membership& ms : rank.memberships) {
-      // Where several communicators of one kind carry sends and receives, a rank's place in its own is its part.
+      // If several communicators of one kind carry sends and receives, a rank's place in its own one is its part.
       const uint32_t klass = klass_of_comm_[ms.comm];
       const bool place = model_.comms[ms.comm].used_for_p2p && comms_of_class_[klass] > 1 && !exchanges_[ms.comm];
       role.insert(place ? absl::StrCat(klass, "@", ms.member_rank) : absl::StrCat(klass));
     }
-    // Elsewhere its neighbours are, those that it meets more than once.
+    // Otherwise its part is its neighbours: those that it meets more than once.
     for (const auto& [lane, calls] : peers_) {
       const auto& [membership, kind, peer] = lane;
       const Membership& ms = rank.memberships[membership];
@@ -167,7 +167,7 @@ class Reader {
     return key;
   }
 
-  // Gives how often the thread makes which kind of call; empty where there is only one.
+  // Gives how often the thread makes each kind of call; empty if there is only one thread.
   CallKinds Fill(const Rank& rank, uint32_t thread, bool threads, Program* program) {
     CallKinds kinds;
     std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
@@ -176,8 +176,8 @@ class Reader {
     int64_t record = kUnknown;
     bool lost = false;
     for (const Op& op : rank.ops) {
-      // A framework numbers the records of a rank through: where a damaged file lacks some, the program did not skip
-      // them.
+      // A framework numbers all records of a rank consecutively. If a damaged file is missing some, the program did not
+      // skip them.
       lost |= rank.damaged && op.record_id >= 0 && record >= 0 && op.record_id > record + 1;
       record = op.record_id;
       if (op.thread != thread || !Reads(rank, op)) continue;
@@ -195,7 +195,7 @@ class Reader {
       if (threads)
         ++kinds[Mix(Mix(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^
                     (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
-      // Numbers of one lane follow each other; where they do not, records are missing in between.
+      // Numbers of one lane are consecutive; a gap means missing records.
       const std::optional<int64_t> before = last[op];
       bool gap = before && op.seq != *before + 1 && rank.source != Source::kFlightRecorder && !t.exchange;
       if (gap && threads && op.seq > *before) {
@@ -214,7 +214,7 @@ class Reader {
       program->segments.back().push_back(t);
       ++program->calls;
     }
-    // Segments are compared in pairs, so their number must be small. The newest matter most.
+    // Segments are compared in pairs, so their number must be small. The newest are the most useful.
     constexpr size_t kMostSegments = 64;
     auto& segments = program->segments;
     if (segments.size() > kMostSegments)
@@ -226,8 +226,8 @@ class Reader {
   const std::vector<bool> exchanges_, given_up_;
   std::vector<uint32_t> klass_of_comm_;
   std::vector<int> comms_of_class_;
-  // Of the rank being read: how many sends and receives of each lane, and, where it has several threads, every lane's
-  // numbers.
+  // For the rank being read: the number of sends and receives of each lane and, if it has several threads, the numbers
+  // of every lane.
   absl::flat_hash_map<LaneKey, size_t> peers_;
   ByLane<std::vector<int64_t>> numbers_;
   std::map<std::string, std::vector<Program>> families_;

@@ -14,10 +14,10 @@ namespace {
 using ring::CallKind;
 using ring::CommState;
 
-// Patterns tried per split; what most communicators look like is among the first few.
+// Patterns tried per split; the shape of most communicators is among the first few.
 constexpr size_t kMaxPatterns = 12;
 constexpr size_t kRanksShown = 8;
-// Confidence where a group left no data, or the rank itself.
+// Confidence if a group, or the rank itself, left no data.
 constexpr double kUnseen = 0.8;
 // A dump may claim any number of ranks.
 constexpr int32_t kMostExpected = 1 << 20;
@@ -25,8 +25,8 @@ constexpr int32_t kMostExpected = 1 << 20;
 // One parent member's part in a split.
 struct Entry {
   int32_t place = -1;        // member rank in the parent
-  int32_t rank = -1;         // into Bundle::ranks; -1: known as a member only
-  uint32_t comm = kNoIndex;  // kNoIndex: it got none (no colour)
+  int32_t rank = -1;         // into Bundle::ranks; -1: known only as a member
+  uint32_t comm = kNoIndex;  // kNoIndex: it got none (no color)
   int32_t member = -1;
   int32_t color = 0, key = 0;
 };
@@ -51,8 +51,8 @@ std::string RankList(const Bundle& bundle, const CommView& view) {
 
 class Split {
  public:
-  // `parent` kNoIndex: groups of one description in a framework's dumps, places are global ranks. `unseen`: members of
-  // the parent of which nothing tells in what they are.
+  // `parent` kNoIndex: groups with one description in a framework's dumps, whose places are global ranks. `unseen`:
+  // members of the parent whose communicator is unknown.
   Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal,
         std::vector<int32_t> unseen = {})
       : model_(model),
@@ -83,9 +83,8 @@ class Split {
       }
     }
     if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
-    // Two communicators that fit exactly, and most of all: a pattern. Less may be chance, or meant so.
-    // A class that left no data at all speaks for a pattern that another one fits: there is room for it, and nothing
-    // else.
+    // A pattern needs at least two exact communicators, and most of all. Fewer may be coincidence or intended. A class
+    // without any data does not decide against a pattern that another one fits: it only has room for it.
     const size_t whole = best.exact == 1 ? UnseenClasses(best.pattern) : 0;
     const bool strong = best.exact + whole >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
     if (!strong && !(stalled && best.odd.size() == 1 && equals == 1)) return;
@@ -98,7 +97,7 @@ class Split {
       } else if (e.place >= 0 && parent_ != kNoIndex && best.odd.size() == 1 && strong) {
         fault.missing.push_back(model_.comms[parent_].members[static_cast<size_t>(e.place)].global_rank);
       } else {
-        return;  // of whom nothing else is known is not blamed
+        return;  // a rank without other evidence is not blamed
       }
       if (e.comm != kNoIndex) affected.insert(e.comm);
       auto home = best.owner.find(best.pattern.ClassOf(e.place));
@@ -111,7 +110,7 @@ class Split {
     if (fault.comm == kNoIndex) fault.comm = fault.home;
     fault.affected.assign(affected.begin(), affected.end());
     fault.confidence = strong ? (best.exact >= 4 ? 0.95 : 0.9) : 0.7;
-    // What is known of those that left no data is less.
+    // Less is known about ranks that left no data.
     if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0)
       fault.confidence = std::min(fault.confidence, kUnseen);
     if (!fault.missing.empty() || parent_ == kNoIndex) {
@@ -141,8 +140,7 @@ class Split {
     faults->push_back(std::move(fault));
   }
 
-  // Members that stand in another order than in the parent, where a rule for keys that the others follow tells who
-  // moved.
+  // Members in an order different from the parent's, if a rule for keys that the others follow shows which one moved.
   void Keys(std::vector<SplitFault>* faults) const {
     std::vector<bool> disordered(entries_.size());
     bool any = false;
@@ -180,7 +178,7 @@ class Split {
       if (first || broken.size() < odd.size()) odd = std::move(broken);
       first = false;
     }
-    // Where most have an order of their own, it is meant so.
+    // If most members have their own order, it is intended.
     if (odd.empty() || odd.size() * 4 > entries_.size() || entries_.size() < odd.size() + 3) return;
     SplitFault fault;
     std::set<uint32_t> affected;
@@ -215,7 +213,7 @@ class Split {
     Pattern pattern;
     std::vector<size_t> odd;  // into entries_
     size_t exact = 0;         // communicators that are one whole class
-    size_t elsewhere = 0;     // members of which nothing is seen, and for whom their class's communicator has no room
+    size_t elsewhere = 0;     // unseen members for which the communicator of their class has no room
     absl::flat_hash_map<int64_t, uint32_t> owner;  // class: the communicator that holds most of it
     size_t Against() const { return odd.size() + elsewhere; }
   };
@@ -243,7 +241,7 @@ class Split {
     for (const auto& [count, pattern] : order) {
       if (found.size() < kMaxPatterns / 2) found.push_back(pattern);
     }
-    // Where a member moved into every second one, none is exact: sizes between those seen.
+    // If a member moved into every second one, none is exact: use sizes between those seen.
     if (!sizes.empty()) {
       const auto middle = static_cast<int64_t>((entries_.size() + children_.size() / 2) / children_.size());
       for (const auto& [stride, count] : strides) {
@@ -266,7 +264,8 @@ class Split {
       ++class_size[pattern.ClassOf(e.place)];
       if (e.comm != kNoIndex) ++held[{pattern.ClassOf(e.place), e.comm}];
     }
-    // A communicator speaks for the class that most of its members are of; a class belongs to the largest that does.
+    // A communicator stands for the class that most of its members belong to; a class belongs to the largest such
+    // communicator.
     absl::flat_hash_map<uint32_t, std::pair<size_t, int64_t>> speaks_for;
     for (const auto& [key, count] : held) {
       auto& [best, klass] = speaks_for[key.second];
@@ -306,7 +305,7 @@ class Split {
     return fit;
   }
 
-  // Classes of which nobody is seen, and that are whole.
+  // Classes without any seen member, which are whole.
   size_t UnseenClasses(const Pattern& pattern) const {
     std::map<int64_t, int64_t> unseen;
     for (const int32_t place : unseen_) ++unseen[pattern.ClassOf(place)];
@@ -315,7 +314,7 @@ class Split {
         std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
   }
 
-  // Beside all of another class, while others of its own, which left no data, are not there: all members there are
+  // In a group with all members of another class, while others of its own class left no data: all members there are
   // known.
   bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
     const Entry& e = entries_[i];
@@ -339,7 +338,7 @@ class Split {
     return -1;
   }
 
-  // Two halves of a class: the one is right whose colour follows the rule of all others, if they follow one.
+  // Two halves of a class: the right one is the one whose color follows the rule of all others, if there is one.
   void Settle(const std::map<int64_t, std::vector<uint32_t>>& claims, Fit* fit) const {
     bool by_order = true, by_place = true;
     int32_t order = 0;
@@ -388,8 +387,8 @@ std::vector<int32_t> Unplaced(const Model& model, uint32_t parent, const std::ve
   return unseen;
 }
 
-// Members of the parent that are in none of its communicators, and as many members unknown, all of one communicator:
-// they are the same.
+// Members of the parent that are in none of its communicators, and the same number of unknown members, all in one
+// communicator: these are the same ranks.
 void PlaceByElimination(const Model& model, const std::vector<uint32_t>& children, std::vector<int32_t>* unseen,
                         std::vector<Entry>* entries) {
   std::map<uint32_t, int64_t> open;
@@ -415,13 +414,13 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
     if (parent != comm_of_id.end()) splits[{parent->second, comm.ordinal}].push_back(c);
   }
   if (splits.empty()) return;
-  // Who is whom in a parent, and what each rank passed; one pass over all memberships.
+  // Which rank has which place in a parent, and what each rank passed; one pass over all memberships.
   absl::flat_hash_map<uint64_t, const Membership*> of;  // rank, communicator
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
     for (const Membership& ms : bundle.ranks[r].memberships) of[(uint64_t{r} << 32) | ms.comm] = &ms;
   }
   std::map<uint32_t, absl::flat_hash_map<int32_t, int32_t>> place_of;   // parent: global rank to member rank
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<Entry>> outside;  // ranks without a colour
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Entry>> outside;  // ranks without a color
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
     for (const Membership& ms : bundle.ranks[r].memberships) {
       if (ms.state != CommState::kNotMember) continue;
@@ -450,7 +449,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
       for (size_t m = 0; m < members.size(); ++m) {
         auto place = places->second.find(members[m].global_rank);
         if (place == places->second.end()) continue;
-        // Taken for a member by the shape of the others, against its own record.
+        // The shape of the others made it a member, against its own record.
         if (members[m].rank_index >= 0 && members[m].membership == kNoIndex) continue;
         Entry e{place->second, -1, c, static_cast<int32_t>(m), 0, 0};
         if (members[m].rank_index >= 0) {
@@ -475,7 +474,7 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
   }
 }
 
-// Groups of one description in a framework's dumps, where each rank is in one of them: the slices that a layout makes.
+// Groups with one description in a framework's dumps, with each rank in one of them: the slices of a layout.
 void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
   std::map<std::string, std::vector<uint32_t>> families;
@@ -516,9 +515,9 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   }
 }
 
-// A framework's groups are lists that each rank makes for itself. One that lists a rank which has its data here and
-// does not have that group, while that rank has another of the same name that nobody else of it has: that rank's list
-// differs.
+// A framework's groups are lists that each rank makes for itself. Suppose a list names a rank that left data and does
+// not have that group, while that rank has another group of the same name that none of its other members has. Then that
+// rank's list is the different one.
 void FromLists(const Model& model, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
   struct Claim {

@@ -21,12 +21,12 @@ namespace {
 constexpr int kMaxCreations = 200;
 constexpr size_t kMaxRanks = 256;
 constexpr size_t kNamesShown = 2;
-// What is made longer after the one before it than that is part of the training, not of the start.
+// A creation longer than this after the previous one belongs to training, not to the start.
 constexpr int64_t kPause = 60'000'000'000;
-// Later than the median member by less than this is nobody's lateness.
+// A rank later than the median member by less than this is not late.
 constexpr int64_t kWorthSaying = 1'000'000'000;
 
-// One member's part in a creation; times on its host's clock, moved to the common one later.
+// One member's part in a creation; times on its host's clock, moved to the common clock later.
 struct Part {
   int32_t rank = -1;  // into Bundle::ranks
   uint32_t membership = 0;
@@ -36,7 +36,7 @@ struct Part {
 struct Call {
   uint32_t comm = kNoIndex;     // the first communicator it made
   uint32_t parent = kNoIndex;   // communicator split from, if known
-  std::set<std::string> names;  // of what it made, a few
+  std::set<std::string> names;  // of what it created, a few
   int32_t made = 0;             // communicators
   int32_t size = 0;             // of the largest
   std::vector<Part> parts;
@@ -57,14 +57,14 @@ constexpr int64_t kNotRecorded = -1;
 
 struct RankPhases {
   int64_t ns[kPhases] = {0, 0, 0, 0, 0, kNotRecorded};
-  int32_t last = 0;        // came last to so many creations
-  int64_t last_by_ns = 0;  // by so much, together
+  int32_t last = 0;        // last to arrive in so many creations
+  int64_t last_by_ns = 0;  // total lateness there
 
   int64_t Sum() const { return ns[kComing] + ns[kWaiting] + ns[kRoots] + ns[kSplits] + ns[kBetween]; }
 };
 
-// How long the host was in the first operation of each communicator: connections are made there. An operation inside an
-// explicit group returns before its work is done, so it does not count.
+// How long the CPU thread was in the first operation of each communicator, which creates its connections. An operation
+// inside an explicit group returns before its work is done, so it does not count.
 int64_t InFirstOperations(const Rank& rank) {
   size_t open = 0;
   std::vector<bool> wanted(rank.memberships.size());
@@ -93,7 +93,7 @@ class StartUpStory {
   bool Collect() {
     absl::flat_hash_map<std::string, uint32_t> comm_of_id;
     for (uint32_t c = 0; c < bundle_.comms.size(); ++c) comm_of_id.try_emplace(bundle_.comms[c].id, c);
-    // A split is one call on its parent, whatever colours it was given.
+    // A split is one call on its parent, whatever its colors.
     std::map<std::pair<std::string, uint32_t>, uint32_t> calls;
     call_of_comm_.assign(bundle_.comms.size(), kNoIndex);
     for (uint32_t c = 0; c < bundle_.comms.size(); ++c) {
@@ -122,8 +122,7 @@ class StartUpStory {
         const bool outside = ms.state == ring::CommState::kNotMember;
         if (outside && ms.ended_ns >= ms.created_ns) part.leave = ms.ended_ns;
         if (ms.ready_ns >= ms.created_ns) part.leave = ms.ready_ns;
-        if (part.leave == 0 && ms.state != ring::CommState::kInitializing)
-          continue;  // when it returned is not recorded
+        if (part.leave == 0 && ms.state != ring::CommState::kInitializing) continue;  // its return time is not recorded
         of_rank_[r].push_back({call_of_comm_[ms.comm], static_cast<uint32_t>(call.parts.size())});
         call.parts.push_back(part);
         if (outside) continue;
@@ -138,8 +137,8 @@ class StartUpStory {
     return std::any_of(calls_.begin(), calls_.end(), [](const Call& c) { return !c.parts.empty(); });
   }
 
-  // Offsets of hosts to the first one's clock. Wall clocks are the first guess; where they contradict the order of
-  // calls they are moved as little as undoes it.
+  // Offsets of hosts to the clock of the first one. Wall clocks are the first guess. If they contradict the order of
+  // calls, they are moved as little as necessary.
   void Align(const Verdict& verdict) {
     absl::flat_hash_map<std::string, int64_t> known;
     for (const ClockOffset& clock : verdict.clocks()) {
@@ -242,9 +241,9 @@ class StartUpStory {
     return (call.end != 0 ? call.end : std::max(call.end, call.last_in)) - call.begin;
   }
 
-  // For every call and host: the host's last entry must not come after another host's first return. Each host that
-  // breaks this is moved by half of what it lacks against the tightest partner, a few rounds; the bounds are seconds
-  // wide, so more than that would only pretend.
+  // For every call and host, the host's last entry must not come after another host's first return. In a few rounds,
+  // each host that violates this is moved by half of what it misses against the tightest partner. The bounds are
+  // seconds wide, so more rounds would only suggest false precision.
   void SettleByCalls() {
     constexpr int kRounds = 8;
     for (int round = 0; round < kRounds; ++round) {
@@ -260,7 +259,7 @@ class StartUpStory {
           if (part.leave != 0) it->second.second = std::min(it->second.second, part.leave + offset_[host]);
         }
         if (ends.size() < 2) continue;
-        // Medians over the hosts are what most clocks agree on.
+        // The medians over the hosts are what most clocks agree on.
         std::vector<int64_t> ins, outs;
         for (const auto& [host, e] : ends) {
           ins.push_back(e.first);
@@ -291,8 +290,8 @@ class StartUpStory {
     return false;
   }
 
-  // On each rank: runs of creations of which none needs another's result, one begun after the other ended. Together
-  // they could take as long as the longest; the rest of their work is what the order costs.
+  // On each rank: runs of creations that do not need each other's results, each begun after the previous one ended.
+  // Together they could take as long as the longest; the rest is the cost of the order.
   void FindSerial() {
     absl::flat_hash_map<uint64_t, bool> needs;
     std::vector<int32_t> votes(calls_.size());
@@ -350,7 +349,7 @@ class StartUpStory {
       for (const Place& at : mine) {
         const Part& part = At(at);
         const Call& call = calls_[at.first];
-        // Still inside: known until the last one that came.
+        // Still inside: known up to the arrival of the last member.
         const int64_t leave = part.leave != 0 ? part.leave : std::max(part.enter, call.last_in);
         const int64_t worked_from = std::clamp(call.last_in, part.enter, leave);
         p.ns[kWaiting] += worked_from - part.enter;
@@ -369,7 +368,7 @@ class StartUpStory {
   }
 
   void WritePhases(StartUp* out) const {
-    // Who came last to something of the phase, by most.
+    // The rank that came last in the phase by the largest margin.
     std::pair<int64_t, int32_t> last[kPhases];
     for (auto& l : last) l = {0, -1};
     for (const Call& call : calls_) {
@@ -465,7 +464,7 @@ class StartUpStory {
 
   std::string Text(const std::vector<const Call*>& order, const StartUp& out) const {
     int64_t communicators = 0;
-    std::map<int32_t, std::pair<int, const Call*>> last;  // rank: how often last, and where by most
+    std::map<int32_t, std::pair<int, const Call*>> last;  // rank: how often it was last, and where by the most
     size_t open = 0, serial = 0;
     for (const Call* call : order) {
       communicators += call->made;

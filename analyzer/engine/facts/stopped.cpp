@@ -16,8 +16,8 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// With more than that in flight the host may have been held by a full launch queue, which fills at about but not
-// exactly the same call everywhere.
+// With more than this in flight, a full launch queue may have blocked the process. It fills at about, but not exactly,
+// the same call everywhere.
 constexpr size_t kMayFillQueue = 64;
 
 // One rank's place in the kinds of communicators, each of which it is in once.
@@ -33,7 +33,7 @@ struct PlaceInProgram {
 
 class Comparer {
  public:
-  // Of frameworks' dumps, or of own ones: the two count sends and receives differently.
+  // Whether it comes from a framework's dump or an own one: the two count sends and receives differently.
   Comparer(const Model& model, bool frameworks) : model_(model), places_(model.ranks.size()) {
     std::map<std::string, uint32_t> classes;
     std::vector<int> comms_of_class;
@@ -47,14 +47,14 @@ class Comparer {
       const Rank& rank = model.bundle.ranks[r];
       PlaceInProgram& place = places_[r];
       if ((rank.source == Source::kFlightRecorder) != frameworks || rank.damaged) continue;
-      // A host's wait is told from what holds its GPU only where what that is in is known.
+      // Why a process waits can be separated from what blocks its GPU only if that GPU's operation is known.
       const bool starts =
           rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
       if (!frameworks && !starts) continue;
       for (uint32_t i = 0; i < rank.memberships.size(); ++i) {
         const uint32_t comm = rank.memberships[i].comm, klass = class_of_comm_[comm];
         place.memberships.push_back({klass, i});
-        // Where one kind of communicator carries sends and receives, a rank's place in it is its part in the program.
+        // If one kind of communicator carries sends and receives, a rank's place in it is its part in the program.
         if (model.comms[comm].used_for_p2p && comms_of_class[klass] > 1) pipeline_[klass] = true;
       }
       std::sort(place.memberships.begin(), place.memberships.end());
@@ -64,8 +64,8 @@ class Comparer {
     }
   }
 
-  // Ranks that may be siblings: in the same kinds of communicators and, of pipelines, at the same place. Each
-  // ascending.
+  // Ranks that may have the same role: in the same kinds of communicators and, for pipelines, at the same place. Each
+  // list ascending.
   std::vector<std::vector<uint32_t>> Families() const {
     std::map<std::vector<std::pair<uint32_t, int32_t>>, std::vector<uint32_t>> families;
     std::vector<std::pair<uint32_t, int32_t>> key;
@@ -100,9 +100,9 @@ class Comparer {
     return true;
   }
 
-  // Ranks of one family in the same state, ascending in each group: the same counts in every kind of communicator, the
-  // same work in flight towards the same neighbours. Whatever is asked of two ranks below has one answer for all of two
-  // groups.
+  // Ranks of one family in the same state, ascending in each group: the same counts in every kind of communicator, and
+  // the same work in flight with the same neighbours. Every question about two ranks below has one answer for all pairs
+  // of two groups.
   std::vector<std::vector<uint32_t>> Alike(const std::vector<uint32_t>& family) const {
     absl::flat_hash_map<std::pair<size_t, size_t>, uint32_t>
         known;  // by two hashes: states may be long, and all different
@@ -136,11 +136,11 @@ class Comparer {
     return groups;
   }
 
-  // The first call of `witness` that `rank` did not make, made after all unfinished work that the rank holds; null when
-  // there is none. What the witness made before that work says nothing: the rank may have come to it by another way.
+  // The first call that `witness` made and `rank` did not, made after all unfinished work of the rank; null: none. What
+  // the witness made before that work proves nothing: the rank may have come to it in another way.
   const Op* WentPast(size_t witness, size_t rank) const {
     const auto& units = model_.ranks[witness].in_flight;
-    size_t after = 1;  // the first is what the witness waits in, not where it went on
+    size_t after = 1;  // the first is what the witness waits in, not where it continued
     for (const Unit& unit : model_.ranks[rank].in_flight) {
       for (uint32_t i : unit.ops) {
         const size_t place = Holds(witness, rank, model_.bundle.ranks[rank].ops[i]);
@@ -167,8 +167,8 @@ class Comparer {
  private:
   const Membership& At(size_t r, uint32_t i) const { return model_.bundle.ranks[r].memberships[i]; }
 
-  // Which of the witness's units in flight is the rank's operation, at the same place of the program; their number when
-  // none is.
+  // Which of the witness's units in flight corresponds to the rank's operation, at the same place in the program; the
+  // number of units if none does.
   size_t Holds(size_t witness, size_t rank, const Op& op) const {
     const Rank &mine = model_.bundle.ranks[rank], &theirs = model_.bundle.ranks[witness];
     const Membership& own = mine.memberships[op.membership];
@@ -179,7 +179,7 @@ class Comparer {
         const Op& other = theirs.ops[i];
         if (other.membership != there || other.kind != op.kind || other.seq != op.seq) continue;
         if (!IsPointToPoint(op.kind)) return u;
-        // The same neighbour, seen from each.
+        // The same neighbour, seen from each rank.
         const Membership& at = theirs.memberships[there];
         if (op.root_or_peer - own.member_rank == other.root_or_peer - at.member_rank) return u;
       }
@@ -197,12 +197,12 @@ class Comparer {
 
 std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
   const Comparer comparer(model, true);
-  constexpr size_t kEnough = 64;  // witnesses beyond that add nothing
+  constexpr size_t kEnough = 64;  // more than this many add no evidence
   std::vector<std::vector<int32_t>> found(model.ranks.size());
   for (const std::vector<uint32_t>& family : comparer.Families()) {
     const std::vector<std::vector<uint32_t>> groups = comparer.Alike(family);
     for (const auto& group : groups) {
-      // One more than enough, as each leaves itself out.
+      // One more than enough, because each rank excludes itself.
       std::vector<int32_t> all;
       for (const auto& other : groups) {
         if (!comparer.Siblings(group[0], other[0])) continue;
@@ -230,8 +230,8 @@ std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>&
   const Comparer comparer(model, frameworks);
   for (const std::vector<uint32_t>& family : comparer.Families()) {
     const std::vector<std::vector<uint32_t>> groups = comparer.Alike(family);
-    // Those that may witness, first one first: whose word is taken is the lowest rank's.
-    std::vector<std::pair<uint32_t, int32_t>> witnesses;  // the first of a group, and how many of it
+    // The groups that may serve as evidence, lowest rank first.
+    std::vector<std::pair<uint32_t, int32_t>> witnesses;  // the first rank of a group, and the group's size
     for (const auto& group : groups) {
       const auto trusted = [&](uint32_t r) { return !distrusted[r]; };
       const auto first = std::find_if(group.begin(), group.end(), trusted);
@@ -245,14 +245,14 @@ std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>&
       if (std::none_of(group.begin(), group.end(), silent)) continue;
       StoppedHost host;
       for (const auto& [w, count] : witnesses) {
-        // Of its own group nobody went past it.
+        // No rank of its own group went past it.
         if (!comparer.Siblings(w, group[0])) continue;
         const Op* next = comparer.WentPast(w, group[0]);
         if (next == nullptr) continue;
         if (host.witnesses == 0) host.witness = static_cast<int32_t>(w), host.next = next;
         host.witnesses += count;
       }
-      // One alone may itself be the one that left the program.
+      // One rank alone may itself be the one that left the program.
       if (host.witnesses < 2) continue;
       for (uint32_t r : group) {
         if (silent(r)) found[r] = host;

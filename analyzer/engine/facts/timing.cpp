@@ -17,7 +17,7 @@ using ring::CallKind;
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// All ranks together; what is newest tells how the job runs now.
+// For all ranks together; the newest operations show how the job runs now.
 constexpr size_t kTimedOps = size_t{4} << 20;
 constexpr size_t kLeastPerRank = 96, kMostPerRank = 8192;
 constexpr int64_t kMillisecond = 1'000'000;
@@ -67,7 +67,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
   TimedRank& timed = ranks[rank_index];
   timed.late_by_ns =
       rank.time_uncertainty_ns > 0 && IsTime(rank.time_uncertainty_ns) ? rank.time_uncertainty_ns : UsualLateness(rank);
-  // Most records of most jobs hold no times: a few of them tell.
+  // Most records of most jobs have no times: a sample shows that.
   constexpr size_t kProbes = 64;
   if (rank.ops.size() > 4 * kProbes) {
     bool any = false;
@@ -75,7 +75,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
       any = rank.ops[k * (rank.ops.size() - 1) / (kProbes - 1)].completed_ns != 0;
     if (!any) return;
   }
-  // One thread's records stand in program order: the newest are at the end.
+  // The records of one thread are in program order, with the newest at the end.
   size_t begin = 0;
   const bool one_thread = !rank.ops.empty() && rank.ops.front().thread == rank.ops.back().thread;
   if (one_thread && rank.ops.size() > 2 * limit) begin = rank.ops.size() - 2 * limit;
@@ -83,7 +83,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
   int64_t previous_end = 0;
   for (size_t i = begin; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
-    // What is known of an operation whose neighbours left the rings says nothing of the time between them.
+    // An operation whose neighbours have left the rings says nothing about the time between them.
     if (op.membership == kNoIndex || op.recent_only || !IsTime(op.completed_ns)) continue;
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind) && !op.batch_end) continue;
     TimedOp t{static_cast<uint32_t>(i), model.CommOf(rank, op), 0, op.completed_ns};
@@ -145,19 +145,19 @@ void Timing::FindMeetings() {
     of.begin = of.end = total;
     total += of.count;
   }
-  // By communicator first, by rank there. Numbers from the communicator's first on: a table of them sorts faster than
-  // comparing does.
+  // By communicator first, then by rank. The numbers start at the first one of the communicator: sorting with a table
+  // is faster than comparing.
   attendance.resize(total);
   std::vector<uint32_t> numbers(total);
   each([&](Numbers* of, int64_t seq, Attendance who) {
     numbers[of->end] = of->dense() ? static_cast<uint32_t>(seq - of->low) : 0;
     attendance[of->end++] = who;
   });
-  uint32_t kept = 0;  // entries of meetings; they take the place of what was sorted before
+  uint32_t kept = 0;  // entries of meetings; they replace what was sorted before
   const auto meet = [&](uint32_t comm, int64_t seq, const Attendance* from, const Attendance* to) {
     Meeting meeting{comm, seq, kept, 0};
     for (; from != to; ++from) {
-      // A number that a rank has twice (a coalesced batch) is that rank's last of them.
+      // If a rank has a number twice (a coalesced batch), the last one counts.
       if (meeting.count == 0 || attendance[kept + meeting.count - 1].rank != from->rank) ++meeting.count;
       attendance[kept + meeting.count - 1] = *from;
     }
@@ -199,8 +199,8 @@ void Timing::FindMeetings() {
 
 namespace {
 
-// Groups of calls that exchange with more than one peer, by thread and number: they run as one, so that their times
-// tell of no pair.
+// Groups of calls that exchange with more than one peer, by thread and number. They run as one, so their times say
+// nothing about a single pair.
 absl::flat_hash_set<std::pair<uint32_t, uint32_t>> GroupsOfSeveral(const Rank& rank) {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, std::pair<uint32_t, int32_t>> with;  // membership and peer
   absl::flat_hash_set<std::pair<uint32_t, uint32_t>> several;

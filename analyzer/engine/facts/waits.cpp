@@ -15,12 +15,12 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// A GPU that is known to stand still by itself.
+// A GPU that is known to hang by itself.
 bool IsFaulty(Front front) {
   return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed;
 }
 
-// A dump may miss the last completions because the framework's watchdog had not noticed them yet: at most so many.
+// A dump may miss the last completions because the framework's watchdog has not noticed them yet: at most this many.
 constexpr int32_t kBetweenLooks = 2;
 
 bool MakesWithoutBlocking(const Rank& rank) {
@@ -38,7 +38,7 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   }
   MakeQueues();
   creations = FindPendingCreations(model, 0);
-  // A rank that merely has not noticed its last completions is no cause, unless there is no other.
+  // A rank that has merely not noticed its last completions is not a cause, unless there is no other.
   stands_.resize(hosts_);
   if (!Build(true)) return;
   if (StandByThemselves()) Build(true);
@@ -46,8 +46,7 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   Build(false);
 }
 
-// Who waits for nobody but himself, once his unnoticed completions are passed over, has not merely failed to notice
-// them.
+// A rank that waits only for itself, after its unnoticed completions are skipped, has not merely failed to notice them.
 bool WaitGraph::StandByThemselves() {
   bool any = false;
   for (const auto& sink : sinks) {
@@ -64,11 +63,11 @@ bool WaitGraph::StandByThemselves() {
   return any;
 }
 
-// Streams are told apart where it is recorded which of their operations started. Elsewhere what was issued first is
-// taken to run first: what a framework's streams wait for among themselves goes through streams that nobody records.
+// Streams are separate if the recording shows which of their operations started. Otherwise what was issued first is
+// assumed to run first: a framework's streams wait for each other through streams that nothing records.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
-  // Dumps that hold equally many entries hold all that fits, be all of it in flight or not.
+  // Dumps with equally many entries contain all that fits, whether or not all of it is in flight.
   constexpr size_t kFewEntries = 16;
   size_t entries = 0;
   full_rings_ = hosts_ > 2;
@@ -78,8 +77,8 @@ void WaitGraph::MakeQueues() {
     full_rings_ &= rank.ops.size() == entries && entries >= kFewEntries &&
                    rank.ops.back().record_id - rank.ops.front().record_id + 1 == static_cast<int64_t>(entries);
   }
-  // So do all dumps of a job where one holds what has completed: they are written in one way. Beside it one in which
-  // nothing has is full.
+  // If one dump of a job contains completed operations, all do: they are written in the same way. Beside it, a dump
+  // without any is full.
   full_rings_ |= std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
   });
@@ -111,8 +110,8 @@ void WaitGraph::MakeQueues() {
   fixed_ = hosts_ + static_cast<uint32_t>(queues.size());
 }
 
-// Rings are short where waits are long: what a queue is in may be gone although what was issued later is there. Tickets
-// of a stream and counters of a communicator still tell which number it has.
+// Rings are short and waits are long, so the operation of a queue may be gone although later ones are recorded. The
+// tickets of a stream and the counters of a communicator still show its number.
 void WaitGraph::FindLost(size_t rank_index) {
   const Rank& rank = model_.bundle.ranks[rank_index];
   const auto& units = model_.ranks[rank_index].in_flight;
@@ -120,17 +119,17 @@ void WaitGraph::FindLost(size_t rank_index) {
     Queue& queue = queues[q];
     if (rank.source == Source::kFlightRecorder || rank.damaged) {
       if (rank.records_lost == 0 && !rank.damaged && !full_rings_) continue;
-      bool begun = false;  // where starts are told, its GPU is in what has begun, and what has not stands behind
+      bool begun = false;  // if starts are recorded: the GPU is in what it started, and the rest is behind it
       for (const Membership& ms : rank.memberships) {
         if (ms.member_rank < 0) continue;
         const Member& member = model_.comms[ms.comm].members[ms.member_rank];
         const bool mixed = ms.p2p_issued > 0 && ms.issued > 0;
         const bool gone = !rank.only_active || rank.damaged || full_rings_;
-        // Of a communicator that was used and completed nothing yet, the first operation is in flight.
+        // In a communicator that was used and has completed nothing yet, the first operation is in flight.
         const bool first = ms.completed == kNone && ms.issued >= 1;
         const int64_t next = !first ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
-        // What a file that was cut off lacks was issued after all that it holds: where that holds something unfinished,
-        // this is what the GPU is in, and what was lost stands behind it.
+        // What a truncated file is missing was issued after all that it contains. If it contains something unfinished,
+        // the GPU is in that, and the lost part is behind it.
         const auto& recorded = model_.ranks[rank_index].collectives[static_cast<size_t>(&ms - rank.memberships.data())];
         const int64_t newest = recorded.empty() ? kNone : rank.ops[recorded.back()].seq;
         const bool behind = rank.damaged && !units.empty() && next > newest;
@@ -139,7 +138,7 @@ void WaitGraph::FindLost(size_t rank_index) {
           queue.lost.push_back({ms.comm, next});
           begun |= ms.started > ms.completed;
         }
-        // Sends and receives end out of order: only what is older than all of them is surely gone.
+        // Sends and receives end out of order: only what is older than all of them is certainly gone.
         if (gone && !mixed && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
           int64_t oldest = INT64_MAX, newest = -1;
           for (const Op& op : rank.ops) {
@@ -147,7 +146,7 @@ void WaitGraph::FindLost(size_t rank_index) {
             oldest = std::min(oldest, op.seq);
             newest = std::max(newest, op.seq);
           }
-          // A file that was cut off lacks what came last: what is in flight is whatever was issued behind its end.
+          // A truncated file is missing what came last: any operation issued after its end may be in flight.
           if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
         }
       }
@@ -194,7 +193,7 @@ bool WaitGraph::Build(bool forgive) {
   }
   HoldByFaultyGpus();
   for (const auto& [q, before] : forgiven) {
-    // Nothing holds up what is left: then what it did not notice is all there is.
+    // Nothing blocks what is left: then the unnoticed completions explain everything.
     if (queues[q].front.front == Front::kAllArrived) queues[q].front = before;
   }
   HoldByFaultyGpus();
@@ -223,10 +222,10 @@ void WaitGraph::Reverse() {
   }
 }
 
-// Whom it waits for there is not recorded. Where somebody stands still who does not wait like that, it is one of those:
-// the store's key, the barrier's missing process. Where all do, they are named as they are.
+// The process that it waits for there is not recorded. If some stuck ranks do not wait like that, it is one of them:
+// the owner of the store's key, or the process missing from the barrier. If all do, they are named as they are.
 bool WaitGraph::HoldFromOutside() {
-  constexpr size_t kEnough = 64;  // of those it may be, in a job of thousands; each waiting host has an edge to each
+  constexpr size_t kEnough = 64;  // candidates in a large job; each waiting rank has an edge to each
   std::vector<uint32_t> waiting, others;
   for (const auto& sink : sinks) {
     const uint32_t v = sink[0];
@@ -284,7 +283,7 @@ bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
   return std::any_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kStarted; });
 }
 
-// The oldest thing in flight that waits for somebody is what the queue is in; what stands behind it says nothing.
+// The oldest operation in flight that waits for another rank is what the queue is in; what is behind it proves nothing.
 void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   Queue& queue = queues[index];
   const auto rank_index = static_cast<size_t>(queue.rank);
@@ -298,13 +297,13 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   const GpuFront waits = {Front::kWaits, oldest,
                           oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
   std::vector<Edge> out;
-  // What a dead or stopped process left on its GPU stands still because of that.
+  // The work that a dead or stopped process left on its GPU is stuck because of that.
   if (view.host == HostState::kDead || view.host == HostState::kStopped) {
     front = waits;
     edges[QueueNode(index)].push_back({HostNode(rank_index), Why::kOwnGpu, front.op, front.comm});
     return;
   }
-  // An error of the CUDA runtime stays: no later work of that context runs. It needs nobody else to explain it.
+  // An error of the CUDA runtime is permanent: no later work of that context runs, so it needs no other explanation.
   if (Failed(queue)) {
     front = waits;
     front.front = Front::kFailed;
@@ -314,7 +313,7 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     front = waits;
     for (const auto& [comm, seq] : queue.lost) {
       const Collective& collective = CollectiveOf(comm, seq, queue.lost.size() > 1);
-      const Op* known = nullptr;  // as another member recorded it
+      const Op* known = nullptr;  // from another member's record
       for (const Member& m : model_.comms[comm].members) {
         known = known == nullptr ? model_.FindCollective(m, seq) : known;
       }
@@ -336,12 +335,12 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     edges[QueueNode(index)] = std::move(out);
     return;
   }
-  GpuFront unnoticed;  // the first that was passed over
-  size_t passed = 0;   // how many were
+  GpuFront unnoticed;  // the first one that was skipped
+  size_t passed = 0;   // how many were skipped
   for (size_t k = 0; k < queue.units.size(); ++k) {
     out.clear();
     GpuFront here;
-    // Everybody is behind in what is queued behind; only somebody's absence further on still tells something.
+    // Every rank is behind in what is queued behind it. Further on, only a missing rank is still evidence.
     AddUnit(rank_index, queue.units[k], k > 0, &out, &here);
     if (skip_finished && here.front == Front::kPeersFinished) {
       if (unnoticed.front == Front::kIdle) unnoticed = here;
@@ -356,8 +355,8 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     if (!out.empty()) {
       front = here;
       front.front = Front::kWaits;
-      // Who comes to an operation starts it, whoever is missing there. One that did not start it is held by work of its
-      // own ahead of it, and needs nobody without data to explain that.
+      // A GPU that reaches an operation starts it, whichever rank is missing there. One that did not start it is
+      // blocked by its own earlier work, and a rank without data is not needed to explain that.
       if (k == passed && NotStarted(rank_index, queue.units[k]) &&
           std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
         front.front = Front::kNotReached;
@@ -370,12 +369,12 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     }
     if (front.front == Front::kIdle) front = here;
     if (here.front == Front::kNotReached) break;
-    // All members are in this collective, and its completion would have been noticed by now: the GPU is stuck in it.
-    // A member missing from a later operation does not explain that.
+    // All members are in this collective, and its completion would have been noticed by now: the GPU is stuck in it. A
+    // member missing from a later operation does not explain that.
     const bool in_order = queue.stream != kNoIndex || rank.source == Source::kFlightRecorder;
     if (in_order && k == passed && HeldByAll(rank_index, here)) break;
   }
-  // Whose GPU did not get to what follows has not merely failed to notice that the one before it ended.
+  // If a GPU did not reach the next operation, it has not merely failed to notice the end of the previous one.
   if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
   edges[QueueNode(index)] = std::move(out);
   AddLaunchOrder(index);
@@ -393,8 +392,8 @@ bool WaitGraph::HeldByAll(size_t rank_index, const GpuFront& front) {
          CollectiveOf(front.comm, front.op->seq, false).all_inside;
 }
 
-// A framework's watchdog looks every so often, so a dump may lack the last completion or two. More than that it misses
-// only when the GPU, or the watchdog with it, stands still.
+// A framework's watchdog looks at intervals, so a dump may miss the last completion or two. It misses more only if the
+// GPU, or the watchdog with it, hangs.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
   return queues[queue].front.front == Front::kPeersFinished &&
          model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
@@ -403,7 +402,7 @@ bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
 
 int32_t WaitGraph::AloneDone(const GpuFront& front) const {
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return -1;
-  // The members are looked at once, not once for each of them.
+  // Visits the members once, not once for each of them.
   const auto [it, fresh] = alone_done_.try_emplace({front.comm, front.op->seq}, -1);
   if (fresh) it->second = FinishedAlone(model_, front.comm, front.op->seq);
   return it->second;
@@ -421,7 +420,7 @@ int32_t WaitGraph::CountUnnoticed(uint32_t queue) {
   return count;
 }
 
-// Whether peers completed with this rank a collective that it holds behind that unit.
+// Whether peers completed, together with this rank, a collective that this rank has queued behind that unit.
 bool WaitGraph::PeersFinishedLater(uint32_t queue, size_t after, GpuFront* front) {
   const auto& units = queues[queue].units;
   std::vector<Edge> out;
@@ -448,7 +447,7 @@ void WaitGraph::HoldByFaultyGpus() {
   for (uint32_t q = 0; q < queues.size(); ++q) HoldByFaultyGpus(q);
 }
 
-// What everybody has arrived in does not finish where one of them is known to stand still.
+// An operation that all members entered does not finish if one of them is known to hang.
 void WaitGraph::HoldByFaultyGpus(uint32_t index) {
   Queue& queue = queues[index];
   if (queue.front.front != Front::kAllArrived || queue.front.op == nullptr) return;
@@ -468,7 +467,7 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
     }
     Collective& collective = collectives_[{2 * uint64_t{comm}, op.seq}];
     if (collective.node == kNoIndex) {
-      // The members are looked at once, not once for each of them.
+      // Visits the members once, not once for each of them.
       if (not_held_.contains({comm, op.seq})) continue;
       std::vector<Edge> out;
       for (const Member& m : members) {
@@ -493,8 +492,8 @@ void WaitGraph::BuildHost(size_t rank_index) {
   if (view.host == HostState::kDead || view.host == HostState::kStopped) return;
   std::vector<Edge> out;
 
-  // A host that waits, or of which nothing is known, is held up by its own GPU if that is held up. One that is known to
-  // be elsewhere is not, unless it is burning CPU in nothing that is known: then it may be polling the GPU.
+  // A process that waits, or whose state is unknown, is blocked by its own GPU if that GPU is blocked. A process that
+  // is known to be elsewhere is not, unless it uses CPU in unknown code: then it may be polling the GPU.
   const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
                        rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2 &&
                        ClassifyActivity(rank.process).stall == Stall::kUnknown;
@@ -506,8 +505,8 @@ void WaitGraph::BuildHost(size_t rank_index) {
   edges[HostNode(rank_index)] = std::move(out);
 }
 
-// Making a communicator needs every member's host. Of members without data nothing is held against them while others
-// are seen not to have come.
+// Creating a communicator needs the process of every member. Members without data are not blamed while others are seen
+// not to have come.
 void WaitGraph::AddCreations() {
   std::vector<std::pair<uint32_t, const PendingCreation*>> unnamed;
   for (const PendingCreation& creation : creations) {
@@ -524,15 +523,16 @@ void WaitGraph::AddCreations() {
     if (edges[node].empty()) unnamed.push_back({node, &creation});
     for (int32_t r : creation.waiting) {
       const HostState host = model_.ranks[r].host;
-      // Who waits for its GPU is in no such call, whatever a damaged record says of the communicator.
+      // A rank that waits for its GPU is in no such call, whatever a damaged record says about the communicator.
       if (host == HostState::kInWait) continue;
-      // A call that does not block is only asked after.
+      // A non-blocking call is only polled.
       if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
       if (host != HostState::kDead && host != HostState::kStopped)
         edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
     }
   }
-  // Whichever rank the missing member is, it waits: for all of them, then. One that does not wait may come yet.
+  // Whichever rank the missing member is, it waits, so the edge goes to all of them. A rank that does not wait may
+  // still come.
   for (const auto& [node, creation] : unnamed) {
     const std::vector<int32_t>& candidates = creation->candidates;
     if (!std::all_of(candidates.begin(), candidates.end(), [&](int32_t r) { return !edges[HostNode(r)].empty(); }))

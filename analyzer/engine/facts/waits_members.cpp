@@ -1,4 +1,4 @@
-// What the members of an operation are doing about it.
+// What each member of an operation is doing about it.
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -14,7 +14,7 @@ using ring::IsPointToPoint;
 
 void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
   const Rank& rank = model_.bundle.ranks[rank_index];
-  // A group ends as a whole: what its other side has completed is not what holds it.
+  // A group ends as a whole: an operation that the other side has completed does not block it.
   const auto done_there = [&](const Op& op) {
     const auto& members = model_.comms[rank.memberships[op.membership].comm].members;
     if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size())
@@ -61,7 +61,7 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
   }
 }
 
-// A rank whose data was read in part, without the counters that would say how far it got.
+// A partly read rank without the counters that would show how far it got.
 bool WaitGraph::RecordEnds(const Member& member) const {
   const Rank& rank = model_.bundle.ranks[member.rank_index];
   return rank.damaged && (member.membership == kNoIndex || rank.memberships[member.membership].issued == kUnknown);
@@ -94,7 +94,7 @@ bool WaitGraph::NothingRuns(size_t rank_index) const {
              return s.completed >= s.issued || (s.marked && s.started <= s.completed && s.given >= s.issued);
            });
   }
-  // A framework's status of its groups stands before its entries, so a cut file may hold all of it.
+  // A framework's group status comes before its entries, so a truncated file may contain all of it.
   return std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
     const auto none = [](int64_t issued, int64_t started, int64_t completed) {
       return issued == kUnknown || completed >= issued ||
@@ -150,7 +150,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       continue;
     }
     if (unit == kNoIndex) {
-      // Not known to be in flight although others are: unless that is for lack of a record, it says nothing.
+      // Not known to be in flight on this rank although it is on others. Unless a record is missing, that proves
+      // nothing.
       const bool no_record = theirs == nullptr || theirs->recent_only;
       const bool in_something = !peer.in_flight.empty() || queues[first_queue_[member.rank_index]].overwritten;
       if (no_record && !absent_only && in_something) {
@@ -161,18 +162,18 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     ++inside;
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
     if (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr)) {
-      // Behind only if what is ahead of it does not finish either; fronts that wait for nobody are found by the sinks.
+      // Behind only if what is ahead of it does not finish either; the sinks show the fronts that wait for nothing.
       if (!absent_only) lacking.push_back({QueueNode(queue), Why::kBehind, nullptr, comm});
     } else if (theirs->state == OpState::kEnqueued) {
       not_started.push_back({QueueNode(queue), Why::kNotStarted, nullptr, comm});
     }
   }
   collective.all_inside = inside == model_.comms[comm].members.size();
-  // A member that is known to lack is a better answer than one of which nothing is known.
+  // A member that is known to be missing is a better answer than an unknown one.
   std::vector<Edge>* out = !lacking.empty()                                 ? &lacking
                            : collective.any_started && !not_started.empty() ? &not_started
                                                                             : &unknown;
-  // Who does not get to it waits for what stands in its own way, not for itself.
+  // A rank that does not reach it waits for what blocks its own stream, not for itself.
   if (!out->empty() && out != &not_started) {
     collective.node = AddNode(NodeKind::kCollective, -1);
     edges[collective.node] = std::move(*out);
@@ -204,7 +205,7 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   const bool issued = count >= 0 ? count >= op.seq : theirs != nullptr;
   if (!issued || (theirs != nullptr && theirs->state == OpState::kQueued)) {
     if (!issued && RecordEnds(member)) {
-      // Of what is queued behind an operation only an absence that is known tells something.
+      // For what is queued behind an operation, only a known absence is evidence.
       if (absent_only) return;
       out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
       return;
@@ -226,14 +227,14 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
     if (no_record && !absent_only && !peer.in_flight.empty()) {
       out->push_back({QueueNode(first_queue_[member.rank_index]), Why::kBehind, &op, ms.comm});
     } else if (theirs == nullptr && !absent_only && model_.bundle.ranks[member.rank_index].damaged) {
-      // Counted, and all that it has in flight is lost: nothing tells whether its GPU came to it.
+      // Counted, and everything that it has in flight is lost: nothing shows whether its GPU reached it.
       out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
     }
     return;
   }
   const auto [queue, place] = PlaceOf(member.rank_index, unit);
-  // What a stream has begun it is in, whatever stands before: the rest of its group, where nothing tells of groups any
-  // more.
+  // A stream is in what it has started, whatever comes before that: the rest of its group, if groups are no longer
+  // recorded.
   const bool begun = queues[queue].stream != kNoIndex && theirs->state == OpState::kStarted;
   if (!begun && (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr))) {
     if (!absent_only) out->push_back({QueueNode(queue), Why::kBehind, &op, ms.comm});
@@ -245,10 +246,11 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   }
 }
 
-// Ranks that run one program number their sends and receives alike. When a sibling pair has exchanged operation `seq`,
-// and the peer here has issued as much as the sibling's peer, then it has issued its side of it too, and completed it.
+// Ranks that run one program number their sends and receives alike. Suppose a pair with the same role has exchanged
+// operation `seq`, and the peer here has issued as much as the peer there. Then it has issued its side of `seq` too,
+// and completed it.
 bool WaitGraph::SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer) {
-  constexpr int64_t kSameProgram = 64;  // further apart than that, the numbers are not those of one program
+  constexpr int64_t kSameProgram = 64;  // further apart, the numbers do not come from one program
   if (peer.membership == kNoIndex || my_member_rank < 0 || op.seq < 0) return false;
   auto issued = [&](const Member& m) {
     return m.rank_index < 0 || m.membership == kNoIndex

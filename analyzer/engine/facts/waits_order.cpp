@@ -1,4 +1,4 @@
-// In which order the streams of one GPU run.
+// The order in which the streams of one GPU run.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -10,13 +10,13 @@
 namespace lockstep {
 namespace {
 
-// Ranks looked at for one pair of operations; they are spread over all.
+// Ranks checked for one pair of operations, spread over all.
 constexpr size_t kMostWitnesses = 1024;
 
 }  // namespace
 
-// What a queue that did not start its oldest operation waits for on its own GPU: streams that it was told to wait for,
-// or, where that goes through streams that nobody records, what was issued before on another one.
+// What a queue that did not start its oldest operation waits for on its own GPU: streams that it was made to wait for.
+// If that goes through unrecorded streams, what was issued earlier on another one.
 bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   const Queue& queue = queues[index];
   const Rank& rank = model_.bundle.ranks[queue.rank];
@@ -50,8 +50,8 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   return any;
 }
 
-// Whether the queue's oldest operation came on its stream after that had been made to wait for `other`, and so waits
-// itself.
+// Whether the queue's oldest operation was issued on its stream after that stream was made to wait for `other`, and so
+// waits too.
 bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
                                     const ring::StreamSnapshot::Dependency& d) const {
   const Rank& rank = model_.bundle.ranks[queue.rank];
@@ -59,7 +59,7 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   const Op& waiting = rank.ops[in_flight[queue.units[0]].ops[0]];
   if (d.after != ring::StreamSnapshot::kAfterUnknown && waiting.ticket > 0)
     return static_cast<uint64_t>(waiting.ticket) > d.after;
-  // Not recorded: a wait for what was issued later was made later.
+  // Not recorded: a wait for a later operation was made later.
   for (const uint32_t unit : other.units) {
     const Op& op = rank.ops[in_flight[unit].ops[0]];
     if (op.ticket > 0 && static_cast<uint64_t>(op.ticket) <= d.ticket && op.enter_ns > waiting.enter_ns) return false;
@@ -67,9 +67,9 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   return true;
 }
 
-// What a queue did not start, and what another one of the same GPU is in. Where a rank in the same role is in both at
-// once, neither waits for the other's end: no stream order and no want of room on the GPU. Where it is through the
-// first already, which may have run before the other began, that is no stream order all the same.
+// An operation that a queue did not start, and one that another queue of the same GPU is in. If a rank with the same
+// role is in both at once, neither waits for the end of the other: no stream order, and no lack of room on the GPU. If
+// that rank is past the first, which may have run before the other started, there is still no stream order.
 bool WaitGraph::RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_before) {
   if (queues[other].overwritten) return false;
   const auto r = static_cast<size_t>(queues[waiting].rank);
@@ -82,7 +82,7 @@ bool WaitGraph::RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_bef
     return false;
   const uint32_t later_comm = model_.CommOf(rank, later), ahead_comm = model_.CommOf(rank, ahead);
   const std::string &later_class = model_.comms[later_comm].klass, &ahead_class = model_.comms[ahead_comm].klass;
-  // Its place in the pipeline, of all its communicators in which ranks send to each other.
+  // Its place in the pipeline: in all its communicators whose ranks send to each other.
   std::string role;
   for (const Membership& ms : rank.memberships) {
     if (model_.comms[ms.comm].used_for_p2p)
@@ -124,8 +124,8 @@ bool WaitGraph::RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_bef
   return known->second;
 }
 
-// A stream that does not get to an operation although the peers' did, while another of the same GPU runs a later one:
-// the GPU may run the two in the opposite order.
+// A stream that does not reach an operation although the peers' streams did, while another stream of the same GPU runs
+// a later one: the GPU may run the two in the opposite order.
 void WaitGraph::AddLaunchOrder(uint32_t index) {
   Queue& queue = queues[index];
   if (queue.front.front != Front::kNotReached ||

@@ -1,4 +1,4 @@
-// Who is odd among members that disagree without a majority: asks the members of sibling communicators.
+// Which member is odd if members disagree without a majority: compares with the members of sibling communicators.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -14,13 +14,14 @@ namespace {
 
 using ring::IsCollective;
 
-// Whether the calls are one in everything that CompareCalls looks at, shapes that may lawfully differ included.
+// Whether the calls are equal in everything that CompareCalls checks, including shapes that may differ legally.
 bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
   return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && OpName(bundle, a) == OpName(bundle, b);
 }
 
 // Whether the same sequence numbers mean the same calls in two communicators: the calls just before `seq` are equal as
-// far as both members recorded them. They differ in replicas with other numbers of micro-batches or sequence lengths.
+// far as both members recorded them. They differ in replicas with different numbers of micro-batches or sequence
+// lengths.
 bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t seq) {
   constexpr int64_t kBefore = 8;
   for (int64_t back = 1; back <= kBefore; ++back) {
@@ -36,8 +37,8 @@ bool SameName(const Op& a, const Op& b) {
 }
 
 // Decides between two calls at number `seq` by the calls before it: in all communicators of this class, which of the
-// two followed the same names? Sizes are ignored. Tries the last three calls, then two, then one. Returns the index of
-// the odd call, 0 for `first` and 1 for `second`; -1 undecided.
+// two followed the same names? Ignores sizes. Tries the last three calls, then two, then one. Returns the index of the
+// odd call, 0 for `first` and 1 for `second`; -1 undecided.
 int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
   if (SameName(first, second)) return -1;
   const Bundle& bundle = model.bundle;
@@ -47,7 +48,7 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, c
       context.clear();
       for (int64_t back = length; back >= 1; --back) {
         const Op* op = model.FindCollective(m, seq - back);
-        // An unfinished call may be at the wrong number itself.
+        // An unfinished call may itself be at the wrong number.
         if (op != nullptr && op->state == OpState::kCompleted) context.push_back(op);
       }
       if (static_cast<int64_t>(context.size()) == length) break;
@@ -62,7 +63,7 @@ int ByContext(const Model& model, uint32_t comm, int64_t seq, const Op& first, c
         const auto& list = model.ranks[static_cast<size_t>(m.rank_index)].collectives[m.membership];
         for (size_t i = context.size(); i < list.size(); ++i) {
           const Op& op = rank.ops[list[i]];
-          // Calls of this communicator from `seq` on are what is in dispute.
+          // The calls of this communicator from `seq` on are in dispute.
           if (c == comm && op.seq >= seq) break;
           const bool is_first = SameName(op, first);
           if (!is_first && !SameName(op, second)) continue;
@@ -90,7 +91,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   const auto against = [](const int* votes) {
     return votes[0] >= 2 && votes[1] == 0 ? 1 : votes[1] >= 2 && votes[0] == 0 ? 0 : -1;
   };
-  // At the same number of sibling communicators, which ranks of one program count alike.
+  // At the same number of sibling communicators, if the ranks of one program count alike.
   int at_place[2] = {0, 0};
   for (uint32_t c = 0; c < model.comms.size(); ++c) {
     if (c == comm || model.comms[c].klass != klass) continue;
@@ -113,7 +114,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   if (const int side = against(at_place); side >= 0) return side;
   if (const int side = ByContext(model, comm, seq, first, second); side >= 0) return side;
   // Last, by occurrence anywhere in communicators of this class: calls with different names by name, others by their
-  // arguments. Sizes say nothing where nearly every call has its own.
+  // arguments. Sizes prove nothing if nearly every call has its own.
   const bool by_name = !SameName(first, second);
   constexpr size_t kRepeats = 4;
   int anywhere[2] = {0, 0};
@@ -126,7 +127,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
       const Rank& rank = bundle.ranks[m.rank_index];
       for (uint32_t i : model.ranks[m.rank_index].collectives[m.membership]) {
         const Op& op = rank.ops[i];
-        // Calls of this communicator from `seq` on are what is in dispute.
+        // The calls of this communicator from `seq` on are in dispute.
         if (c == comm && op.seq >= seq) continue;
         const bool is_first = SameName(op, first);
         const int side = !by_name ? side_of(op) : is_first ? 0 : SameName(op, second) ? 1 : -1;
@@ -142,8 +143,8 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
 }
 
 std::vector<bool> FindOutOfOrder(const Model& model) {
-  // Each rank's collectives in flight by kind of communicator and number, and where in its program they stand.
-  constexpr size_t kEnough = 32;  // calls and siblings looked at: chains are as long as the job is wide
+  // The collectives in flight of each rank by kind of communicator and number, and their place in its program.
+  constexpr size_t kEnough = 32;  // calls and siblings checked: chains are as long as the job is wide
   using Places = std::map<std::pair<std::string, int64_t>, int>;
   std::vector<Places> places(model.ranks.size());
   for (size_t r = 0; r < places.size(); ++r) {

@@ -1,5 +1,5 @@
-// Faults that nobody waits for yet: of two that are independent, the first to bite stops those who would have come to
-// wait for the other. Its own record shows it all the same.
+// Faults that no rank waits for yet. Of two independent faults, the first one stops the ranks that would have come to
+// wait for the second. The faulty rank's own record still shows it.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -29,14 +29,14 @@ bool Named(const std::vector<Cause>& causes, int32_t rank_index) {
   });
 }
 
-// What is seen beside a cause that waits explain is told behind it, and with less certainty: it may yet have a reason
-// of its own.
+// A fault found beside a cause that explains the waits comes after it and with less confidence: it may have its own
+// reason.
 constexpr double kBeside = 0.85;
 
 }  // namespace
 
-// Of each communicator the two members that issued the most collectives: whoever is behind anybody is behind one of
-// them.
+// For each communicator, the two members that issued the most collectives. A rank that is behind any member is behind
+// one of these.
 std::vector<Causes::Furthest> Causes::FurthestOfEach() const {
   std::vector<Furthest> furthest(model_.comms.size());
   for (size_t c = 0; c < furthest.size(); ++c) {
@@ -54,8 +54,8 @@ std::vector<Causes::Furthest> Causes::FurthestOfEach() const {
   return furthest;
 }
 
-// A member of one of the rank's communicators that issued a collective which the rank did not: had the rank gone on as
-// that one did, it would have, too. Null: nobody.
+// A member of one of the rank's communicators that issued a collective which the rank did not issue. If the rank had
+// continued as that member did, it would have issued it too. Null: none.
 const Membership* Causes::SomebodyAheadOf(const std::vector<Furthest>& furthest, int32_t rank_index,
                                           int32_t* who) const {
   for (const Membership& ms : bundle_.ranks[rank_index].memberships) {
@@ -73,7 +73,7 @@ const Membership* Causes::SomebodyAheadOf(const std::vector<Furthest>& furthest,
   return nullptr;
 }
 
-// One look at the whole job for all of them: after a network is cut they are thousands.
+// One pass over the whole job for all of them: after a network cut there are thousands.
 std::map<int32_t, Causes::Silent> Causes::SilentRanks(const std::vector<int32_t>& global_ranks) const {
   std::map<int32_t, Silent> silent;
   for (int32_t rank : global_ranks) silent[rank];
@@ -100,14 +100,14 @@ std::map<int32_t, Causes::Silent> Causes::SilentRanks(const std::vector<int32_t>
   return silent;
 }
 
-// A rank that lost its dump and is a victim stands in an earlier operation that somebody else holds up. One of its
-// siblings that waits for it has passed those operations in its own communicators; where they are over in the missing
-// rank's communicators, too, or wait for it and nobody else, it had nothing to wait for.
+// A rank that lost its dump and is a victim is in an earlier operation that another rank holds up. A rank with the same
+// role that waits for it has passed those operations in its own communicators. If they are over in the missing rank's
+// communicators too, or wait only for that rank, it had nothing to wait for.
 bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const {
   const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
   const std::vector<Silent::Wait>& waits = silent.waits;
-  if (own.empty()) return false;                    // some of its data is there, and the rest is lost
-  std::set<std::pair<int32_t, const Op*>> waiting;  // the number of the collective, or any send or receive
+  if (own.empty()) return false;                    // part of its data exists, and the rest is lost
+  std::set<std::pair<int32_t, const Op*>> waiting;  // sequence number of the collective, or any send or receive
   std::set<int32_t> who_waits;
   for (const Silent::Wait& wait : waits) {
     waiting.insert({wait.rank, wait.op});
@@ -142,7 +142,7 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
       for (const Membership& ms : sibling.memberships) {
         if (model_.comms[ms.comm].klass == view.klass) alike = &ms;
       }
-      // Of another role: it tells nothing of what the missing rank had to do.
+      // It has another role, so it does not show what the missing rank had to do.
       free = alike != nullptr && (!view.used_for_p2p || alike->member_rank == me);
       if (!free) break;
       const auto membership = static_cast<uint32_t>(alike - sibling.memberships.data());
@@ -156,15 +156,16 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
           continue;
         const Member& z = view.members[static_cast<size_t>(op.root_or_peer)];
         const CallKind reverse = OtherSideOf(op.kind);
-        // Who is named owes it what it should have sent, or sent elsewhere, whatever it counts.
+        // A named rank owes what it should have sent, or sent elsewhere, whatever it counts.
         const bool owes = still.contains(z.rank_index) && !waits_in_any(z.rank_index);
         if (z.rank_index < 0 || z.membership == kNoIndex || bundle_.ranks[z.rank_index].damaged || owes) {
           free = false;
         } else if (bundle_.ranks[z.rank_index].source != Source::kFlightRecorder) {
           free = over(z, model_.FindPointToPoint(z, reverse, me, op.seq), model_.PeerIssued(z, reverse, me) >= op.seq);
         } else {
-          // A framework counts sends and receives by batch and not by pair: the peer must have come as far as the
-          // sibling's own peer got through, and be in nothing with the missing rank unless it waits for that rank.
+          // A framework counts sends and receives by batch, not by pair. So the peer must have come as far as the peer
+          // of the rank with the same role, and have nothing in flight with the missing rank unless it waits for that
+          // rank.
           const Member& counterpart = model_.comms[alike->comm].members[static_cast<size_t>(op.root_or_peer)];
           const Membership& theirs = bundle_.ranks[z.rank_index].memberships[z.membership];
           const bool seen = counterpart.rank_index >= 0 && counterpart.membership != kNoIndex;
@@ -193,11 +194,11 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     const Rank& rank = bundle_.ranks[i];
     const RankView& view = model_.ranks[i];
     const uint32_t node = WaitGraph::HostNode(i);
-    // Who waits, in whatever, may be a victim.
+    // A rank that waits in anything may be a victim.
     if (!graph_->edges[node].empty() || Named(known, r) || rank.damaged || rank.process.consequence) continue;
     const bool left = rank.process.life == Life::kExited && rank.process.exit_code == 0;
-    // A framework's dump has no place of the host: there others in the same role must have gone on with the same work
-    // unfinished, or nothing at all must be left that could hold the rank.
+    // A framework's dump does not record where the CPU thread is. There, ranks with the same role must have continued
+    // with the same work unfinished, or nothing that could block the rank may be left.
     const bool framework = rank.source == Source::kFlightRecorder && view.host == HostState::kUnknown &&
                            (graph_->stopped[i].witness >= 0 || (view.in_flight.empty() && bundle_.known_stalled));
     if (view.host != HostState::kElsewhere && view.host != HostState::kStopped && !left && !framework) continue;
@@ -241,8 +242,8 @@ bool Causes::CameTo(const Divergence& d) const {
   return !any;
 }
 
-// Everybody in a circle waits for all that he is in, so it stands still whatever becomes of the others that it waits
-// for as well.
+// Every rank in a circle waits for all operations it is in. So the circle hangs whatever happens to the other ranks
+// that it also waits for.
 void Causes::AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
   const auto& edges = graph_->edges;
   const Components found = FindComponents(
@@ -260,7 +261,7 @@ void Causes::AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause
       for (const int32_t r : c.ranks) named[static_cast<size_t>(r)] = true;
     }
   }
-  constexpr size_t kFew = 2;  // more lack it together because one of them holds up the others
+  constexpr size_t kFew = 2;  // if more ranks miss it, one of them holds up the others
   for (const auto& circle : circles) {
     if (std::any_of(circle.begin(), circle.end(), [&](uint32_t v) {
           return graph_->RankOf(v) >= 0 && named[static_cast<size_t>(graph_->RankOf(v))];
@@ -276,7 +277,7 @@ void Causes::AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause
   }
 }
 
-// A group that was not ended is in the rank's own record, whatever it waits for since.
+// A group that was never ended is in the rank's own record, whatever the rank has waited for since.
 void Causes::AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
   for (size_t i = 0; i < model_.ranks.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
@@ -297,11 +298,11 @@ void Causes::AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* 
 }
 
 void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
-  constexpr double kElseItsGpu = 0.8, kNoPlace = 0.75;  // that it is in a wait is recorded, or not
+  constexpr double kElseItsGpu = 0.8, kNoPlace = 0.75;  // whether its wait is recorded or not
   std::vector<bool> distrusted(bundle_.ranks.size());
   for (const Queue& queue : graph_->queues) {
     const Front front = queue.front.front;
-    // That an operation's calls differ somewhere does not tell against the hosts that went on behind it.
+    // If an operation's calls differ somewhere, that is no evidence against the ranks that continued behind it.
     const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived ||
                        front == Front::kOverwritten || front == Front::kMismatched;
     if (!sound) distrusted[static_cast<size_t>(queue.rank)] = true;
@@ -311,7 +312,7 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
   }
   for (const Divergence& d : divergences_) distrusted[static_cast<size_t>(d.rank)] = true;
   const std::vector<StoppedHost> early = FindWaitsTooEarly(model_, distrusted);
-  // Where many do, they wait for something that is not known.
+  // If many ranks do so, they wait for something unknown.
   constexpr ptrdiff_t kFew = 2;
   if (std::count_if(early.begin(), early.end(), [](const StoppedHost& host) { return host.witness >= 0; }) > kFew)
     return;
@@ -344,10 +345,10 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
   }
 }
 
-// Counts of collectives show a call too many or too few wherever the ranks stand.
+// Counts of collectives show an extra or missing call, wherever the ranks are now.
 void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
   constexpr double kCounted = 0.75;
-  // Who lost a peer that left no data may have gone on in code that its siblings did not come to.
+  // A rank that lost a peer without data may have continued in code that ranks with the same role did not reach.
   if (std::all_of(known.begin(), known.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) return;
   constexpr double kOneWitness = 0.7;
   std::vector<int32_t> odd = FindOtherPrograms(model_);
@@ -361,7 +362,7 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
     if (Named(known, r) || Named(*causes, r) || rank.process.consequence) continue;
     if (std::any_of(rank.ops.begin(), rank.ops.end(),
                     [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
-      continue;  // nor who gave up an operation
+      continue;  // a rank that gave up an operation does not count either
     Cause c;
     c.kind = SILENT_DESYNC;
     c.beside = true;

@@ -1,4 +1,4 @@
-// Calls that differ, and programs that left their siblings', in words.
+// Describes calls that differ, and programs that left those of ranks with the same role.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +11,7 @@ using ring::CallKind;
 using ring::IsPointToPoint;
 
 Cause Causes::FromMismatch(const Mismatch& m) const {
-  // Where the members alone give no majority, a sibling group may have told which of them left the program.
+  // If the members alone give no majority, a group of ranks with the same role may show which of them left the program.
   Cause c;
   c.kind = m.kind;
   c.comm = m.comm;
@@ -59,7 +59,7 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
 
 void Causes::AddPartner(const Divergence& d, Cause* cause) const {
   if (graph_ == nullptr) return;
-  // Where its GPU came to is where it left, unless what it is in is no longer on record.
+  // The operation that its GPU reached is where it left the program, unless that operation is no longer recorded.
   const auto first = graph_->queues.begin() + graph_->FirstQueue(static_cast<size_t>(d.rank));
   const auto last = graph_->queues.begin() + graph_->FirstQueue(static_cast<size_t>(d.rank) + 1);
   if (std::none_of(first, last, [](const Queue& queue) { return queue.overwritten; }) && CameTo(d)) return;
@@ -116,7 +116,8 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   if (d.type == Divergence::Type::kSkipped) {
     c.kind = RANK_NOT_ARRIVED;
     c.cause = "code mismatch";
-    // Named as its own communicator numbers it: the sibling's count of that kind of communicator is the same.
+    // Uses the number in the rank's own communicator: the rank with the same role counts that kind of communicator
+    // alike.
     const std::string& klass = model_.comms[own_comm(sibling, *theirs)].klass;
     for (const Membership& ms : rank.memberships) {
       if (model_.comms[ms.comm].klass == klass) c.comm = ms.comm;
@@ -156,7 +157,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   } else {
     std::string own_text, their_text;
     if (IsPointToPoint(d.own->kind) && IsPointToPoint(theirs->kind)) {
-      // Sends and receives are alike as programs where direction and distance of the peer are.
+      // Sends and receives of two programs match if direction and distance of the peer match.
       c.kind = P2P_UNMATCHED;
       c.comm = own_comm(rank, *d.own);
       c.op = d.own;
@@ -202,7 +203,7 @@ std::vector<Cause> Causes::FromUnseenPeers() const {
       alike |= theirs != nullptr && m.rank_index != d.rank &&
                CompareCalls(bundle_, *theirs, *d.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
     }
-    if (!lost || alike) continue;  // members that agree with it mean it so
+    if (!lost || alike) continue;  // members that agree with it show that it is intended
     Cause c = FromDivergence(d);
     c.confidence = std::min(c.confidence, 0.8);
     c.AddRival(Rival::PEERS_LOST);

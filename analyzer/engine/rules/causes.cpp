@@ -58,15 +58,15 @@ EvidenceItem Causes::InOperation(int32_t rank_index, const Op& op) const {
   return {std::move(in), {rank_index}};
 }
 
-// The smallest communicator is the closest to the place in the program where the rank stopped; among equals, the
-// earliest. A framework numbers sends for itself, so its collectives say better where that was.
+// The smallest communicator is the closest to the place in the program where the rank stopped. Among equal sizes, take
+// the earliest. A framework numbers sends separately, so its collectives show the place better.
 Causes::Waiter Causes::FirstWaiter(uint32_t node) const {
   Waiter first;
   std::tuple<bool, bool, int32_t, int64_t> first_key;
   auto consider = [&](const Edge& e, uint32_t from) {
     const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
     const bool own_numbers = e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
-    // A damaged file may lack what its clock was.
+    // A damaged file may not contain its clock.
     const std::tuple<bool, bool, int32_t, int64_t> key = {
         waiter.damaged, own_numbers, e.comm == kNoIndex ? 0 : bundle_.comms[e.comm].size,
         e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0};
@@ -149,9 +149,9 @@ void Causes::AddHostEvidence(int32_t rank_index, Cause* cause) const {
 
 namespace {
 
-// What the kernel's log tells of this very process when it ended; null: nothing.
+// The line of the kernel log about the end of this process; null: none.
 const HardwareEvent* KernelOnEndOf(const Rank& rank) {
-  constexpr int64_t kNear = 30'000'000'000;  // dumping core, and a busy log, take their time
+  constexpr int64_t kNear = 30'000'000'000;  // a core dump and a busy log take time
   const ProcessEvidence* evidence = rank.process.evidence.get();
   if (evidence == nullptr || rank.pid <= 0 || rank.process.life != Life::kKilled) return nullptr;
   const HardwareEvent* found = nullptr;
@@ -160,7 +160,7 @@ const HardwareEvent* KernelOnEndOf(const Rank& rank) {
     if (event.pid() != rank.pid || out_of_memory != (rank.process.signal == SIGKILL) ||
         (!out_of_memory && event.kind() != HardwareEvent::CRASH))
       continue;
-    // Numbers of processes come again.
+    // The kernel reuses process numbers.
     if (rank.process.ended_mono_ns != 0 && evidence->taken_ns() != 0 &&
         std::abs(evidence->taken_ns() - event.age_ns() - rank.process.ended_mono_ns) > kNear)
       continue;
@@ -197,7 +197,7 @@ Cause Causes::DeathCause(int32_t rank_index) const {
              rank.process.evidence->hardware_unread().empty()) {
     c.detail.set_flag(true);
   }
-  // A watchdog ends its process because of somebody else; whom this one waited for is in what was lost.
+  // A watchdog ends its process because of another rank. The operation that this rank waited in is lost.
   const bool in_own_code =
       !rank.threads.empty() && std::none_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) {
         return t.wait != CallKind::kNone || t.call != CallKind::kNone;
@@ -206,7 +206,7 @@ Cause Causes::DeathCause(int32_t rank_index) const {
     c.confidence = 0.6;
     c.AddRival(Rival::WATCHDOG);
   }
-  // The last thing it did: its records outlive it.
+  // The last call it made: its records outlive the process.
   const Op* last = nullptr;
   for (const Op& op : rank.ops) {
     if (op.membership == kNoIndex || op.recent_only) continue;
@@ -278,13 +278,13 @@ bool Causes::LeftTheLoop(int32_t rank_index, uint32_t comm) const {
 }
 
 bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
-  // What a record lost is known by its number alone, or as another member recorded it.
+  // A lost record is known only by its number, or from another member's record.
   auto own = [&](const Edge& e, uint32_t from) {
     if (e.op == nullptr || graph_->RankOf(from) < 0) return false;
     const auto& ops = bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].ops;
     return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
   };
-  // The record of a first operation may be gone where the job goes on beside it.
+  // The record of a first operation may be gone if the job continues beside it.
   auto first_lost = [&](const Edge& e, uint32_t from) {
     if (graph_->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
     const Queue& queue = graph_->QueueOf(from);
@@ -301,7 +301,7 @@ bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
     if (!own(e, from) || !IsCollective(e.op->kind)) return false;
     return e.op->seq == bundle_.ranks[graph_->RankOf(from)].memberships[e.op->membership].first_seq;
   };
-  // What a damaged record lost may as well stand behind the first operation.
+  // A call that a damaged record lost may be behind the first operation.
   auto lost = [&](const Edge& e, uint32_t from) {
     return graph_->RankOf(from) >= 0 && bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].damaged &&
            !own(e, from);
@@ -341,8 +341,8 @@ Cause Causes::HostCause(uint32_t node) const {
     c.first_only = OnlyFirstOperationsWaitFor(node);
     AddWaiterEvidence(node, &c);
     if (c.first_only && c.op == nullptr) c.first_lost = c.comm;
-    // What a damaged record shows in flight may stand behind what it lost: then it is its own rank that holds the
-    // others up.
+    // An operation that a damaged record shows in flight may be behind a lost one. Then the rank itself holds up the
+    // others.
     std::set<int32_t> waiting;
     const auto lost_some = [&](uint32_t w) {
       const int32_t r = graph_->RankOf(w);
@@ -371,8 +371,8 @@ Cause Causes::HostCause(uint32_t node) const {
   for (const ring::ThreadSnapshot& t : rank.threads) {
     if (t.group_depth > 0 && t.call == CallKind::kNone) open_group = &t;
   }
-  // Nothing makes a rank wait for what it never launched: it may have run to its end, which is then no reason of its
-  // own.
+  // A rank does not wait for calls that it never launched. Its process may have run to its end, which is not a cause of
+  // its own.
   const bool ended_well = rank.process.life == Life::kExited && rank.process.exit_code == 0;
   if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
     c = DeathCause(r);
@@ -422,7 +422,7 @@ Cause Causes::HostCause(uint32_t node) const {
     since(view.thread->since_ns);
     c.inside = absl::StrCat("nccl", ring::CallName(view.thread->call));
     c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
-    c.doubtful = rank.damaged;  // for whom it waits there may be among what was lost
+    c.doubtful = rank.damaged;  // the ranks that it waits for may be in the lost part
     c.reason = REASON_INSIDE_CALL;
     c.detail.set_name(ring::CallName(view.thread->call));
     c.confidence = 0.6;
@@ -435,7 +435,7 @@ Cause Causes::HostCause(uint32_t node) const {
     c.detail.set_name(c.inside);
     c.confidence = 0.8;
     if (blind) {
-      // Nothing tells what its GPU is in: it may as well be an operation that waits for somebody.
+      // Nothing shows what its GPU is in. It may be an operation that waits for another rank.
       c.doubtful = true;
       c.confidence = 0.35;
     }
@@ -453,7 +453,7 @@ Cause Causes::HostCause(uint32_t node) const {
       c.AddRival(Rival::OWN_GPU);
     }
     if (idle && rank.damaged && rank.source != Source::kFlightRecorder) {
-      // What its host and GPU are in is among what was lost: it may as well be a victim.
+      // What its process and GPU are in is in the lost part: the rank may be a victim.
       c.doubtful = true;
       c.confidence = 0.5;
       c.AddRival(Rival::LOST_WAIT);
@@ -484,7 +484,7 @@ Cause Causes::HostCause(uint32_t node) const {
     const ActivityView activity = ClassifyActivity(rank.process);
     c.stall = activity.stall;
     c.moving = activity.moving == Moving::kYes;
-    // Where the host's place is not recorded, its stack shows it as well.
+    // If the place of the CPU thread is not recorded, its stack shows it.
     if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.confidence = 0.9;
     if (c.stall == Stall::kRendezvous) {
       c.confidence = std::min(c.confidence, 0.8);

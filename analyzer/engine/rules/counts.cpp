@@ -1,4 +1,4 @@
-// Who is told by what outlives the records: counts of calls and of pairs, hashes of calls.
+// Finds culprits by what outlives the records: counters of calls and pairs, and hashes of calls.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -10,8 +10,8 @@
 
 namespace lockstep {
 
-// Who differs by what outlives the records: counts of pairs, counts of calls, hashes of calls. Empty ranks: nobody, or
-// too many.
+// Ranks that differ in what outlives the records: counters of pairs, counters of calls, hashes of calls. Empty: none,
+// or too many.
 Cause Causes::FromCounts() {
   constexpr size_t kMost = 2;
   Cause c;
@@ -38,12 +38,12 @@ Cause Causes::FromCounts() {
     c.evidence.push_back({"most ranks with the same role agree on how many collectives come before each one", c.ranks});
     if (std::any_of(c.ranks.begin(), c.ranks.end(),
                     [&](int32_t r) { return bundle_.ranks[static_cast<size_t>(r)].damaged; })) {
-      c.confidence = 0.6;  // a damaged file's number may be the damage's
+      c.confidence = 0.6;  // the differing number may come from the damage
       c.rivals.clear();
       c.detail.set_flag(true);
     }
   } else {
-    // Where the hashes of one communicator part first, or of several in the same way.
+    // Where the hashes of one communicator first differ, or those of several in the same way.
     std::vector<Cause> parted = FromHashes();
     if (!parted.empty() &&
         std::all_of(parted.begin(), parted.end(), [&](const Cause& p) { return p.ranks == parted[0].ranks; }) &&
@@ -56,8 +56,8 @@ Cause Causes::FromCounts() {
   return c;
 }
 
-// Of a circle of several whose records are overwritten: who counts what the program of its siblings nowhere counts
-// closed it.
+// In a circle of ranks with overwritten records: the rank whose counts never occur in the program of its role closed
+// it.
 void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   if (circle->size() != 1) return;
   Cause& c = circle->front();
@@ -69,7 +69,7 @@ void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   });
   if (!lost) return;
   const Cause odd = FromCounts();
-  // Two that send to each other count their sends apart from the rest because they stopped.
+  // Two ranks that send to each other count those sends separately because they stopped.
   if (c.ranks.size() == 2 && odd.kind != SILENT_DESYNC) return;
   if (odd.ranks.empty() || !std::includes(c.ranks.begin(), c.ranks.end(), odd.ranks.begin(), odd.ranks.end())) return;
   c.evidence.insert(c.evidence.end(), odd.evidence.begin(), odd.evidence.end());
@@ -80,13 +80,13 @@ void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   c.AddRival(Rival::ORDER_IN_CIRCLE);
   c.ranks = odd.ranks;
   c.confidence = odd.confidence;
-  // What closed the circle is known then: calls that differ. A send or receive too many may be a group's that stayed
-  // open as well.
+  // Then it is known what closed the circle: calls that differ. An extra send or receive may also come from a group
+  // that stayed open.
   if (odd.kind == SILENT_DESYNC) c.kind = odd.kind;
 }
 
-// All are in an operation that does not end, and the record of one is cut: its counts may still show that it left out
-// or added a call.
+// All ranks are in an operation that does not end, and the record of one is truncated. Its counters may still show that
+// it left out or added a call.
 void Causes::NameByCounts(std::vector<Cause>* causes) {
   for (Cause& c : *causes) {
     const auto cut = [&](int32_t r) { return bundle_.ranks[static_cast<size_t>(r)].damaged; };

@@ -1,4 +1,4 @@
-// The part of Causes about communicators that did not come to be, or came out other than their siblings.
+// The part of Causes about communicators that were never created, or came out different from their siblings.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -31,7 +31,7 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     waiting.insert(p.waiting.begin(), p.waiting.end());
     waiting.insert(p.astray.begin(), p.astray.end());
   }
-  // What the waiting ranks hold up is no cause of theirs once it is known whom they wait for.
+  // The ranks that the waiting ranks hold up are not causes once it is known what the waiting ranks wait for.
   std::vector<Cause> found;
   const PendingCreation* unexplained = nullptr;
   for (const PendingCreation& p : pending) {
@@ -56,7 +56,7 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     for (const Cause& c : found) unseen.insert(c.missing.begin(), c.missing.end());
     std::erase_if(*causes, [&](const Cause& c) {
       if (c.kind == RANK_NO_DATA && c.ranks.empty()) return Subset(c.missing, unseen);
-      // The same circle, of which the making of the communicator is a part.
+      // The same circle; the creation of the communicator is a part of it.
       const auto same = [&c](const Cause& more) {
         return !more.nodes.empty() && std::find(c.nodes.begin(), c.nodes.end(), more.nodes[0]) != c.nodes.end();
       };
@@ -69,14 +69,14 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     found.push_back(Unexplained(*unexplained));
   }
   for (Cause& c : found) {
-    // Known by the wait graph already, from those that wait for it here alone: this says more.
+    // The wait graph already shows it, from the ranks that wait for it only here. This says more.
     for (const Cause& known : *causes) {
       if (known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD) c.nodes = known.nodes;
     }
     std::erase_if(*causes, [&](const Cause& known) {
       return known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD;
     });
-    // A rank that is known to have stopped for another reason did not come to this either.
+    // A rank that is known to have stopped for another reason did not reach this creation either.
     bool explained = false;
     for (const Cause& known : *causes) {
       explained |= std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
@@ -104,7 +104,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
   c.kind = INIT_INCOMPLETE;
   *c.detail.mutable_call() = CallNamed(call, "");
   c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
-  // A rank that waits in an operation, or in the making of another communicator, did not come because of that.
+  // A rank that waits in an operation, or in another creation, did not come because of that.
   std::vector<int32_t> free;
   for (int32_t r : p.absent) {
     const HostState host = model_.ranks[r].host;
@@ -157,7 +157,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     c.confidence = p.unseen.size() == 1 ? 0.75 : 0.5;
     c.reason = REASON_NO_DATA_IN_CREATION;
   } else if (p.absent.empty() && p.unnamed > 0) {
-    if (!ClosedCreation(p, call, &c)) c.kind = FINDING_UNSPECIFIED;  // nobody to name
+    if (!ClosedCreation(p, call, &c)) c.kind = FINDING_UNSPECIFIED;  // no rank to name
   } else if (all_named && !p.returned.empty()) {
     c.ranks = p.waiting;
     c.confidence = 0.6;
@@ -171,7 +171,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
     c.cause = "network";
     c.waiting.clear();
   } else {
-    c.kind = FINDING_UNSPECIFIED;  // nobody to name, or something else holds it, which is the cause
+    c.kind = FINDING_UNSPECIFIED;  // no rank to name, or something else blocks it and is the cause
   }
   return c;
 }
@@ -183,7 +183,7 @@ bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, C
     return sink.size() > 1 && std::binary_search(sink.begin(), sink.end(), first);
   });
   if (circle == graph_->sinks.end()) return false;
-  // Those whose GPU is in a send to, or a receive from, one that makes it: the two have to do with each other.
+  // Ranks whose GPU is in a send to, or a receive from, a rank in this creation: the two are connected.
   std::vector<int32_t> partners;
   for (int32_t r : p.candidates) {
     const auto to_a_maker = [&](uint32_t i) {
@@ -236,7 +236,7 @@ bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, C
   return true;
 }
 
-// Whoever is missing waits in something as well, or is not known by rank.
+// The missing rank waits elsewhere as well, or its number is unknown.
 Cause Causes::Unexplained(const PendingCreation& p) const {
   const std::string call = absl::StrCat("nccl", ring::CallName(p.call), " of ",
                                         CommText(bundle_.comms[p.parent != kNoIndex ? p.parent : p.comm]));
@@ -293,7 +293,7 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
     found.push_back(std::move(c));
   }
   if (found.empty()) return;
-  // Calls that differ, and ranks that seem missing, in groups that are not what they should be follow from that.
+  // Differing calls and ranks that seem missing, in groups that are not the intended ones, are consequences of that.
   std::erase_if(*causes, [&](const Cause& c) {
     switch (c.kind) {
       case RANK_DEAD:

@@ -1,4 +1,4 @@
-// Ranks that wait for each other, in words: who holds what, in which order, from which place of the code.
+// Describes ranks that wait for each other: what each rank is in, in which order, from which place in the code.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -40,8 +40,8 @@ std::string RankList(const Bundle& bundle, const std::vector<int32_t>& ranks) {
                       ranks.size() > kShown ? absl::StrCat(" and ", ranks.size() - kShown, " more") : "");
 }
 
-// Ranks that hold the operations of a circle in one order. Sibling communicators are one there, as long as no rank is
-// in two.
+// Ranks that are in the operations of a circle in the same order. Sibling communicators count as one unless a rank is
+// in two of them.
 struct Order {
   std::vector<OpKey> keys;     // number of the kind of communicator, number of the operation
   std::vector<const Op*> ops;  // of ranks[0]
@@ -81,7 +81,7 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
   return orders;
 }
 
-// Two that exchanged nothing before, while the others of the circle have done so this many times.
+// Two ranks that exchanged nothing before, while the others in the circle have done so this many times.
 constexpr int64_t kUsedToEachOther = 8;
 
 bool Before(const Order& order, OpKey a, OpKey b) {
@@ -101,7 +101,7 @@ bool OneRole(const Model& model, int32_t a, int32_t b) {
   return roles[0] == roles[1];
 }
 
-// A circle of two states where nearly all ranks stand in one, and ranks in the same role in the other: the few left the
+// A circle of two states: nearly all ranks are in one, and ranks with the same role are in the other. The few left the
 // program.
 bool FewLeft(const Model& model, const std::vector<Order>& orders) {
   constexpr size_t kMany = 3;
@@ -122,9 +122,9 @@ bool Opposite(const Order& a, const Order& b) {
 
 }  // namespace
 
-// The ranks of a pipeline exchange with the same peers all along. One of a circle that is in its first send to (or
-// receive from) a peer that never had anything for it, while the others count many, took the wrong peer; the rest wait
-// for what it should have done instead.
+// The ranks of a pipeline always exchange with the same peers. Suppose a rank in a circle is in its first send to (or
+// receive from) a peer that never had anything for it, while the others count many. Then it took the wrong peer, and
+// the rest wait for what it should have done instead.
 bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const {
   int32_t stranger = -1;
   const Edge* first = nullptr;
@@ -167,7 +167,7 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
 }
 
 bool Causes::NewToItsRole(int32_t rank_index, const Op& op) const {
-  constexpr size_t kEnough = 64, kLeast = 2;  // siblings that are looked at; that must have such calls
+  constexpr size_t kEnough = 64, kLeast = 2;  // ranks with the same role to look at; how many must have such calls
   const Membership& own = bundle_.ranks[static_cast<size_t>(rank_index)].memberships[op.membership];
   const std::string& klass = model_.comms[own.comm].klass;
   size_t siblings = 0;
@@ -243,8 +243,8 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
   }
   c.ranks.assign(ranks.begin(), ranks.end());
   if (!launch_order.empty()) {
-    // Only one GPU runs things in another order than issued, and the others have not issued what it runs: then what
-    // keeps its stream from the operation may as well be work that is not NCCL's.
+    // Only one GPU runs operations in an order other than issued, and the others have not issued what it runs. Then
+    // non-NCCL work may just as well keep its stream from the operation.
     bool issued_elsewhere = false;
     for (const OpKey& key : circle) {
       for (int32_t r : ranks) {
@@ -278,7 +278,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
 
   if (p2p && NarrowToStranger(sink, &c)) return {c};
 
-  // Who holds these operations in which order.
+  // Which ranks are in these operations, and in which order.
   const std::vector<Order> orders = OrdersOf(model_, ranks, circle, true);
   bool inverted = false;
   for (size_t i = 0; i < std::min(kMaxOrders, orders.size()); ++i) {
@@ -341,7 +341,8 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
   return {c};
 }
 
-// The hosts issued alike, the GPUs run it in different orders. Nothing records why a GPU chose its order.
+// All processes issued the calls in the same order; the GPUs run them in different orders. Nothing records why a GPU
+// chose its order.
 Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
   Cause c;
   c.kind = DEADLOCK_CYCLE;
@@ -369,7 +370,7 @@ Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
 }
 
 void Causes::JoinStuck(std::vector<Cause>* causes) const {
-  constexpr size_t kMost = 64;  // more at once than that have a cause that is bigger than the order of two operations
+  constexpr size_t kMost = 64;  // more at once have a cause bigger than the order of two operations
   std::vector<size_t> stuck;
   for (size_t i = 0; i < causes->size(); ++i) {
     const Cause& c = (*causes)[i];

@@ -1,5 +1,5 @@
-// Processes that ended well, or are stopped, while all others wait, where nothing is recorded of what the GPUs did:
-// every call was made by everybody, so that no operation shows for whom they wait.
+// Processes that exited well, or are stopped, while all others wait and GPU progress is not recorded. Every rank made
+// every call, so no operation shows what the others wait for.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ namespace lockstep {
 
 namespace {
 
-// It ended its communicators itself, as a program does that comes to its end.
+// It destroyed its communicators itself, as a program does at its end.
 bool LeftItsCommunicators(const Rank& rank) {
   return !rank.memberships.empty() && std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const auto& ms) {
     return ms.state == ring::CommState::kDestroyed || ms.state == ring::CommState::kNotMember;
@@ -128,7 +128,7 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
     for (int32_t r : stopped) AddHostEvidence(r, &c);
     return {c};
   }
-  // Where many have ended, the job ends, and the others may be as good as done.
+  // If many have ended, the job is ending, and the others may be almost done.
   if (ended.empty() || ended.size() >= waiting || least < late_after_ns) return {};
   Cause c = DeathCause(ended[0]);
   c.ranks = ended;

@@ -1,4 +1,4 @@
-// A cause as a finding.
+// Turns a cause into a finding.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostEvidence = 24, kMostCallSites = 64;
 
-// Where the process is in the user's code; empty: no stack tells.
+// Where the process is in the user's code; empty: no stack shows it.
 std::string PlaceOf(const Process& process) {
   for (const auto* stack : {&process.python_stack, &process.stack}) {
     google::protobuf::RepeatedPtrField<Frame> frames;
@@ -30,7 +30,7 @@ std::string PlaceOf(const Process& process) {
 
 }  // namespace
 
-// What the code at issue is: the culprits' place, call and time in it, and where the operation was issued.
+// The code at issue: the culprits' place in it, their call and time, and where the operation was issued.
 void Causes::AddWhere(const Cause& cause, Finding* finding) const {
   for (size_t i = 0; i < cause.ranks.size() && finding->place().empty(); ++i)
     finding->set_place(PlaceOf(bundle_.ranks[static_cast<size_t>(cause.ranks[i])].process));

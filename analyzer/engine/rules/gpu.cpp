@@ -1,4 +1,4 @@
-// GPUs that stand still by themselves, and members that alone are done, in words.
+// Describes GPUs that hang by themselves, and members that are the only ones done.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ using ring::IsPointToPoint;
 
 namespace {
 
-// Whether a damaged dump lacks entries before that one.
+// Whether entries before this one are missing from a damaged dump.
 bool HasHoleBefore(const Rank& rank, const Op* op) {
   if (op == nullptr || rank.ops.empty() || op->record_id < 0) return true;
   const int64_t before =
@@ -21,8 +21,8 @@ bool HasHoleBefore(const Rank& rank, const Op* op) {
   return op->record_id - rank.ops.front().record_id > before;
 }
 
-// Of a framework's dump: a group of which the GPU has begun more than it completed, where that is among no entries;
-// null: none.
+// In a framework's dump: a group that the GPU has started but not completed, if that operation is in no entry; null:
+// none.
 const Membership* BegunAndGone(const Rank& rank) {
   if (rank.source != Source::kFlightRecorder) return nullptr;
   for (const Membership& ms : rank.memberships) {
@@ -59,8 +59,8 @@ bool Causes::GpuFailed(uint32_t comm) const {
   return false;
 }
 
-// Members that finished what `front` is in as far as their counters say, where no member's record shows it finished;
-// empty where one does, or where too many say so to be wrong.
+// Members whose counters say that they finished the operation in `front`, if no member's record shows it finished.
+// Empty if one does, or if too many counters say so to be wrong.
 std::vector<int32_t> Causes::FinishedByCountsAlone(const GpuFront& front) const {
   std::vector<int32_t> counted;
   if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
@@ -75,7 +75,7 @@ std::vector<int32_t> Causes::FinishedByCountsAlone(const GpuFront& front) const 
   return counted.size() == 1 ? counted : std::vector<int32_t>();
 }
 
-// The members that are in it stand still because one made another call there.
+// The members in it are stuck because one of them made a different call.
 Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   const GpuFront& front = graph_->QueueOf(node).front;
   const int32_t r = graph_->RankOf(node);
@@ -87,8 +87,8 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
-  // Counters are in every part of a file that tells of them, but a damaged one may as well tell of an earlier time or
-  // of another job.
+  // Counters are in every readable part of a file, but those of a damaged file may be from an earlier time or another
+  // job.
   c.confidence = bundle_.ranks[static_cast<size_t>(alone)].damaged ? 0.7 : 0.8;
   *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(r)], *front.op);
   const auto& members = model_.comms[front.comm].members;
@@ -151,7 +151,7 @@ Cause Causes::GpuCause(uint32_t node) const {
     }
     const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(front);
     if (!counted.empty()) {
-      // Peers whose files lack the call may have made another one, which ends where this one cannot.
+      // Peers whose files do not contain the call may have made a different one, which ends where this one cannot.
       c.ranks.insert(c.ranks.end(), counted.begin(), counted.end());
       std::sort(c.ranks.begin(), c.ranks.end());
       c.reason = REASON_GPU_OR_OTHER_CALL;
@@ -169,8 +169,8 @@ Cause Causes::GpuCause(uint32_t node) const {
         {absl::StrCat(Who(r), " issued ", what, where, " but its GPU did not start it",
                       unseen ? "; it would have started without the other members" : "; its peers' GPUs did"),
          {r}});
-    // A framework's dump does not tell streams apart: what its stream waits for may be in the part that a damaged file
-    // lost.
+    // A framework's dump does not distinguish streams. What this stream waits for may be in the part that a damaged
+    // file lost.
     const bool lost = rank.source == Source::kFlightRecorder &&
                       std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) {
                         const auto& members = model_.comms[ms.comm].members;

@@ -1,4 +1,4 @@
-// Circles in which few ranks went on without an operation that many are in: ranks that left the loop for its end, or
+// Circles in which a few ranks continued without an operation that many ranks are in. They left the loop at its end, or
 // skipped a step, and wait for the others at a later place.
 #include <algorithm>
 #include <set>
@@ -13,15 +13,15 @@ namespace lockstep {
 
 namespace {
 
-// What few ranks never issued and many are in.
+// An operation that a few ranks never issued and many are in.
 struct LeftOut {
   uint32_t comm = kNoIndex;
   int64_t seq = kUnknown;
   std::set<int32_t> lacking, issuers;
 };
 
-// A rank in the same role stands at what this one waits in, and has made the call that this one lacks; nobody who
-// stands there lacks it. -1: none.
+// A rank with the same role that waits in the same operation as this rank and made the call that this rank is missing.
+// No rank that waits there may miss it. -1: none.
 int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
   const Bundle& bundle = model.bundle;
   const Rank& own = bundle.ranks[static_cast<size_t>(rank_index)];
@@ -91,7 +91,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
       if (e.why == Why::kNotIssued && graph_->IsHost(e.to) && inside(e.to)) never.insert(graph_->RankOf(e.to));
     }
     if (graph_->Kind(v) != WaitGraph::NodeKind::kCollective) continue;
-    // Few that did not issue what many did, or few that issued what many did not.
+    // A few that did not issue what many did, or a few that issued what many did not.
     std::set<int32_t> lacking, issuers;
     for (const Edge& e : graph_->edges[v]) {
       if (e.why == Why::kNotIssued && graph_->IsHost(e.to) && inside(e.to)) lacking.insert(graph_->RankOf(e.to));
@@ -107,7 +107,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
     }
     if (kManyAgainstOne * issuers.size() <= lacking.size()) ahead.insert(issuers.begin(), issuers.end());
   }
-  // Who issued what many did not is merely ahead where others lack what many are in.
+  // A rank that issued what many did not is only ahead if others miss what many are in.
   if (odd.empty()) odd = std::move(ahead);
   // All others have issued whatever is waited for.
   if ((kManyAgainstOne + 1) * never.size() <= all.size()) odd = never;
@@ -137,9 +137,9 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
     left_out.clear();
   }
   if (odd.empty()) return {};
-  // Sends and receives that lack their other side are another matter, and two alone may each be wrong: unless a sibling
-  // shows what comes before that place.
-  constexpr size_t kFew = 16;  // more are looked at as a whole, not one by one
+  // Sends and receives without a matching call are a different matter, and of two ranks alone each may be wrong. The
+  // exception: a rank with the same role shows what comes before that place.
+  constexpr size_t kFew = 16;  // larger sets are judged as a whole, not rank by rank
   bool alone = (kManyAgainstOne + 1) * odd.size() > all.size();
   std::vector<int32_t> witnesses;
   for (int32_t r : odd) {
@@ -160,7 +160,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   }
   alone = (kManyAgainstOne + 1) * odd.size() > all.size();
   if (alone) return {};
-  // What the others lack of them: the place that was left first is in the smallest communicator.
+  // What they have not issued and others have: the first place that they left is in the smallest communicator.
   const Edge* missed = nullptr;
   int32_t waiter = -1;
   auto consider = [&](const Edge& e, uint32_t from) {

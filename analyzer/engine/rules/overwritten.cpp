@@ -1,4 +1,4 @@
-// Nobody is known to hold up the rest: those whose records of what they are in have left their rings.
+// No other rank holds up the rest: names the ranks whose records of their current operation have left the rings.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -39,7 +39,7 @@ std::vector<Cause> Causes::FromOverwritten() {
     c.detail.set_name(CommText(bundle_.comms[comm]));
     causes.push_back(std::move(c));
   }
-  // What their counters tell where their records do not.
+  // What their counters show where their records do not.
   if (!all.ranks.empty()) {
     const std::set<int32_t> standing(all.ranks.begin(), all.ranks.end());
     Cause odd = FromCounts();
@@ -52,7 +52,7 @@ std::vector<Cause> Causes::FromOverwritten() {
       return {odd};
     }
   }
-  // One alone, whose file lost what it is in, is one without data.
+  // A single rank whose file lost its current operation is a rank without data.
   if (causes.empty() && all.ranks.size() == 1 && bundle_.ranks[static_cast<size_t>(all.ranks[0])].damaged) {
     Cause c = NoDataCause(bundle_.ranks[static_cast<size_t>(all.ranks[0])].rank);
     c.nodes = all.nodes;
@@ -72,7 +72,7 @@ std::vector<Cause> Causes::FromOverwritten() {
     all.confidence = 0.35;
     all.reason = REASON_RECORDS_GONE;
     stood = all.ranks;
-    // Where all who wait for them do so in one operation, that is what they are most likely in themselves.
+    // If all ranks that wait for them do so in one operation, the named ranks are most likely in it too.
     const Edge* in = nullptr;
     int32_t waiter = -1;
     bool one = true;
@@ -90,7 +90,7 @@ std::vector<Cause> Causes::FromOverwritten() {
         for (uint32_t behind : graph_->back[from]) look(behind, from);
       }
     }
-    // Or in the first operation of one communicator, of which nothing has completed anywhere.
+    // Or in the first operation of one communicator, in which nothing has completed on any rank.
     std::map<uint32_t, size_t> first;
     for (uint32_t v : all.nodes) {
       for (const auto& [comm, seq] : graph_->QueueOf(v).lost) {
@@ -107,8 +107,8 @@ std::vector<Cause> Causes::FromOverwritten() {
     if (in != nullptr && one) {
       all.op = in->op, all.op_rank = waiter, all.comm = in->comm;
     } else if (all.first_lost == kNoIndex && all.ranks.size() > 2) {
-      // Who stands there need not have made it so: the call that went wrong is gone as well, and may have been
-      // anybody's whose ring went on.
+      // The ranks that are stuck there need not have caused it. The wrong call is gone as well, and any rank whose ring
+      // continued may have made it.
       for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
         const auto& memberships = bundle_.ranks[r].memberships;
         if (std::any_of(memberships.begin(), memberships.end(),

@@ -1,5 +1,5 @@
-// Jobs in which nobody waits in NCCL: all but a few are seen to wait for another process by other means. At the start
-// of a job that is how it looks when the rank that hands out a unique id does not come to it.
+// Jobs in which no rank waits in NCCL: all but a few are seen waiting for another process by other means. At the start
+// of a job it looks like this if the rank that hands out a unique id does not reach that point.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -12,14 +12,14 @@
 namespace lockstep {
 
 std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
-  constexpr size_t kFew = 4;  // of those that do not wait there is at most one to so many that do
+  constexpr size_t kFew = 4;  // at most one rank that does not wait for so many that do
   constexpr double kOne = 0.85, kSeveral = 0.6, kNoData = 0.5;
   std::vector<int32_t> waiting, standing, missing;
   int64_t least = INT64_MAX;
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
     const Rank& rank = bundle_.ranks[r];
     const RankView& view = model_.ranks[r];
-    // What is in NCCL, or waits for its GPU, is told by what it waits for there.
+    // For a rank in NCCL, or one that waits for its GPU, the wait there decides.
     if (!view.in_flight.empty() || view.host == HostState::kInCall || view.host == HostState::kInWait) return {};
     if (ClassifyActivity(rank.process).stall != Stall::kRendezvous) {
       standing.push_back(static_cast<int32_t>(r));

@@ -1,5 +1,4 @@
-// What a finding says of CUDA graphs: in which replay of which graph, at which of its operations, and how far the
-// others came.
+// What a finding reports about CUDA graphs: the graph, its replay and operation, and how far the other ranks came.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -11,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-// The newest launch that issued something on the communicator; null: none that is recorded.
+// The newest launch that issued something on the communicator; null: none is recorded.
 const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
   for (size_t i = rank.ops.size(); i-- > 0;) {
     const Op& op = rank.ops[i];

@@ -1,4 +1,4 @@
-// Ranks without data that others wait for: which of them are most likely victims as well.
+// Ranks without data that others wait for: which of them are most likely victims too.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// Communicators in which somebody waits for this node.
+// Communicators in which a rank waits for this node.
 std::set<uint32_t> Causes::WaitedIn(uint32_t node) const {
   std::set<uint32_t> comms;
   for (uint32_t w : graph_->back[node]) {
@@ -24,9 +24,9 @@ std::set<uint32_t> Causes::WaitedIn(uint32_t node) const {
   return comms;
 }
 
-// The communicators that are used most (of tensor parallelism) hold ranks that meet many times a layer, so the peers of
-// one that stopped wait for it there. Where that is seen of some that left no data, others whose own peers of that kind
-// went past all operations with them, and wait for somebody else, stand where those peers stand.
+// The communicators that are used most (tensor parallelism) contain ranks that meet many times a layer, so the peers of
+// a stopped rank wait for it there. If some ranks without data are seen waited for like that, other such ranks are most
+// likely where their own peers are, provided that these peers went past all operations with them and wait elsewhere.
 std::set<uint32_t> Causes::SilentVictims() const {
   std::map<uint32_t, std::set<uint32_t>> waited;  // node -> communicators
   for (const auto& sink : graph_->sinks) {
@@ -34,8 +34,8 @@ std::set<uint32_t> Causes::SilentVictims() const {
   }
   std::set<uint32_t> victims;
   if (waited.size() < 2) return victims;
-  // Who is waited for by damaged records alone, whose lost parts others wait for: what those stand in may be another
-  // thing.
+  // A rank that only damaged records wait for, and whose peers wait for the lost parts of these: they may be in another
+  // operation.
   std::set<int32_t> lost;
   for (const auto& [node, comms] : waited) lost.insert(graph_->MissingRank(node));
   const auto in_vain = [&](uint32_t from) {

@@ -1,4 +1,4 @@
-// Jobs of which only stacks are known: few ranks are in another place of the program than all others.
+// Jobs with only stacks: a few ranks are in a different place in the program from all others.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// The frame this many below the outermost; empty: the stack ends before it.
+// The frame at this depth below the outermost one; empty: the stack is shorter.
 std::string FrameAt(const Rank& rank, size_t depth) {
   const std::vector<std::string>& stack = rank.process.python_stack;
   return depth < stack.size() ? std::string(WithoutOffset(stack[stack.size() - 1 - depth])) : "";
@@ -30,7 +30,7 @@ std::string Function(const std::string& frame) {
   return ParseFrame(frame).function();
 }
 
-// Where stacks part, from the outermost frame inwards: those of most ranks, and the rest.
+// Where stacks separate, from the outermost frame inwards: the stacks of most ranks, and the rest.
 struct Parting {
   size_t depth = 0;
   std::vector<int32_t> most, few;
@@ -70,7 +70,7 @@ std::vector<Cause> Causes::FromStacks() const {
     if (!rank.process.python_stack.empty()) ranks.push_back(static_cast<int32_t>(r));
   }
   const Parting parting = WhereTheyPart(bundle_, ranks);
-  // One of three is the odd one, of more at most a quarter.
+  // One of three is the odd one; of more ranks, at most a quarter are.
   const bool alone = parting.few.size() == 1 && parting.most.size() >= 2;
   if (parting.few.empty() || (!alone && parting.few.size() * kManyAgainstOne > parting.most.size())) return {};
   const Rank& odd = bundle_.ranks[static_cast<size_t>(parting.few[0])];

@@ -1,4 +1,4 @@
-// Operations that all members entered and that do not end, in words.
+// Describes operations that all members entered and that do not end.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -28,7 +28,7 @@ bool CompletedLater(const Rank& rank, const Op& op) {
   return false;
 }
 
-// Ranks without data that may be in a communicator whose members are known from its use alone; global ranks, ascending.
+// Ranks without data that may be in a communicator whose members are known only from its use; global ranks, ascending.
 std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
   if (comm == kNoIndex || !bundle.comms[comm].members_inferred) return {};
   std::vector<bool> known(static_cast<size_t>(std::max(bundle.ranks_expected, 0)));
@@ -36,7 +36,7 @@ std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
     if (rank >= 0 && static_cast<size_t>(rank) < known.size()) known[static_cast<size_t>(rank)] = true;
   };
   for (const Rank& rank : bundle.ranks) mark(rank.rank);
-  // Of communicators that share a name everybody is in one.
+  // If communicators share a name, every rank is in one of them.
   for (const Communicator& other : bundle.comms) {
     if (other.name == bundle.comms[comm].name) std::for_each(other.members.begin(), other.members.end(), mark);
   }
@@ -49,8 +49,8 @@ std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
 
 }  // namespace
 
-// Everybody is in, nobody gets out. One of the GPUs or what lies between them: members whose GPU reported an error, or
-// who alone completed nothing of what they issued after it, are more likely than the rest.
+// All members are in it and none gets out. The cause is one of their GPUs or what lies between them. Members whose GPU
+// reported an error, or that alone completed nothing issued after it, are more likely than the rest.
 Cause Causes::StuckCause(uint32_t node) const {
   const int32_t r = graph_->RankOf(node);
   const Rank& rank = bundle_.ranks[r];
@@ -74,7 +74,7 @@ Cause Causes::StuckCause(uint32_t node) const {
       moved.push_back(m);
     } else if (op == nullptr || model_.UnitOf(m, op) == kNoIndex) {
       all_known = false;
-      // It may have gone, or never come, in the part that could not be read.
+      // It may have completed, or never arrived, in the part that could not be read.
       c.doubtful |= op == nullptr && bundle_.ranks[m].damaged;
     } else {
       stopped.push_back(m);
@@ -95,8 +95,8 @@ Cause Causes::StuckCause(uint32_t node) const {
         static_cast<size_t>(front.op->root_or_peer) < members.size() && members[front.op->root_or_peer].rank_index >= 0;
     bool counted = false;
     if (known) model_.OtherSide(r, *front.op, members[front.op->root_or_peer], &counted);
-    // Where older records are gone, which receive a framework's send meets is only presumed; between two alone it
-    // hardly matters.
+    // If older records are gone, which receive a framework's send meets is only an assumption. Between two ranks alone
+    // that hardly matters.
     c.doubtful |= rank.source == Source::kFlightRecorder && !counted && members.size() > 2;
     look(r, nullptr);
     if (known) {
@@ -170,7 +170,8 @@ Cause Causes::StuckCause(uint32_t node) const {
   return c;
 }
 
-// Everybody issued it, starts are recorded, and no GPU has begun it: each has work ahead of it that NCCL did not queue.
+// All members issued it, starts are recorded, and no GPU has started it: each has work ahead of it that NCCL did not
+// queue.
 Cause Causes::NotBegunCause(uint32_t node) const {
   const GpuFront& front = graph_->QueueOf(node).front;
   const int32_t r = graph_->RankOf(node);
@@ -189,7 +190,7 @@ Cause Causes::NotBegunCause(uint32_t node) const {
     if (m.rank_index < 0) continue;
     c.ranks.push_back(m.rank_index);
     c.doubtful |=
-        bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;  // what stands before it may be among what was lost
+        bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;  // the work ahead of it may be in the lost part
   }
   std::sort(c.ranks.begin(), c.ranks.end());
   const bool alone = c.ranks.size() == 1;
@@ -202,8 +203,9 @@ Cause Causes::NotBegunCause(uint32_t node) const {
   return c;
 }
 
-// The network operations of the members that wait for the other end. Where one pair waits at both ends, data that the
-// one has handed over does not reach the other: that link it is, and who waits for those two waits because of them.
+// The network steps of the members that wait for the other end. If one pair waits at both ends, data that one has
+// handed over does not reach the other. Then that link is the cause, and the ranks that wait for those two wait because
+// of them.
 void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
   if (front.op == nullptr) return;
   const std::vector<StuckStep> steps = StuckSteps(model_, front.comm, front.op->kind, front.op->seq);
@@ -241,8 +243,8 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
   }
 }
 
-// Members that wait in a second operation of theirs as well, on another stream: their GPUs may have taken the two up in
-// different orders.
+// Members that also wait in a second operation, on another stream: their GPUs may have started the two in different
+// orders.
 void Causes::AddOtherOrders(int32_t r, const GpuFront& front, Cause* cause) const {
   if (front.op == nullptr) return;
   const Rank& rank = bundle_.ranks[r];

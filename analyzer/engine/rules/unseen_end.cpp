@@ -8,13 +8,13 @@ namespace {
 
 constexpr double kMedium = 0.6;
 
-// Neither a ring nor this host tells when: gone, or recorded on another boot or host.
+// Neither a ring nor this host shows when: the process is gone, or was recorded on another boot or host.
 bool NobodySaw(const Rank& rank) {
   return EndUnseen(rank) ||
          (rank.source == Source::kRing && rank.process.life == Life::kUnknown && rank.captured_ns == 0);
 }
 
-// The last thing that a ring shows its host to have done, by the wall clock.
+// The last thing that a ring shows its process doing, by the wall clock.
 int64_t LastSign(const Rank& rank) {
   int64_t last = 0;
   for (const Op& op : rank.ops) last = std::max({last, op.enter_ns, op.return_ns});

@@ -16,8 +16,8 @@ using ring::IsCollective;
 
 namespace {
 
-// Whether the dump proves that operations it shows as unfinished are so: recorders that never see completions call
-// every operation scheduled.
+// Whether the dump proves that the operations it shows as unfinished really are: recorders that never see completions
+// call every operation scheduled.
 bool CompletionsAreRecorded(const Bundle& bundle, int32_t rank_index, const Op* op) {
   const Rank& rank = bundle.ranks[rank_index];
   if (rank.source != Source::kFlightRecorder) return true;
@@ -48,11 +48,11 @@ bool HasOpenGroup(const Rank& rank) {
                      [](const auto& t) { return t.group_depth > 0 && t.call == ring::CallKind::kNone; });
 }
 
-// Several ranks that stand still in the same way are told together. A framework's dump does not say whether a rank that
-// stands still does so on its host or its GPU unless its peers happen to show it; there the two are one way.
+// Several ranks that hang in the same way are reported together. A framework's dump does not show whether a rank hangs
+// in its process or on its GPU, unless its peers happen to show it. There the two count as the same.
 bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
   if (a.kind == b.kind && a.ranks == b.ranks) return true;
-  // What is certain is not drawn into doubt by what is not.
+  // Uncertain causes do not cast doubt on certain ones.
   if (a.doubtful != b.doubtful) return false;
   auto still = [&](const Cause& c) {
     return (c.kind == RANK_NOT_ARRIVED || c.kind == GPU_STALL) && !c.ranks.empty() &&
@@ -90,8 +90,8 @@ void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
 
 namespace {
 
-// Hosts that stand still together before any of them issued an operation: the program hands unique ids around, and
-// waits in barriers, by means that are not recorded, so one of them may wait for another there.
+// Processes that hang together before any of them issued an operation. The program distributes unique ids, and waits in
+// barriers, by means that are not recorded. So one of them may wait for another there.
 void DoubtTogetherAtStart(const Model& model, Cause* c) {
   constexpr double kSome = 0.85;
   if ((c->kind != HOST_STALL && c->kind != RANK_NOT_ARRIVED) || c->ranks.size() < 2 || c->stall != Stall::kUnknown ||
@@ -110,7 +110,7 @@ void DoubtTogetherAtStart(const Model& model, Cause* c) {
   c->AddRival(Rival::STARTS_TOGETHER);
 }
 
-// Whom all of them wait for outside the circle may stand in what their damaged records lost.
+// The rank outside the circle that all of them wait for may be in the lost parts of their damaged records.
 void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   constexpr double kLow = 0.35;
   const auto damaged = [&](int32_t rank) { return bundle.ranks[static_cast<size_t>(rank)].damaged; };
@@ -140,8 +140,8 @@ std::vector<Cause> Causes::FromSinks() {
                (model_.ranks[r].host == HostState::kDead && bundle_.ranks[r].process.life != Life::kExited);
     }
     std::vector<Cause> here;
-    // A group that was never ended says why the calls behind it came nowhere, whatever else looks odd in that rank's
-    // record.
+    // A group that was never ended explains why the calls behind it had no effect, whatever else looks odd in that
+    // rank's record.
     const bool open = sink.size() == 1 && graph_->IsHost(sink[0]) &&
                       (HasOpenGroup(bundle_.ranks[sink[0]]) ||
                        (bundle_.ranks[sink[0]].source == Source::kFlightRecorder && HasQueued(bundle_.ranks[sink[0]])));
@@ -150,7 +150,7 @@ std::vector<Cause> Causes::FromSinks() {
         if (const Divergence* d = DivergenceOf(r)) here.push_back(FromDivergence(*d));
       }
     }
-    // What no GPU of the circle came to yet did not close it.
+    // An operation that no GPU of the circle has reached did not close it.
     if (!here.empty() && sink.size() > 1 && std::none_of(ranks.begin(), ranks.end(), [&](int32_t r) {
           const Divergence* d = DivergenceOf(r);
           return d != nullptr && CameTo(*d);
@@ -162,7 +162,7 @@ std::vector<Cause> Causes::FromSinks() {
       if (std::vector<Cause> both = BothSendAnew(sink); !both.empty()) here = std::move(both);
     }
     const uint32_t v = sink[0];
-    // A communicator in the making that nobody is seen to be missing from: AddFromCreations tells of it.
+    // A communicator in creation from which no rank is seen to be missing: AddFromCreations handles it.
     if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kCollective) continue;
     if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kQueue) {
       const GpuFront& front = graph_->QueueOf(v).front;
@@ -175,8 +175,8 @@ std::vector<Cause> Causes::FromSinks() {
       } else {
         const bool stuck = front.front == Front::kAllArrived && front.op != nullptr && IsCollective(front.op->kind);
         const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(front.comm);
-        // Starts are recorded and nobody has one: no GPU is in it. A graph's capture that a framework records as a call
-        // is no stuck operation.
+        // Starts are recorded and none exists: no GPU is in it. A graph capture that a framework records as a call is
+        // not a stuck operation.
         if (!begun && (front.op->graph != 0 || bundle_.ranks[graph_->RankOf(v)].source == Source::kFlightRecorder))
           continue;
         if (stuck && bundle_.comms[front.comm].may_have_more) continue;
@@ -187,7 +187,7 @@ std::vector<Cause> Causes::FromSinks() {
       here = WhyItLeft(v);
       if (here.empty()) here.push_back(HostCause(v));
     } else if (here.empty()) {
-      // A circle through an operation on which the calls differ is a mismatch, not a deadlock.
+      // A circle through an operation whose calls differ is a mismatch, not a deadlock.
       for (uint32_t w : sink) {
         if (graph_->Kind(w) != WaitGraph::NodeKind::kQueue || graph_->QueueOf(w).front.front != Front::kMismatched)
           continue;
@@ -211,8 +211,8 @@ std::vector<Cause> Causes::FromSinks() {
       }
     }
   }
-  // Whole records that wait for somebody without data say more than damaged ones that do: whom only those wait for may
-  // wait himself.
+  // Whole records that wait for a rank without data are stronger than damaged ones. A rank that only damaged records
+  // wait for may itself be waiting.
   if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) {
     for (Cause& c : by_damaged) Merge(&causes, std::move(c));
   }
@@ -225,11 +225,11 @@ std::vector<Cause> Causes::FromSinks() {
   JoinStuck(&causes);
   if (causes.empty()) causes = FromOverwritten();
   NameByCounts(&causes);
-  // A rank that left its program is the cause where all else that is known is that data is missing.
+  // A rank that left its program is the cause if everything else known is that data is missing.
   auto weak = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; };
   if (model_.stalled && std::all_of(causes.begin(), causes.end(), weak)) {
     for (const Divergence& d : divergences_) Merge(&causes, FromDivergence(d));
-    // So is one whose own record shows a group that it never ended, also where whoever waits for it left no data.
+    // So is a rank whose own record shows a group that it never ended, even if the ranks that wait for it left no data.
     for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
       if (!graph_->edges[WaitGraph::HostNode(r)].empty() || Names(causes, static_cast<int32_t>(r))) continue;
       if (!HasOpenGroup(bundle_.ranks[r]) &&
@@ -239,13 +239,13 @@ std::vector<Cause> Causes::FromSinks() {
       if (c.kind == GROUP_LEFT_OPEN) Merge(&causes, std::move(c));
     }
   }
-  // An operation that all are in and that does not finish is explained by a member that is known to stand still.
+  // A member that is known to hang explains an operation that all are in and that does not finish.
   std::set<int32_t> still;
   for (const Cause& c : causes) {
     if (c.kind != COLLECTIVE_STUCK) still.insert(c.ranks.begin(), c.ranks.end());
   }
   const bool certain = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful; });
-  // Whoever left no data most likely waits for the cause that is known.
+  // A rank that left no data most likely waits for the known cause.
   const bool known =
       std::any_of(causes.begin(), causes.end(), [&](const Cause& c) { return !weak(c) && !c.hypothesis; });
   if (known) {
@@ -285,8 +285,8 @@ std::vector<Cause> Causes::FromSinks() {
   return causes;
 }
 
-// Calls that differ hide that somebody has not come at all, who is a cause of its own: dead, stopped, or elsewhere with
-// nothing in flight that could hold it.
+// Calls that differ hide a rank that never came, which is a separate cause: dead, stopped, or elsewhere with nothing in
+// flight that could block it.
 void Causes::AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* causes) const {
   if (front.op == nullptr || !IsCollective(front.op->kind)) return;
   for (const Member& m : model_.comms[front.comm].members) {
@@ -318,9 +318,9 @@ std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
   for (const Mismatch& m : mismatches_) {
     if (m.comm == comm && m.seq == last->seq && m.sender < 0) return Explain(m);
   }
-  // Its end was seen: what came then is no matter of that call's members.
+  // Its end was seen: what came after it does not concern the members of that call.
   if (last->state == OpState::kCompleted && last->completed_ns > 0) return {};
-  // Only where every call blocks does the last one say what the rank was in. Then an exception in it ends the loop.
+  // Only if every call blocks does the last call show what the rank was in. Then an exception in it ends the loop.
   for (const RankView& view : model_.ranks) {
     if (view.in_flight.size() > 1) return {};
   }
@@ -358,7 +358,7 @@ std::vector<Cause> Causes::FromMissing() const {
       if (m.rank_index < 0 && m.global_rank >= 0) missing.insert(m.global_rank);
     }
   }
-  // Nor is it known what those were in whose records lost that part.
+  // Nor is it known what the ranks were in whose records lost that part.
   for (size_t r = 0; r < bundle_.ranks.size() && !missing.empty(); ++r) {
     const Rank& rank = bundle_.ranks[r];
     if (rank.damaged && rank.source != Source::kFlightRecorder) missing.insert(rank.rank);
@@ -391,8 +391,8 @@ void Causes::Narrow(Cause* cause) {
   cause->confidence = 0.8;
 }
 
-// A member that skipped, added or moved a call shifts its later ones: the mismatch they cause is its consequence. One
-// that changed a call is told by the members' own majority where they have one.
+// A member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed call,
+// the majority of the members decides if there is one.
 std::vector<Cause> Causes::Explain(const Mismatch& m) const {
   std::vector<Cause> here;
   for (const Member& member : model_.comms[m.comm].members) {
@@ -409,8 +409,8 @@ std::vector<Cause> Causes::Explain(const Mismatch& m) const {
   return here;
 }
 
-// What a few siblings' records say of one call weighs less than that another member counted what their program nowhere
-// counts.
+// The records of a few ranks with the same role about one call weigh less than a count of another member that never
+// occurs in their program.
 void Causes::PreferCounted(const Mismatch& m, Cause* cause) const {
   if (!counted_) counted_ = FindOtherPrograms(model_);
   std::vector<int32_t> here;
@@ -430,8 +430,8 @@ void Causes::PreferCounted(const Mismatch& m, Cause* cause) const {
 
 std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
   std::vector<Cause> causes;
-  // A framework's dump has no checksums: in a damaged file a number may be the damage's. Alone, that is no second
-  // cause. What rests on operations that may as well be complete explains no calls that are seen to differ.
+  // A framework's dump has no checksums, so a number in a damaged file may come from the damage. Alone, that is no
+  // second cause. A cause built on operations that may be complete does not explain calls that are seen to differ.
   std::vector<Cause> sure = known;
   std::erase_if(sure, [](const Cause& c) { return c.doubtful; });
   auto garbled = [&](int32_t r) {
@@ -452,9 +452,9 @@ std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
 }
 
 std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
-  // With a cause at hand, a later death is what it led to.
+  // If a cause is known, a later death is its consequence.
   if (!known.empty()) return {};
-  std::map<std::string, int32_t> first;  // of each host, whose clock orders the ends there
+  std::map<std::string, int32_t> first;  // first of each host, whose clock orders the ends there
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
     const Rank& rank = bundle_.ranks[r];
     const Process& p = rank.process;
@@ -515,21 +515,21 @@ std::vector<Cause> Causes::FromAbsence() {
         if (member.rank_index < 0 || list[m] == most) continue;
         const Rank& rank = bundle_.ranks[member.rank_index];
         if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
-        if (model_.ranks[member.rank_index].seen_moving) continue;  // others may have been looked at later
+        if (model_.ranks[member.rank_index].seen_moving) continue;  // others may have been read later
         if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
         if (list[m] > 0 && member.arrived > seq) continue;
         if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;
         cause.ranks.push_back(member.rank_index);
       }
       if (cause.ranks.empty()) continue;
-      // Only an operation that cannot end without them, ended or ending elsewhere, proves that they are missing.
+      // Only an operation that cannot end without them, and ended or is ending elsewhere, proves that they are missing.
       const Op *first = nullptr, *proof = nullptr;
       int32_t holder = -1;
       for (size_t m = 0; m < list.size(); ++m) {
         if (list[m] != most) continue;
         const Member& member = view.members[m];
         const Rank& rank = bundle_.ranks[member.rank_index];
-        if (rank.damaged) continue;  // what it alone holds may be the damage's
+        if (rank.damaged) continue;  // what only this rank holds may come from the damage
         int32_t nth = 0;
         const int32_t lacking = list[0] == most ? 0 : list[0];
         for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
@@ -541,9 +541,10 @@ std::vector<Cause> Causes::FromAbsence() {
         }
         break;
       }
-      // Ranks of a job that moves are not read at one moment: who was read first has not come to what is young.
+      // The ranks of a moving job are not read at the same moment: a rank that was read first has not reached recent
+      // operations.
       if (first == nullptr || proof == nullptr || model_.Young(bundle_.ranks[holder], *first)) continue;
-      // Given up by all, as a communicator is that is aborted and made again: they have met since.
+      // All members gave it up, as with a communicator that is aborted and re-created: they have met since.
       std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(r, holder, *first); });
       if (cause.ranks.empty()) continue;
       cause.kind = RANK_NOT_ARRIVED;

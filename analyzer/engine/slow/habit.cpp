@@ -8,11 +8,11 @@
 namespace lockstep {
 namespace {
 
-// Fewer meetings have no middle worth the name.
+// Fewer meetings have no meaningful median.
 constexpr uint32_t kLeastMeetings = 12;
-// Meetings of a rank by which chance is judged, one after the other; and ranks that it is judged against.
+// Meetings of a rank that chance is judged by, in order; and ranks that it is compared with.
 constexpr size_t kMostJudged = 128, kMostOthers = 4096;
-// From so many sibling communicators on, what all members at one place do is by design.
+// From this many sibling communicators on, what all members at one place do is by design.
 constexpr size_t kLeastSiblings = 3;
 
 int64_t MiddleOf(std::vector<int64_t>* values) {
@@ -22,15 +22,15 @@ int64_t MiddleOf(std::vector<int64_t>* values) {
   return *middle;
 }
 
-// What the later quarter comes to. Operations often follow each other with no work between, so that half of the
-// meetings may tell nothing; what happens now and then is not in a quarter of them.
+// The lower bound of the latest quarter. Operations often follow each other without work between them, so half of the
+// meetings may show nothing. Occasional delays do not fill a quarter.
 int64_t OfAQuarter(std::vector<int64_t>* values) {
   const auto at = values->begin() + static_cast<ptrdiff_t>(values->size() * 3 / 4);
   std::nth_element(values->begin(), at, values->end());
   return *at;
 }
 
-// Of each timed operation: whether what the rank called before it is the one before it of the same communicator.
+// For each timed operation: whether the rank's previous call is the previous one on the same communicator.
 std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32_t r) {
   const Rank& rank = timing.model.bundle.ranks[r];
   const auto& ops = timing.ranks[r].ops;
@@ -45,7 +45,7 @@ std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32
   return follows;
 }
 
-// Meetings to which a rank came later than `bar`, and how many times one such followed on one in time.
+// Meetings to which a rank came later than `bar`, and how often such a meeting followed one that was on time.
 struct Runs {
   double meetings = 0, late = 0, runs = 0;
 };
@@ -71,7 +71,7 @@ double LogChoose(double of, double some) {
 
 double ChanceOfRuns(double meetings, double late, double runs, double begins, double stays) {
   if (runs < 1) return 1;
-  // Where the runs begin, and how the late meetings are shared out among them.
+  // Where the runs begin, and how the late meetings are distributed among them.
   const double log = LogChoose(meetings, runs) + LogChoose(late - 1, runs - 1) + runs * std::log(begins) +
                      (late - runs) * std::log(stays);
   return std::exp(std::min(log, 0.0));
@@ -86,7 +86,7 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
   struct Seen {
     uint32_t meetings = 0;
     int64_t later_ns = 0, waited_ns = 0;
-    std::vector<int64_t> order;  // the first of its latenesses, as they came
+    std::vector<int64_t> order;  // the first lateness values, in order
   };
   std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> by_place;  // class, member -> what its ranks usually do
   struct Found {
@@ -95,7 +95,7 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
     Seen seen;
   };
   std::vector<Found> found;
-  std::vector<std::vector<int64_t>> later;  // by member of the communicator that is looked at
+  std::vector<std::vector<int64_t>> later;  // by member of the communicator being checked
   for (size_t begin = 0; begin < timing.meetings.size();) {
     const uint32_t comm = timing.meetings[begin].comm;
     const auto& members = timing.model.comms[comm].members;
@@ -112,7 +112,7 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
         ++measured;
         longest = std::max(longest, t.Duration());
       }
-      // Of some that are known the first to come may be late itself.
+      // If only some members are known, the first of them to come may itself be late.
       if (measured < 2 || measured * 4 < members.size() * 3 || longest > kLongestOperationNs) continue;
       for (uint32_t a = 0; a < meeting.count; ++a) {
         const Attendance& who = timing.attendance[meeting.first + a];
@@ -144,9 +144,9 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
     by_class[paces.class_of_comm[f.comm]].push_back(f.seen.later_ns);
     of_class[paces.class_of_comm[f.comm]].push_back(&f);
   }
-  // One delay makes several meetings late in a row, as what was queued behind it is caught up with: how often lateness
-  // begins with the others of the class and how often it stays, by one more than were seen (none of few is not never),
-  // say what chance does. Others who are late nearly always are no measure: they may be as slow.
+  // One delay makes several meetings in a row late, until the queue catches up. Chance is estimated from how often
+  // lateness begins with the other ranks of the class and how often it stays, each plus one because none in a small
+  // sample does not mean never. Ranks that are late nearly always are left out: they may be equally slow.
   const auto by_chance = [&](const Found& f) {
     const int64_t bar = f.seen.later_ns / 2;
     const std::vector<const Found*>& others = of_class[paces.class_of_comm[f.comm]];

@@ -1,5 +1,5 @@
-// Transfers: how long communicators take from their last member's arrival to the end, against siblings that move the
-// same bytes.
+// Transfers: how long communicators take from the arrival of their last member to the end, compared with siblings that
+// move the same bytes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,7 +21,7 @@ using ring::CallKind;
 constexpr size_t kLeastOperations = 4;
 constexpr size_t kMostTransfers = 256;
 constexpr int kMostBandwidths = 256;
-// A communicator is slow from this ratio to its siblings on; one below the second is a witness that its links are well.
+// A communicator is slow from this ratio to its siblings on. One below the second ratio shows that its links are fine.
 constexpr double kSlow = 1.4, kWell = 1.2;
 
 int64_t DatatypeSize(uint8_t datatype) {
@@ -51,8 +51,8 @@ int64_t FrameworkSize(const Bundle& bundle, uint32_t dtypes) {
   return 0;
 }
 
-// The payload as nccl-tests counts it: of AllGather, ReduceScatter and AlltoAll the whole, of the others what one rank
-// passes.
+// The payload as nccl-tests counts it: the whole for AllGather, ReduceScatter and AlltoAll; for the others, what one
+// rank passes.
 int64_t PayloadBytes(const Bundle& bundle, const Op& op, int64_t members) {
   const bool whole = CallFactsOf(op.kind).payload_is_whole;
   int64_t elements = op.count, size = DatatypeSize(op.datatype), bytes = 0;
@@ -60,7 +60,7 @@ int64_t PayloadBytes(const Bundle& bundle, const Op& op, int64_t members) {
     elements = std::max(op.input_elements, op.output_elements);
     size = FrameworkSize(bundle, op.dtypes);
     if (elements < 0 || __builtin_mul_overflow(elements, size, &bytes)) return 0;
-    return bytes;  // the larger side of a framework's record is the whole already
+    return bytes;  // the larger side of a framework's record is already the whole
   }
   if (__builtin_mul_overflow(elements, size, &bytes)) return 0;
   if (whole && __builtin_mul_overflow(bytes, members, &bytes)) return 0;
@@ -75,7 +75,7 @@ struct Hosts {
       of_rank[r] = known.try_emplace(bundle.ranks[r].host, static_cast<uint32_t>(known.size())).first->second;
     }
   }
-  // Different hosts among them; 0 where one is not known.
+  // The number of different hosts among them; 0 if one is unknown.
   uint32_t Count(const std::vector<uint32_t>& ranks) const {
     std::set<uint32_t> seen;
     for (uint32_t r : ranks) {
@@ -88,13 +88,13 @@ struct Hosts {
 };
 
 struct NowAndThen {
-  size_t times = 0;  // slow transfers; 0: it is not slow now and then
-  double ratio = 1;  // of these to what is usual
+  size_t times = 0;  // slow transfers; 0: not slow now and then
+  double ratio = 1;  // their time relative to the usual one
   int64_t lost_ns = 0;
 };
 
-// A communicator of which some transfers, no few and not nearly all, take several times what is usual, while its
-// siblings' hardly ever do.
+// A communicator in which some transfers, more than a few but not nearly all, take several times the usual time, while
+// those of its siblings hardly ever do.
 NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& siblings, const std::vector<LinkUse>& uses) {
   constexpr double kMuch = 2.5;
   constexpr size_t kLeastTimes = 6;
@@ -114,7 +114,7 @@ NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& sibling
     for (int64_t ns : uses[i].transfers_ns) others += ns > bar(uses[i]);
     others_all += uses[i].transfers_ns.size();
   }
-  // Their share, against a tenth of its own.
+  // Their share, compared with a tenth of its own.
   if (others * 10 * use.transfers_ns.size() > slow.size() * others_all) return out;
   out.times = slow.size();
   for (int64_t ns : slow) out.lost_ns += ns - use.usual_ns;
@@ -149,7 +149,7 @@ std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_
   };
   std::vector<uint32_t> ranks;
   for (const Meeting& meeting : timing.meetings) {
-    // Only where every member is seen can the last arrival be known.
+    // The last arrival is known only if every member is seen.
     const size_t size = timing.model.comms[meeting.comm].members.size();
     if (meeting.count != size || size < 2) continue;
     int64_t least = INT64_MAX;
@@ -189,7 +189,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
                                  std::vector<Bandwidth>* bandwidths) {
   const Model& model = timing.model;
   const Bundle& bundle = model.bundle;
-  // Siblings: the same kind of communicator, size, call, bytes, and as many hosts.
+  // Siblings: the same kind of communicator, size, call and bytes, and equally many hosts.
   std::map<std::tuple<uint32_t, int32_t, int, int64_t, bool>, std::vector<size_t>> siblings;
   for (size_t i = 0; i < uses.size(); ++i) {
     const LinkUse& use = uses[i];
@@ -200,9 +200,9 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   struct Slow {
     size_t use;
     double ratio;
-    int64_t lost_ns;  // over what was recorded
-    size_t since;     // into its transfers; 0 all along
-    size_t times;     // of its transfers, how many are slow; 0: nearly all
+    int64_t lost_ns;  // over the whole recording
+    size_t since;     // index into its transfers; 0: from the beginning
+    size_t times;     // how many of its transfers are slow; 0: nearly all
   };
   std::vector<Slow> slow;
   std::vector<size_t> well;
@@ -217,13 +217,13 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
     std::sort(usual.begin(), usual.end());
     for (size_t i : list) {
       const LinkUse& use = uses[i];
-      // Against the others, without its own: the median of what is left, the faster one of two.
+      // Compared with the others, without its own value: the median of the rest; of two, the faster one.
       std::vector<int64_t> others = usual;
       others.erase(std::lower_bound(others.begin(), others.end(), use.usual_ns));
       const int64_t peer = others.empty() ? 0 : others[(others.size() - 1) / 2];
       const int32_t size = ring::IsPointToPoint(use.kind) ? 2 : bundle.comms[use.comm].size;
       const bool measured = use.usual_ns > 2 * use.noise_ns;
-      // Its own past, where it became slower while the job ran.
+      // Compared with its own past, if it became slower while the job ran.
       std::vector<int64_t> sorted = use.transfers_ns;
       std::sort(sorted.begin(), sorted.end());
       const int64_t own_best = sorted[sorted.size() / 8];
@@ -244,15 +244,15 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
         const int64_t now = Median({use.transfers_ns.begin() + static_cast<ptrdiff_t>(since), use.transfers_ns.end()});
         const int64_t was =
             Median({use.transfers_ns.begin(), use.transfers_ns.begin() + static_cast<ptrdiff_t>(since)});
-        // All siblings slower since then: the work changed, or something that they share. What was shorter than the
-        // clocks can tell counts as long as that.
+        // If all siblings became slower since then, the work changed, or something that they share. Times below the
+        // clock's precision count as that precision.
         ratio =
             std::max(ratio, static_cast<double>(now) / static_cast<double>(std::max<int64_t>({was, use.noise_ns, 1})));
         excess = now - was;
       }
       const int64_t reference =
           std::max<int64_t>(static_cast<int64_t>(static_cast<double>(use.usual_ns) / std::max(ratio, 1.0)), 1);
-      // Three of four operations are slow, not a few.
+      // Three of four slow operations are not a small share.
       size_t above = 0;
       int64_t lost = 0;
       for (size_t k = since; k < use.transfers_ns.size(); ++k) {
@@ -293,7 +293,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
 
   std::vector<Cause> causes;
   if (slow.empty()) return causes;
-  // Where more than half of a kind is slow against the rest, the rest may be what is odd; a link is not it.
+  // If more than half of a kind is slow compared with the rest, the rest may be the odd part: this is not a link.
   if (slow.size() > well.size() + slow.size() / 2 + 2) return causes;
   std::vector<std::vector<int32_t>> bad, good;
   std::map<uint32_t, int64_t> lost_by_comm;
@@ -305,7 +305,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
     if (slow[i].lost_ns > slow[worst].lost_ns) worst = i;
   }
   for (const auto& [comm, ranks] : bad_of_comm) bad.emplace_back(ranks.begin(), ranks.end());
-  // Where no host is named, what is well may lie within one, unless it is of a kind that is slow elsewhere.
+  // If no host is named, a fast communicator may lie within one host, unless it is of a kind that is slow elsewhere.
   std::set<uint32_t> slow_kinds;
   for (const Slow& s : slow) slow_kinds.insert(paces.class_of_comm[uses[s.use].comm]);
   for (size_t i : well) {
@@ -340,7 +340,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   c.pattern = slow[worst].since > 0 ? absl::StrCat("since #", use.seqs[slow[worst].since])
               : random              ? "random"
                                     : "persistent";
-  // The operation it shows in, by one rank's own record.
+  // The operation that shows it, from one rank's own record.
   const Member* member = nullptr;
   for (const Member& m : model.comms[use.comm].members) {
     if (m.rank_index >= 0 && static_cast<uint32_t>(m.rank_index) == use.ranks[0]) member = &m;
@@ -371,7 +371,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
     c.detail.set_of(static_cast<int64_t>(use.transfers_ns.size()));
   }
   c.detail.set_name(where);
-  // Now and then: what is seen so is less sure to be the link's.
+  // Slow only now and then: less certain to come from the link.
   c.confidence = random                                                    ? 0.6
                  : crossing.certain                                        ? 0.85
                  : crossing.ranks.size() <= 2 || crossing.thing != nullptr ? 0.7
@@ -395,7 +395,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
                     " slow, ", well.size(),
                     " that move the same amount are not; waits for late arrivals are subtracted"),
        c.ranks});
-  // Steps that happened to wait when the data was taken: where the time goes.
+  // Steps that were waiting when the data was captured show where the time goes.
   const std::vector<StuckStep> waiting = StuckSteps(model, use.comm, use.kind, kUnknown);
   for (size_t i = 0; i < waiting.size() && i < 2; ++i) {
     c.evidence.push_back(

@@ -32,7 +32,7 @@ int64_t OwnOver(const RankPace& pace, size_t first, size_t last) {
       const int64_t value = pace.by_place[step * pace.places + place];
       if (value >= 0) values.push_back(value);
     }
-    // A place that is known in few steps only would make sums that cannot be compared.
+    // A place known in only a few steps would make sums that cannot be compared.
     if (values.size() * 2 > last - first) sum += Median(values);
   }
   return pace.durations_only ? pace.step_ns - sum : sum;
@@ -76,7 +76,7 @@ uint64_t Paces::SortOf(const Op& op, uint32_t comm) const {
          (uint64_t{op.in_batch} << 1) | uint64_t{op.batch_end};
 }
 
-// Operations in whose middle operations of other communicators often begin do not hold up the rank's own work.
+// Operations in the middle of which operations of other communicators often begin do not hold up the rank's own work.
 void Paces::FindOverlap() {
   std::vector<uint32_t> all(overlapped_.size()), crossed(overlapped_.size());
   std::vector<const TimedOp*> order;
@@ -145,7 +145,7 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
     return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)];
   };
   int64_t held_until = 0;  // by operations that hold up the rank's work
-  size_t by_end = 0;       // operations that ended before, whatever their kind: ops is by end
+  size_t by_end = 0;       // operations that ended earlier, of any kind: ops is sorted by end
   int64_t beside_until = 0;
   for (uint32_t i : order) {
     const TimedOp& t = ops[i];
@@ -153,7 +153,7 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
       if (overlaps(static_cast<uint32_t>(by_end))) beside_until = ops[by_end].end_ns;
     }
     if (overlaps(i)) continue;
-    // Whether the work between waited for what ended beside it is not known: then only the rest counts.
+    // It is unknown whether the work in between waited for what ended beside it. Then only the rest counts.
     const int64_t from = std::max(held_until, std::min(beside_until, t.start_ns));
     if (held_until != 0 && t.start_ns >= from) gaps[i] = t.start_ns - from;
     held_until = std::max(held_until, t.end_ns);
@@ -162,7 +162,7 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
 }
 
 // Where steps begin in the rank's program order: the shortest pattern of calls that repeats at the end of its record
-// and holds every communicator that it uses. Newest first.
+// and contains every communicator that the pattern uses. Newest first.
 std::vector<uint32_t> Paces::StepStarts(uint32_t r, const std::vector<uint32_t>& program) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;
@@ -189,10 +189,10 @@ std::vector<uint32_t> Paces::StepStarts(uint32_t r, const std::vector<uint32_t>&
     if (period * kLeastSteps > length) continue;
     std::vector<bool> here(rank.memberships.size());
     for (size_t i = 0; i < period; ++i) here[rank.ops[ops[program[n - 1 - i]].op].membership] = true;
-    // What is used at the start of a job only (a barrier, a first exchange) is in no step.
+    // A communicator used only at the start of a job (a barrier, a first exchange) belongs to no step.
     if (static_cast<size_t>(std::count(here.begin(), here.end(), true)) < distinct && length * 2 < n) break;
     for (size_t k = 1; k <= kMostSteps && k * period <= length; ++k) {
-      // What lay ahead of the first record is not known: the step that begins with it is not whole.
+      // What came before the first record is unknown: the step that begins with it is not whole.
       if (k * period < n || starts.size() < kLeastSteps) starts.push_back(static_cast<uint32_t>(n - k * period));
     }
     break;
@@ -211,7 +211,7 @@ std::vector<uint32_t> Paces::ProgramOrder(uint32_t r) const {
     if (x.thread != y.thread && x.enter_ns != y.enter_ns) return x.enter_ns < y.enter_ns;
     return ops[a].op < ops[b].op;
   };
-  // Mostly they ended in that order. Stable, for clocks and numbers of hostile records may go in a circle.
+  // They usually ended in that order. Stable, because the clocks and numbers of hostile records may form a circle.
   if (!std::is_sorted(program.begin(), program.end(), earlier))
     std::stable_sort(program.begin(), program.end(), earlier);
   return program;
@@ -232,8 +232,8 @@ void Paces::Measure(uint32_t r) {
     const auto period = static_cast<uint32_t>(program.size()) - starts[0];
     std::map<uint64_t, std::vector<int64_t>> by_kind;
     uint32_t end = static_cast<uint32_t>(program.size());
-    // What durations leave of a step is the rank's own only where nearly all of them are known: a watchdog that has not
-    // looked since, or that was held up, tells none of its last operations.
+    // What operation times leave of a step is the rank's own work only if nearly all of them are known. A watchdog that
+    // has not looked since, or was held up, records none of its last operations.
     const auto told = [&](uint32_t from, uint32_t to) {
       size_t known = 0, expected = 0;
       for (uint32_t i = from; i < to; ++i) {
@@ -292,7 +292,7 @@ void Paces::Measure(uint32_t r) {
         const auto count = static_cast<int64_t>(values.size());
         sum += Median(std::move(values)) * count / static_cast<int64_t>(steps);
       }
-      // Waiting falls on few of many operations: medians of their durations would leave it out.
+      // A few of many operations contain the waiting: medians of their durations would miss it.
       pace.usual_own_ns = durations_only ? Median(pace.own_ns) : sum;
     }
     pace.operations = period;

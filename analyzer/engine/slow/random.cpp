@@ -1,4 +1,4 @@
-// Things (hosts, switches, racks, rails) whose ranks are late now and then, another one each time.
+// Things (hosts, switches, racks, rails) whose ranks are late now and then, a different one each time.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -21,8 +21,8 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
     size_t step;  // newest first
     int64_t excess_ns;
   };
-  // Own work alone: who waited for a late one is not late. Steps are counted from the newest one, which all have in
-  // common.
+  // Only own work counts: a rank that waited for a late one is not late. Steps are counted back from the newest one,
+  // which all ranks have.
   std::vector<Event> events;
   size_t measured = 0, steps = 0;
   for (uint32_t r = 0; r < paces_.ranks.size(); ++r) {
@@ -68,13 +68,13 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
     if (AtMostByChance(static_cast<double>(events.size()), share,
                        static_cast<double>(here_measured) / static_cast<double>(measured)) > kChance)
       continue;
-    // Things are listed smallest kind first; a larger one that holds a smaller one says less.
+    // Things come smallest kind first; a larger one that contains a smaller one adds less.
     if (best != nullptr && thing.ranks.size() >= best->ranks.size()) continue;
     best = &thing;
     best_events = std::move(here);
   }
   if (best == nullptr) return causes;
-  // What the latest of each step costs all.
+  // What the latest rank of each step costs the job.
   std::vector<int64_t> worst(steps);
   std::map<uint32_t, size_t> by_rank;
   for (const Event* e : best_events) worst[e->step] = std::max(worst[e->step], e->excess_ns), ++by_rank[e->rank];

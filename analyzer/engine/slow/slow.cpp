@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// From what confidence on a rank is late by its own work, and a slow link is one.
+// From this confidence on, a rank is late by its own work, or a link is slow.
 constexpr double kSure = 0.8, kPointsSomewhere = 0.6;
 constexpr int kMostArrivals = 64;
 constexpr size_t kMostNoiseSamples = 512;
@@ -32,8 +32,8 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
   }
 }
 
-// Members leave a collective at about one moment. By how much a rank's ends stray from that moment, where its clock is
-// the others' or aligned with them, bounds what its times are worth, whatever gave them.
+// Members leave a collective at about the same moment. How far a rank's ends stray from that moment, if its clock is
+// the same or aligned, bounds the precision of its times, whatever their source.
 void Slowness::MeasureNoise() {
   std::vector<std::vector<int64_t>> strays(timing_.ranks.size());
   std::vector<int64_t> ends;
@@ -59,7 +59,7 @@ void Slowness::MeasureNoise() {
     const Rank& rank = timing_.model.bundle.ranks[r];
     noise_ns_[r] = timing_.ranks[r].late_by_ns;
     if (rank.time_source == TimeSource::kFrameworkDurations) {
-      noise_ns_[r] = 10'000;  // of what counts here, the durations
+      noise_ns_[r] = 10'000;  // durations are what counts here
     } else if (strays[r].size() >= 8) {
       const int64_t seen = std::max<int64_t>(2 * Quantile(&strays[r], 0.9), 1000);
       const bool told = rank.time_source != TimeSource::kUnknown || rank.time_uncertainty_ns > 0;
@@ -84,7 +84,7 @@ void Slowness::CountArrivals() {
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
       ++measured;
-      // Everybody leaves together: who has been in it for the shortest time came last. No clock is compared with
+      // All leave together, so the rank that has been in it for the shortest time came last. No clock is compared with
       // another.
       const int64_t inside = t.Duration();
       if (inside < least) {
@@ -124,7 +124,7 @@ void Slowness::CountArrivals() {
 std::vector<Cause> Slowness::Find() {
   std::vector<Cause> causes;
   std::vector<Straggler> stragglers = FindStragglers();
-  // Ranks of one host, switch or rail are told together; else one finding a rank, unless there are many.
+  // Ranks of one host, switch or rail are reported together. Others get one finding each, unless there are many.
   if (!stragglers.empty()) {
     const Things things(timing_.model.bundle);
     std::vector<int32_t> ranks;
@@ -144,7 +144,7 @@ std::vector<Cause> Slowness::Find() {
       if (group.size() < 2 || group.size() * 4 < measured * 3) return;
       for (const Straggler& s : group) told[s.rank] = true;
       Cause c = ToCause(group);
-      c.ranks = thing.ranks;  // nearly all of them, measured; the rest stands in the same place
+      c.ranks = thing.ranks;  // nearly all of them, as measured; the rest is at the same place
       const bool host = std::string_view(thing.kind) == "host";
       if (host) c.kind = SLOW_HOST;
       c.cause = host ? "host" : "late";
@@ -180,9 +180,9 @@ std::vector<Cause> Slowness::Find() {
   }
   const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
   for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
-  // Sends and receives that are called as one end together, so that one of them may wait for a partner of another:
-  // where they are all that tells of a link, and point to none, a rank that is late by its own work is the likelier
-  // reason, whatever each of the two costs.
+  // Sends and receives called as one end together, so one of them may wait for a partner of another. If they are the
+  // only sign of a slow link and point to no link, a rank that is late by its own work is the likelier reason, whatever
+  // either costs.
   const bool late = std::any_of(causes.begin(), causes.end(),
                                 [](const Cause& c) { return c.kind != SLOW_LINK && c.confidence >= kSure; });
   const auto behind = [&](const Cause& c) {
@@ -219,7 +219,7 @@ void Slowness::Fill(Verdict* verdict) const {
     out->set_operations(late.compared);
     out->set_last(late.last);
     out->set_lateness_ns(late.later_ns);
-    // How often chance alone makes one last strays by about the root of it.
+    // By chance alone, the number of times that a rank is last varies by about its square root.
     const auto last = static_cast<double>(late.last);
     if (late.compared >= kFewMeetings) {
       const double stray = std::sqrt(late.by_chance);
@@ -243,7 +243,8 @@ void Slowness::Fill(Verdict* verdict) const {
     verdict->add_not_measured(absl::StrCat("arrivals of ", total - measured - hosts, " of ", total,
                                            " ranks: nothing recorded when they reached operations"));
   }
-  // Waiting that adds up to something, and nobody to blame: said, so that nobody blames the last step's loser.
+  // The waiting adds up, but no rank is at fault: says so, so that nobody blames the rank that was late in the last
+  // step.
   if (!found_ && paces_.whole_steps && paces_.step_ns > 0 && late_ranks >= 3 && most_last * 2 < much) {
     int64_t delays = 0;
     size_t steps = 1;

@@ -1,4 +1,4 @@
-// Ranks whose own work takes longer than that of their siblings, by their steps, by places of these, or by how they
+// Ranks whose own work takes longer than that of ranks with the same role: by steps, by places in these, or by how they
 // come to operations.
 #include <algorithm>
 #include <cmath>
@@ -14,26 +14,26 @@
 namespace lockstep {
 namespace {
 
-// Where fewer steps than that were measured, this much of its own work.
+// If fewer steps than this were measured, require this much of its own work.
 constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15, kWorthOfVeryFew = 0.25;
-// What chance does to one of all ranks more seldom than that is not chance.
+// What chance does to one of all ranks less often than this does not count as chance.
 constexpr double kByChance = 1e-3;
-// Of two or three the first to come may well be as slow as the rest.
+// Of two or three, the first to come may be as slow as the rest.
 constexpr size_t kLeastGroup = 4;
-// Groups of so many leave their operations together, most likely inside one host.
+// Groups of this size leave their operations together, most likely inside one host.
 constexpr size_t kMostBeside = 8;
-// Work and waiting that come to the same do so within this part of the work in question.
+// Work and waiting are equal if they differ by less than this share of the work in question.
 constexpr int64_t kClosely = 10;
-// Own times of few steps that differ by more than this share of what they are longer by are chance.
+// Own times of a few steps that vary by more than this share of their excess are chance.
 constexpr double kChanceDiffers = 0.2;
-// From so many steps on chance evens out; of fewer, what a rank's steps are longer by than its siblings' stands so many
-// times clear of how much it differs from step to step.
+// From this many steps on, chance averages out. With fewer, the excess of a rank's steps must be this many times their
+// variation.
 constexpr size_t kManySteps = 16;
 constexpr double kClear = 6;
 
-// How far chance alone moves the middle of values that differ as these do (their standard error, by the median
-// deviation: one step that was hit by something else does not count).
+// How far chance alone moves the median of values that vary like these: their standard error, from the median
+// deviation, so that one step hit by something else does not count.
 double ChanceOf(const std::vector<int64_t>& values) {
   const int64_t middle = Median(values);
   std::vector<int64_t> deviations;
@@ -42,9 +42,9 @@ double ChanceOf(const std::vector<int64_t>& values) {
   return 1.4826 * static_cast<double>(Median(std::move(deviations))) / std::sqrt(static_cast<double>(values.size()));
 }
 
-// Whether those of a role that take as long as `value` stand clear of the rest: a gap below it that is twice as wide as
-// all that the values under the gap, which are half of them or more, differ by. Two groups have one; a role that merely
-// spreads has not. Of three two may be slow.
+// Whether the ranks of a role that take as long as `value` are clearly separate from the rest. There must be a gap
+// below it, twice as wide as the spread of the values under the gap, which are half of them or more. Two groups have
+// such a gap; a role that merely spreads has not. Of three ranks, two may be slow.
 bool StandsClear(std::vector<int64_t> values, int64_t value) {
   const size_t half = values.size() <= 3 ? 1 : (values.size() + 1) / 2;
   std::sort(values.begin(), values.end());
@@ -56,8 +56,8 @@ bool StandsClear(std::vector<int64_t> values, int64_t value) {
 
 }  // namespace
 
-// Durations of few steps tell a rank's own work badly: what it waits for in operations without any is in what they
-// leave.
+// The durations of a few steps are weak evidence for a rank's own work: waits in operations without a duration remain
+// in it.
 bool Slowness::FewSteps(uint32_t rank) const {
   return timing_.model.bundle.ranks[rank].time_source == TimeSource::kFrameworkDurations &&
          paces_.ranks[rank].own_ns.size() < kFewSteps;
@@ -68,7 +68,7 @@ bool Slowness::ByHabit(uint32_t rank) const {
          timing_.model.comms[habits_[rank].comm].members.size() >= kLeastGroup && FewSteps(rank);
 }
 
-// Adds to those who are told by their steps.
+// Adds to the ranks that their steps already show as slow.
 void Slowness::FindLateByHabit(std::vector<Straggler>* found) const {
   std::vector<bool> told(timing_.ranks.size());
   for (const Straggler& s : *found) told[s.rank] = true;
@@ -90,8 +90,8 @@ void Slowness::FindLateByHabit(std::vector<Straggler>* found) const {
   }
 }
 
-// A rank that waits in some kind of operation for as long as it is said to be late has its lateness from there. `usual`
-// is what the faster of its role spend in each class of operation.
+// If a rank waits in some kind of operation for as long as its supposed lateness, the lateness comes from there.
+// `usual` is what the faster ranks of its role spend in each class of operation.
 std::vector<std::pair<uint32_t, int64_t>> Slowness::WaitsItself(const RankPace& pace,
                                                                 const std::map<uint32_t, int64_t>& usual,
                                                                 int64_t excess) const {
@@ -103,11 +103,11 @@ std::vector<std::pair<uint32_t, int64_t>> Slowness::WaitsItself(const RankPace& 
   return waits;
 }
 
-// Members of a small group leave each of its operations together, so that own work and waiting in them come to the same
-// for all: where the waiting that makes a rank doubtful is what the slowest member's work is longer by, it waits for
-// that one, and its own work is longer as well. Of two whose steps are known, one is enough to say that it lasts: the
-// other's work, or its waiting, is as long in each of its own. What it waits for unseen would be in its own work: every
-// kind of operation must have been measured, and nobody else of its pipeline be slow.
+// Members of a small group leave each of its operations together, so own work plus waiting is the same for all of them.
+// If the waiting that makes a rank doubtful equals the excess of the slowest member's work, the rank waits for that
+// member, and its own work is longer as well. Of two ranks with known steps, one is enough to show that it lasts: its
+// work, or its waiting, is equally long in each of its steps. An unseen wait would be part of its own work, so every
+// kind of operation must have been measured, and no other rank of its pipeline may be slow.
 const Slowness::Straggler* Slowness::SlowBesideASlower(const Straggler& s, const std::vector<Straggler>& found,
                                                        const std::map<uint32_t, size_t>& certain_in) const {
   const Model& model = timing_.model;
@@ -159,7 +159,7 @@ void Slowness::FindLongPlaces(std::vector<Straggler>* found) const {
   for (uint32_t r = 0; r < paces.size(); ++r) {
     const PlacePace& pace = paces[r];
     if (!paces_.ranks[r].own_ns.empty() || pace.places == 0 || pace.by_chance > kByChance) continue;
-    // The middle one tells by how much, three of four that it is so throughout.
+    // The median shows by how much; three of four show that it is so throughout.
     if (pace.ratio < 1 + kWorthOfFew || pace.least_ratio < 1 + kWorthOfFew / 2) continue;
     Straggler s;
     s.rank = r;
@@ -181,12 +181,12 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
   std::vector<int64_t> usual, steps_of_role;
   for (uint32_t r : role) steps_of_role.push_back(paces_.ranks[r].step_ns);
   const int64_t role_step = Median(std::move(steps_of_role));
-  // A step's own time as it is compared. Medians of single places are worth nothing where each is below what the clock
-  // shows; and where it is what durations leave of a step, the step is the same for all.
+  // A step's own time for comparison. Medians of single places are useless if each is below the clock's precision. If
+  // the own time is what durations leave of a step, the step is the same for all ranks.
   const auto usual_of = [&](uint32_t r) {
     const RankPace& pace = paces_.ranks[r];
     if (pace.durations_only) {
-      // Of two steps the shorter one: what hits a rank once is not usual.
+      // Of two steps, take the shorter one: what hits a rank once is not usual.
       const int64_t own = pace.own_ns.size() == 2 ? std::min(pace.own_ns[0], pace.own_ns[1]) : pace.usual_own_ns;
       return own - pace.step_ns + role_step;
     }
@@ -195,18 +195,17 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
   };
   for (uint32_t r : role) usual.push_back(usual_of(r));
   if (usual.size() < 2) return;
-  // The faster half is what the work takes; of two, the faster one.
+  // The faster half shows what the work takes; of two, the faster one.
   std::vector<int64_t> copy = usual;
   const int64_t normal = Quantile(&copy, 0.25);
-  // Durations that come to more than the step are of operations that lie beside each other: what they leave of it is
-  // nobody's work.
+  // Durations that exceed the step belong to operations that overlap: what they leave of it is not own work.
   if (normal <= 0 && paces_.ranks[role.front()].durations_only) return;
-  // How much siblings that are not slow differ.
+  // How much ranks of the same role that are not slow vary.
   std::vector<int64_t> spread;
   spread.reserve(usual.size());
   for (int64_t u : usual) spread.push_back(u <= normal ? normal - u : u - normal);
   const int64_t stray = Quantile(&spread, 0.25);
-  // How much a rank's own steps differ. Of few steps the middle one may be any of them.
+  // How much a rank's own steps vary. With few steps, the median may be any of them.
   std::vector<int64_t> ranges;
   for (uint32_t r : role) {
     const auto& own = paces_.ranks[r].own_ns;
@@ -215,7 +214,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     ranges.push_back(static_cast<int64_t>(static_cast<double>(*most - *least) / std::sqrt(own.size())));
   }
   const int64_t chance = Median(std::move(ranges));
-  // What the fastest of the role do in each of their last steps.
+  // What the fastest ranks of the role do in each of their last steps.
   std::vector<int64_t> fast_steps;
   for (size_t i = 0; i < kManySteps; ++i) {
     std::vector<int64_t> here;
@@ -235,7 +234,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.excess_ns = usual_of(r) - normal;
     s.own_ns = normal + s.excess_ns;
     const size_t steps = std::max<size_t>(pace.own_ns.size(), 1);
-    // Errors of single times part evenly to both sides: their sum grows as the root of how many there are.
+    // Errors of single times are symmetric: their sum grows with the square root of their number.
     s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) *
                                             std::sqrt(pace.operations / 3.0 / static_cast<double>(steps))) +
                        3 * stray;
@@ -244,8 +243,8 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
     if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
     if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
-    // Few steps do not even out what hits a rank now and then: fewer than many tell a little only of who stands clear
-    // of the others.
+    // A few steps do not average out occasional delays. Fewer than many are evidence only for a rank that is clearly
+    // separate from the others.
     if (pace.durations_only && pace.own_ns.size() < kFewSteps &&
         (s.slowdown < 1 + kWorthOfVeryFew || !StandsClear(usual, usual_of(r))))
       continue;
@@ -258,21 +257,21 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
       if (waits.size() == 1) std::tie(s.waits_in, s.waits_ns) = waits[0];
     }
     s.brief = pace.durations_only && pace.own_ns.size() < 2;
-    // Who is slow waits for nobody, so that it is inside operations for as long in every step. One that waits for
-    // others in some of few steps and not in the rest met what comes now and then.
+    // A slow rank waits for none, so it spends equally long inside operations in every step. A rank that waits for
+    // others in some of a few steps, but not in the rest, met an occasional delay.
     if (pace.durations_only && pace.own_ns.size() < kEnoughSteps && !pace.own_ns.empty()) {
       const auto [least, most] = std::minmax_element(pace.own_ns.begin(), pace.own_ns.end());
       if (static_cast<double>(*most - *least) > kChanceDiffers * static_cast<double>(s.excess_ns)) continue;
     }
-    // A group's members are slow in step with each other, and so are those that wait for them: how they differ among
-    // themselves says nothing of chance. How the difference differs from step to step does.
+    // The members of a group are slow in step with each other, and so are those that wait for them. So their variation
+    // says nothing about chance, but the variation of the difference from step to step does.
     if (pace.durations_only && pace.own_ns.size() >= kEnoughSteps && pace.own_ns.size() < kManySteps) {
       std::vector<int64_t> longer;
       for (size_t i = 0; i < std::min(pace.own_ns.size(), fast_steps.size()); ++i)
         longer.push_back(pace.own_ns[i] - pace.step_ns - fast_steps[i]);
       if (static_cast<double>(s.excess_ns) < kClear * ChanceOf(longer)) continue;
     }
-    // In how many of its steps, and since when.
+    // In how many of its steps it is slow, and since when.
     if (!pace.own_ns.empty()) {
       size_t slow = 0, run = 0;
       bool running = true;
@@ -296,7 +295,8 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
 void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
   std::vector<bool> slow_all_along(timing_.ranks.size());
   for (const Straggler& s : *found) slow_all_along[s.rank] = true;
-  // A rank slow since lately: its last steps against those before, where the whole record is still usual.
+  // A rank that became slow recently: its last steps compared with the earlier ones, if the record as a whole is still
+  // usual.
   for (const auto& role : paces_.roles) {
     for (uint32_t r : role) {
       const RankPace& pace = paces_.ranks[r];
@@ -322,7 +322,7 @@ void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
           1 + static_cast<double>(s.excess_ns) / static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
       s.own_ns = normal + s.excess_ns;
       s.since_op = pace.first_op[run - 1];
-      // Many of a role slower since then: the work changed.
+      // If many ranks of a role became slower since then, the work changed.
       constexpr size_t kLookedAt = 64;
       size_t also = 0, looked = 0;
       for (size_t k = 0; k < role.size(); k += 1 + role.size() / kLookedAt) {
@@ -337,9 +337,9 @@ void Slowness::FindSlowLately(std::vector<Straggler>* found) const {
   }
 }
 
-// A doubtful one counts where most of its host, or of its group where hosts are not known, is slow without a doubt, and
-// in a group too small for that where the slower one that it waits for accounts for all of its waiting. One step alone
-// is no more than chance, except beside a member of its group that is slow in all of them.
+// A doubtful rank counts if most of its host, or of its group if hosts are unknown, is slow without doubt. In a group
+// too small for that, it counts if the slower rank that it waits for explains all of its waiting. A single step is
+// chance, except beside a member of its group that is slow in all of them.
 Slowness::Beside Slowness::DropDoubtful(std::vector<Straggler>* found) const {
   std::map<std::string, int> certain, present;
   for (const Straggler& s : *found) certain[timing_.model.bundle.ranks[s.rank].host] += !s.doubtful;
@@ -373,11 +373,11 @@ Slowness::Beside Slowness::DropDoubtful(std::vector<Straggler>* found) const {
   return beside;
 }
 
-// What it costs the job: only where others wait for it.
+// What it costs the job counts only if others wait for it.
 std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, const Beside& beside) const {
   std::vector<bool> named(timing_.ranks.size());
   for (const Straggler& s : found) named[s.rank] = true;
-  // Who waits in its group for a slower one is of those who wait there.
+  // A rank that waits in its group for a slower one is among those that wait there.
   const auto counts = [&](uint32_t rank, const Meeting& meeting) {
     const auto it = beside.waits_in.find(rank);
     return named[rank] && (it == beside.waits_in.end() || it->second != paces_.class_of_comm[meeting.comm]);
@@ -386,10 +386,9 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
   struct Among {
     int64_t compared = 0, last = 0;
   };
-  std::map<uint32_t, Among>
-      among_others;  // straggler -> collectives with others, and those in which it came after all of these
+  std::map<uint32_t, Among> among_others;  // straggler -> collectives with others, and those in which it came last
   for (const Meeting& meeting : timing_.meetings) {
-    // Each of the named counts by itself: the second slowest of a host is no less slow for the slowest being there.
+    // Each named rank counts separately: the second slowest of a host is no less slow because the slowest is there.
     int64_t others = INT64_MAX, measured = INT64_MAX;
     bool any = false;
     for (uint32_t a = 0; a < meeting.count; ++a) {
@@ -407,7 +406,7 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0 || !counts(who.rank, meeting)) continue;
       if (others > t.Duration()) waited[who.rank][meeting.comm] += others - t.Duration();
-      // One of whom no whole step is known may be as slow as it.
+      // A rank without any whole known step may be equally slow.
       if (measured == INT64_MAX) continue;
       Among& among = among_others[who.rank];
       ++among.compared;
@@ -428,17 +427,17 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
       }
     }
     s.cost_ns = std::min(s.excess_ns, static_cast<int64_t>(static_cast<double>(sum) / steps));
-    // A cost that what the times are worth explains by half is not known to be one: marks that are looked at every so
-    // often, ranks that a busy host lets run one after the other.
+    // A cost of which the precision of the times explains half is not certain: marks that are read at intervals, ranks
+    // that a busy host runs one after the other.
     if (s.cost_ns <= 2 * s.uncertainty_ns) continue;
-    // Where own time is only what durations leave of a step, work beside operations blurs it: then others must be seen
-    // to wait for it.
+    // If own time is only what durations leave of a step, work beside operations blurs it: then others must be seen
+    // waiting for it.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns && !beside.accounted.contains(s.rank)) continue;
-    // Work that is slow makes its rank come last again and again; a few long waits (a communicator made anew, a
-    // neighbour on the host now and then) do not, though each of few steps may have met one. Enough steps tell it by
-    // themselves: there what comes once a step counts.
-    // A straggler must arrive last in at least half of its slow steps, by more than the error of its times. Work that
-    // overlaps the rank's own waiting looks like a long step too, but it delays nobody.
+    // Slow work makes its rank come last again and again. A few long waits (a communicator created again, an occasional
+    // neighbour on the host) do not, although each of a few steps may have met one. With enough steps, coming last once
+    // per step is evidence by itself. A straggler must arrive last in at least half of its slow steps, by more than the
+    // error of its times. Work that overlaps the rank's own waiting looks like a long step too, but it delays no other
+    // rank.
     const bool few = pace.durations_only || pace.own_ns.size() < kEnoughSteps;
     const Among& among = among_others[s.rank];
     // All its steps, or those since it became slow.
@@ -452,7 +451,7 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
   return kept;
 }
 
-// Whether a member of one of its groups left no data: who waited for the rank may have been that one.
+// Whether a member of one of its groups left no data: that member may have been the one waiting for the rank.
 bool Slowness::WaitersUnseen(uint32_t rank) const {
   const auto& memberships = timing_.model.bundle.ranks[rank].memberships;
   return std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
@@ -463,7 +462,8 @@ bool Slowness::WaitersUnseen(uint32_t rank) const {
   });
 }
 
-// Both of a pair are as slow: for the one others are seen to wait, and those who wait for the other left no data.
+// Both ranks of a pair are equally slow: others are seen waiting for one, and those that wait for the other left no
+// data.
 void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const {
   constexpr int64_t kAlike = 4;  // GPUs of one hot host differ by as much
   const size_t seen = kept->size();
@@ -500,7 +500,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() const {
   const Beside beside = DropDoubtful(&found);
   std::vector<Straggler> kept = Costly(std::move(found), beside);
   FindLateByHabit(&kept);
-  // Slow where nobody waits for it is no cost.
+  // A slow rank that none waits for costs nothing.
   const int64_t most =
       kept.empty() ? 0 : std::max_element(kept.begin(), kept.end(), [](const Straggler& a, const Straggler& b) {
                            return a.cost_ns < b.cost_ns;

@@ -1,4 +1,4 @@
-// How stragglers are told: one by one, or those that stand together.
+// How stragglers are reported: one by one, or together if they share a place.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -26,7 +26,7 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.cost_uncertainty_ns = worst->uncertainty_ns;
   std::vector<int64_t> factors;
   for (const Straggler& s : group) {
-    if (!s.habit) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));  // of the others it is not known
+    if (!s.habit) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));  // unknown for the others
   }
   c.slowdown = static_cast<double>(Median(std::move(factors))) / 1000;
   c.pattern = "persistent";
@@ -42,14 +42,15 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.detail.set_duration_ns(worst->cost_ns);
   c.detail.set_flag(steps);
   if (worst->habit) c.detail.set_other_duration_ns(habits_[worst->rank].later_ns);
-  // How clear: the excess against what the times are worth, and how many siblings there are to compare with.
+  // How clear it is: the excess relative to the precision of the times, and the number of ranks with the same role to
+  // compare with.
   const size_t siblings = paces_.roles[pace.role].size();
   c.confidence = siblings >= 4 ? 0.92 : siblings == 3 ? 0.88 : 0.8;
   if (!steps) c.confidence -= 0.07;
-  // What durations leave of a step is its own work by inference: of a slow host whose ranks' operations all lie beside
-  // their work only the slowest rank shows.
+  // Here the own work is inferred from what durations leave of a step. If all operations of a slow host overlap their
+  // ranks' work, only its slowest rank shows.
   if (pace.durations_only) c.confidence = std::min(c.confidence, 0.88);
-  if (pace.own_ns.size() < 2) c.confidence = std::min(c.confidence, 0.85);  // one step may be any
+  if (pace.own_ns.size() < 2) c.confidence = std::min(c.confidence, 0.85);  // a single step may be unusual
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.confidence -= 0.1;
   const Lateness& late = lateness_[worst->rank];
   if (worst->habit) {
@@ -80,9 +81,9 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   return c;
 }
 
-// Where no host is known: communicators that are slow as a whole, the smallest kind first. As many faults at once are
-// unlikely; their members stand together (a tensor-parallel group fills a host or a part of it), so they are told
-// together.
+// If no host is known: communicators that are slow as a whole, smallest kind first. That many faults at once are
+// unlikely, and their members are close together (a tensor-parallel group fills a host or a part of it), so they are
+// reported together.
 void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told,
                                std::vector<Cause>* causes) const {
   const Bundle& bundle = timing_.model.bundle;
@@ -92,7 +93,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
   }
   if (slow.size() < 2) return;
   std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> whole;  // size and class of the communicators -> these
-  std::set<std::pair<size_t, uint32_t>> together;  // of these, where members of one are seen to be slow together
+  std::set<std::pair<size_t, uint32_t>> together;  // those in which members are seen to be slow together
   for (uint32_t comm = 0; comm < timing_.model.comms.size(); ++comm) {
     const auto& members = timing_.model.comms[comm].members;
     if (members.size() < 2 || members.size() * 2 > bundle.ranks.size()) continue;
@@ -106,7 +107,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
       measured +=
           paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0 || ByHabit(static_cast<uint32_t>(m.rank_index));
     }
-    // Who is late by habit is so against the first of the group, which may be no less slow than the rest that comes
+    // A rank late by habit is late relative to the first of the group, which may be as slow as the ranks that arrive
     // with it.
     const bool most = here * 4 >= measured * 3 || (by_habit && here * 2 > measured);
     if (here == 0 || here * 2 < members.size() || !most) continue;
@@ -114,7 +115,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     whole[kind].push_back(comm);
     if (here >= 2) together.insert(kind);
   }
-  // One whose peers are all unknown is slow as a whole only where nothing else holds it together with others.
+  // A rank whose peers are all unknown is slow as a whole only if nothing else connects it with others.
   std::vector<std::pair<size_t, uint32_t>> kinds(together.begin(), together.end());
   for (const auto& [kind, comms] : whole) {
     if (!together.contains(kind)) kinds.push_back(kind);
