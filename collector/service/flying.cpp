@@ -11,7 +11,7 @@ absl::flat_hash_map<uint64_t, Flying> FlyingOf(const Bundle& bundle) {
   std::vector<Flying> found(bundle.comms.size());
   for (const Rank& rank : bundle.ranks) {
     for (const Op& op : rank.ops) {
-      if (op.membership >= rank.memberships.size() || op.recent_only || !IsUnfinished(op)) continue;
+      if (op.membership >= rank.memberships.size() || op.recent_only || !IsUnfinished(op.state)) continue;
       const uint32_t comm = rank.memberships[op.membership].comm;
       if (comm >= found.size()) continue;
       Flying& flying = found[comm];
