@@ -1,4 +1,4 @@
-// Communicators that did not come to be, or came out different from their siblings; errors that NCCL reported.
+// INIT_INCOMPLETE, SPLIT_MISMATCH: communicators that were not created, or differ from their siblings. ASYNC_ERROR.
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -79,7 +79,7 @@ class ContainerTest(FolderTest):
         """The rings are in memory of processes that have other numbers outside."""
         told = self.play(["-i"], "mount -t tmpfs -o size=16m tmpfs /dev/shm && head -c 13000000 /dev/zero >/dev/shm/other")
         self.assertEqual(told["host_rings"], 0)
-        self.assertTrue(any("in memory of its process" in line for line in told["blind"]), told)
+        self.assertTrue(any("in the memory of that process" in line for line in told["blind"]), told)
 
     def test_a_user_namespace(self):
         self.play(["-i", "-U", "-r"], "mount -t tmpfs -o size=64m tmpfs /dev/shm", drop=False)
