@@ -69,8 +69,7 @@ std::optional<Words> CircleWords(const Finding& finding) {
         words.what = "wait for each other in a circle";
         words.advice = {
             "Compare the order of calls of the named ranks around the operations listed: one of them left out, added "
-            "or "
-            "reordered a call."};
+            "or reordered a call."};
       }
       break;
     default:

@@ -29,8 +29,8 @@ std::optional<Words> HostWords(const Finding& finding) {
   switch (finding.reason()) {
     case REASON_GROUP_OPEN:
       words.what = absl::StrCat("called ncclGroupStart without ncclGroupEnd (depth ", detail.count(),
-                                "): its calls were accepted, none was launched",
-                                detail.flag() ? ", and it exited with status 0" : ForText(detail));
+                                detail.flag() ? ") and exited with status 0" : absl::StrCat(")", ForText(detail)),
+                                ": its calls were accepted, none was launched");
       words.advice = {"Find the path that leaves the group without ncclGroupEnd (an early return, an exception)."};
       break;
     case REASON_BATCH_OPEN:

@@ -125,7 +125,8 @@ std::optional<Words> ProcessWords(const Finding& finding) {
     default:
       return std::nullopt;
   }
-  if (finding.kind() == RANK_DEAD) {
+  // Processes whose ends nobody saw have no state that tells them apart.
+  if (finding.kind() == RANK_DEAD && finding.reason() != REASON_ENDED_UNSEEN) {
     if (std::string ends = DifferentEnds(finding); !ends.empty()) words.what = std::move(ends);
   }
   return words;

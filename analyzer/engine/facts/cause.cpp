@@ -70,6 +70,12 @@ CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op) {
   return call;
 }
 
+bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
+  return std::any_of(causes.begin(), causes.end(), [&](const Cause& c) {
+    return std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end();
+  });
+}
+
 CallRef CallNamed(std::string text, std::string on) {
   CallRef call;
   call.set_text(std::move(text));

@@ -82,6 +82,9 @@ struct Cause {
   }
 };
 
+// Whether one of the causes names that rank (index).
+bool Names(const std::vector<Cause>& causes, int32_t rank_index);
+
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_CAUSE_H_

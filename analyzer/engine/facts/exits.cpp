@@ -271,7 +271,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     const End end = EndOf(model.bundle.ranks[r].process);
     const uint32_t c = components.of[r];
     if (end == End::kCrashed) continue;
-    // Of processes that wait for each other, the one that ended in its own code ended first.
+    // Where ended processes waited for each other, one that was in its own code ended first.
     const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
     consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) ||
                      (end == End::kForced && not_forced > 0);

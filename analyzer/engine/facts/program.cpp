@@ -409,7 +409,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     if (std::none_of(found.begin(), found.end(), [&](const Divergence& known) { return known.rank == d.rank; }))
       found.push_back(d);
   }
-  // Of the threads of a rank, the one that left first.
+  // If several threads of a rank left their program, the first one to leave counts.
   auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };
   std::stable_sort(found.begin(), found.end(), [&](const Divergence& a, const Divergence& b) {
     return a.rank != b.rank ? a.rank < b.rank : at(a) < at(b);

@@ -1,5 +1,5 @@
-// Faults that no rank waits for yet. Of two independent faults, the first one stops the ranks that would have come to
-// wait for the second. The faulty rank's own record still shows it.
+// Faults that no rank waits for yet. If two faults are independent, the first one stops the ranks that would later
+// have waited for the second. The record of the second faulty rank still shows its fault.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -22,12 +22,6 @@ using ring::IsCollective;
 using ring::IsPointToPoint;
 
 namespace {
-
-bool Named(const std::vector<Cause>& causes, int32_t rank_index) {
-  return std::any_of(causes.begin(), causes.end(), [&](const Cause& c) {
-    return std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end();
-  });
-}
 
 // A fault found beside a cause that explains the waits comes after it and with less confidence: it may have its own
 // reason.
@@ -195,7 +189,7 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     const RankView& view = model_.ranks[i];
     const uint32_t node = WaitGraph::HostNode(i);
     // A rank that waits in anything may be a victim.
-    if (!graph_->edges[node].empty() || Named(known, r) || rank.damaged || rank.process.consequence) continue;
+    if (!graph_->edges[node].empty() || Names(known, r) || rank.damaged || rank.process.consequence) continue;
     const bool left = rank.process.life == Life::kExited && rank.process.exit_code == 0;
     // A framework's dump does not record where the CPU thread is. There, ranks with the same role must have continued
     // with the same work unfinished, or nothing that could block the rank may be left.
@@ -216,7 +210,7 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     Merge(&causes, std::move(c));
   }
   for (const Divergence& d : divergences_) {
-    if (Named(known, d.rank) || Named(causes, d.rank) || bundle_.ranks[d.rank].damaged) continue;
+    if (Names(known, d.rank) || Names(causes, d.rank) || bundle_.ranks[d.rank].damaged) continue;
     Cause c = FromDivergence(d);
     c.confidence = std::min(c.confidence, kBeside);
     c.beside = true;
@@ -288,7 +282,7 @@ void Causes::AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* 
     const bool queued =
         rank.source == Source::kFlightRecorder &&
         std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
-    if ((!open && !queued) || Named(known, r) || Named(*causes, r)) continue;
+    if ((!open && !queued) || Names(known, r) || Names(*causes, r)) continue;
     Cause c = HostCause(WaitGraph::HostNode(i));
     if (c.kind != GROUP_LEFT_OPEN) continue;
     c.confidence = std::min(c.confidence, kBeside);
@@ -318,7 +312,7 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
     return;
   for (size_t i = 0; i < early.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
-    if (early[i].witness < 0 || Named(known, r) || Named(*causes, r) || bundle_.ranks[i].process.consequence) continue;
+    if (early[i].witness < 0 || Names(known, r) || Names(*causes, r) || bundle_.ranks[i].process.consequence) continue;
     const Rank& witness = bundle_.ranks[static_cast<size_t>(early[i].witness)];
     Cause c;
     c.kind = RANK_NOT_ARRIVED;
@@ -359,7 +353,7 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
   for (size_t i = 0; i < odd.size(); ++i) {
     const int32_t r = odd[i];
     const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
-    if (Named(known, r) || Named(*causes, r) || rank.process.consequence) continue;
+    if (Names(known, r) || Names(*causes, r) || rank.process.consequence) continue;
     if (std::any_of(rank.ops.begin(), rank.ops.end(),
                     [](const Op& op) { return op.retired && op.state != OpState::kCompleted; }))
       continue;  // a rank that gave up an operation does not count either

@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/engine/rules/unseen_end.h"
 #include "analyzer/evidence/frames.h"
 #include "proto/process.pb.h"
@@ -42,11 +41,6 @@ std::string Causes::Who(int32_t rank_index) const {
 std::optional<int64_t> Causes::Lasted(const Rank& rank, int64_t since_ns) const {
   if (rank.captured_ns == 0 || since_ns <= 0 || rank.captured_ns < since_ns || EndUnseen(rank)) return std::nullopt;
   return rank.captured_ns - since_ns;
-}
-
-std::string Causes::Seconds(const Rank& rank, int64_t since_ns) const {
-  const std::optional<int64_t> lasted = Lasted(rank, since_ns);
-  return lasted.has_value() ? absl::StrFormat(" for %.1f s", static_cast<double>(*lasted) / 1e9) : "";
 }
 
 EvidenceItem Causes::InOperation(int32_t rank_index, const Op& op) const {

@@ -36,15 +36,15 @@ class Causes {
 
   // From the wait graph; empty without one.
   std::vector<Cause> FromSinks();
-  // Calls that disagree (or were left out, or added) although nothing waits for them, less what `known` explains.
+  // Calls that disagree, were left out or were added, although nothing waits for them. Skips what `known` explains.
   std::vector<Cause> FromDisagreement(const std::vector<Cause>& known);
-  // Of a job that goes on: calls with another reduction or root than all siblings passed at that place, where the other
-  // members' records of the call, which would show it, are lost.
+  // In a running job: a call whose reduction or root differs from those of all ranks with the same role, when the
+  // records of its own peers, which would show it, are lost.
   std::vector<Cause> FromUnseenPeers() const;
-  // Processes that ended abnormally, less what `known` names.
+  // Processes that ended abnormally. Skips ranks that `known` names.
   std::vector<Cause> FromDeaths(const std::vector<Cause>& known);
-  // Processes that ended with status 0, or are stopped, while every other host has waited for its GPU for so long, of
-  // which no marks tell.
+  // Processes that exited with status 0, or are stopped, while every other process has waited for its GPU for at least
+  // `late_after_ns` and GPU marks are off.
   std::vector<Cause> FromEndsUnderWaits(const std::vector<Cause>& known, int64_t late_after_ns) const;
   // Most members of a communicator ended with the same operation: they exited with status 0, or are idle. Then the few
   // ranks that issued one more are ahead. One extra call is more likely than a fault on most ranks.
@@ -55,56 +55,55 @@ class Causes {
   std::vector<Cause> FromUnseenEnds() const;
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
   std::vector<Cause> FromAbsence();
-  // Of a job that is known to stand still though nothing in the record does: the one host that launched its CUDA graph
-  // less often than all others and is in no wait. Needs no wait graph.
+  // The job is known to be stuck, but nothing in the record is: the one process that launched its CUDA graph fewer
+  // times than all others and is in no wait. Needs no wait graph.
   std::vector<Cause> FromReplays() const;
-  // Of a job in which nobody waits in NCCL: the few hosts that do not wait for another process outside of it, as all
-  // others are seen to; where there are none, those without data. Needs no wait graph.
+  // No rank waits in NCCL, and nearly all wait for another process outside NCCL: the few that do not. If there are
+  // none, the ranks without data. Needs no wait graph.
   std::vector<Cause> FromRendezvous(int64_t late_after_ns) const;
-  // Of a job of which nothing but stacks is known: the few ranks that are in another place of the program than all
-  // others.
+  // Only stacks are known: the few ranks whose stacks are in a different place of the program.
   std::vector<Cause> FromStacks() const;
   // Ranks that left no data, when nothing else is known to be wrong.
   std::vector<Cause> FromMissing() const;
-  // Signature hashes that part although no record shows it; asynchronous errors of NCCL.
+  // Signature hashes that differ although no record shows a differing call; asynchronous errors of NCCL.
   std::vector<Cause> FromHashes();
   std::vector<Cause> FromAsyncErrors();
 
-  // Communicators that did not come to be: adds who did not come to `causes`, and takes out what that explains.
+  // Communicators that were not created: adds the ranks that never arrived to `causes`, and removes what that explains.
   void AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes);
-  // Communicators that came out other than their siblings; likewise.
+  // Communicators that differ from others of the same kind; likewise.
   void AddFromSplits(std::vector<Cause>* causes);
-  // Independent of `known`, for which others wait: ranks that stand still by themselves or left their program, and whom
-  // nobody waits for yet.
+  // Beside `known`, which others wait for: ranks that are stuck by themselves or left their program, and that no rank
+  // waits for yet.
   std::vector<Cause> FromBeside(const std::vector<Cause>& known) const;
 
   Finding ToFinding(const Cause& cause) const;
   void AddWhere(const Cause& cause, Finding* finding) const;
-  // Of an operation that a launch of a CUDA graph issued.
+  // Adds what is known of the CUDA graph launch that issued the operation.
   void DescribeReplay(const Cause& cause, Finding* finding) const;
 
  private:
-  // Of FromBeside: hosts that wait where their siblings went on; ranks that counted other calls than their siblings.
+  // Parts of FromBeside: processes that wait where ranks with the same role continued; ranks that counted other calls.
   void AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
-  // Keeps of several ranks at odds those that left the order of their siblings, where some did and some did not.
+  // If some of the named ranks left the order of ranks with the same role, keeps only those.
   void Narrow(Cause* cause);
   Cause FromDivergence(const Divergence& d) const;
   Cause FromMismatch(const Mismatch& m) const;
   std::vector<Cause> Explain(const Mismatch& m) const;
   void PreferCounted(const Mismatch& m, Cause* cause) const;
-  // Where a rank seems to have left its siblings' program behind what its GPU is in, and it and one that it exchanges
-  // with both count apart from their siblings: they left it together, in an exchange that is no longer on record.
+  // A rank left its program after the operation that its GPU is in, and both it and a peer have odd counts: they left
+  // it together, in an exchange whose record is gone.
   void AddPartner(const Divergence& d, Cause* cause) const;
-  // What made the host leave its program, where that shows: the call it came to last was one on which the calls differ,
-  // or one that a rank without data had to take part in. Empty: nothing of the kind.
+  // Why the process left its program: its last call was one on which the calls differ, or one that a rank without data
+  // had to take part in. Empty: neither.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
-  // Of a circle: few ranks that never issued what many wait in; empty: nothing of the kind.
-  // `beside`: the circle waits for others, too; whoever else waits in its collectives is counted with it.
+  // In a circle: the few ranks that never issued what many wait in; empty: there are none.
+  // `beside`: the circle also waits for others; every rank that waits in its collectives is counted with it.
   std::vector<Cause> LeftInCircle(const std::vector<uint32_t>& sink, bool beside = false) const;
-  // Whether the rank's GPU came to where its program left its siblings'. Before that the difference stops nobody.
+  // Whether the rank's GPU reached the place where its program differs. Before that the difference stops no rank.
   bool CameTo(const Divergence& d) const;
   // Whether rank and holder completed an operation together that the holder issued after `op`.
   bool MetLater(int32_t rank_index, int32_t holder, const Op& op) const;
@@ -123,10 +122,10 @@ class Causes {
   Cause NotBegunCause(uint32_t node) const;
   bool OnlyFirstOperationsWaitFor(uint32_t node) const;
   std::set<uint32_t> WaitedIn(uint32_t node) const;
-  // Of the sinks, nodes of ranks without data that most likely wait themselves.
+  // Sinks that are ranks without data, and most likely victims themselves.
   std::set<uint32_t> SilentVictims() const;
   void AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* causes) const;
-  // Nobody is known to hold up the rest: those whose records of what they are in are gone.
+  // No rank is known to hold up the rest: the ranks whose records of their current operation are gone.
   std::vector<Cause> FromOverwritten();
   Cause FromCounts();
   void NarrowByCounts(std::vector<Cause>* circle);
@@ -135,10 +134,10 @@ class Causes {
   void AddNetworkSteps(const GpuFront& front, Cause* cause) const;
   void AddOtherOrders(int32_t rank_index, const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
-  // Of a circle of two that send to each other what neither's siblings ever sent there: both left the program together,
-  // whichever of them is seen to have left it first. Empty: no such circle.
+  // Two ranks send to each other what no rank with the same role ever sent: both left the program together, whichever
+  // seems to have left it first. Empty: no such circle.
   std::vector<Cause> BothSendAnew(const std::vector<uint32_t>& sink) const;
-  // Whether ranks in the same role have calls with that neighbour on record, and none of this size.
+  // Whether ranks with the same role have calls to that neighbor on record, and none of this size.
   bool NewToItsRole(int32_t rank_index, const Op& op) const;
   // A circle of sends and receives that one rank closed by taking a peer that it never exchanged anything with.
   bool NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const;
@@ -147,7 +146,7 @@ class Causes {
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;
   void NameByCounts(std::vector<Cause>* causes);
-  // Of ranks without data: their communicators, and who waits in them for them alone.
+  // What is known of a rank without data: its communicators, and the ranks that wait in them for it alone.
   struct Silent {
     struct Wait {
       int32_t rank;
@@ -158,8 +157,8 @@ class Causes {
     std::vector<Wait> waits;
   };
   std::map<int32_t, Silent> SilentRanks(const std::vector<int32_t>& global_ranks) const;
-  // Of one that others wait for, beside the named ones (`still`): whether nothing before that place can have held it,
-  // which a rank that merely lost its dump would be held by.
+  // Whether nothing before the place where others wait for a rank without data can have held it up. `still`: the ranks
+  // that are already named. A victim whose dump is merely lost would be held up by one of them.
   bool NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const;
   struct Furthest {
     std::array<int32_t, 2> rank = {-1, -1};
@@ -176,14 +175,13 @@ class Causes {
   Waiter FirstWaiter(uint32_t node) const;
   const Waiter& FirstIn(uint32_t collective) const;
   void AddWaiterEvidence(uint32_t node, Cause* cause) const;
-  // Several ranks that stand still in the same way are told together.
+  // Several ranks that are stuck in the same way become one finding.
   void Merge(std::vector<Cause>* causes, Cause cause) const;
   void AddHostEvidence(int32_t rank_index, Cause* cause) const;
   std::string Who(int32_t rank_index) const;
-  // For how long, when the rank's data was taken; none: not known.
+  // Time from `since_ns` until the rank's data was taken; none: not known.
   std::optional<int64_t> Lasted(const Rank& rank, int64_t since_ns) const;
-  std::string Seconds(const Rank& rank, int64_t since_ns) const;  // " for 1.5 s", or nothing
-  // That the rank has been in the cause's operation for so long.
+  // How long the rank has been in the cause's operation.
   EvidenceItem InOperation(int32_t rank_index, const Op& op) const;
 
   const Model& model_;

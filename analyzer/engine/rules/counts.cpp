@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
 

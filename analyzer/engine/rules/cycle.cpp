@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/chain.h"

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/rules/causes.h"
 
 namespace lockstep {

@@ -3,7 +3,6 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/model/call_kinds.h"
@@ -33,13 +32,6 @@ bool CompletionsAreRecorded(const Bundle& bundle, int32_t rank_index, const Op* 
 
 bool HasQueued(const Rank& rank) {
   return std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
-}
-
-bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
-  for (const Cause& c : causes) {
-    if (std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end()) return true;
-  }
-  return false;
 }
 
 // A thread is between a group's begin and its end, and in no call.

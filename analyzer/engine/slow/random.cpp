@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "analyzer/engine/slow/slow.h"
 #include "analyzer/util/chance.h"
 #include "analyzer/util/numbers.h"

@@ -19,7 +19,7 @@ constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15, kWorthOfVeryFew = 0.25;
 // What chance does to one of all ranks less often than this does not count as chance.
 constexpr double kByChance = 1e-3;
-// Of two or three, the first to come may be as slow as the rest.
+// In a group of two or three, the first to arrive may be as slow as the rest.
 constexpr size_t kLeastGroup = 4;
 // Groups of this size leave their operations together, most likely inside one host.
 constexpr size_t kMostBeside = 8;
@@ -44,7 +44,8 @@ double ChanceOf(const std::vector<int64_t>& values) {
 
 // Whether the ranks of a role that take as long as `value` are clearly separate from the rest. There must be a gap
 // below it, twice as wide as the spread of the values under the gap, which are half of them or more. Two groups have
-// such a gap; a role that merely spreads has not. Of three ranks, two may be slow.
+// such a gap; a role that merely spreads has not. In a
+// role of three ranks, two may be slow.
 bool StandsClear(std::vector<int64_t> values, int64_t value) {
   const size_t half = values.size() <= 3 ? 1 : (values.size() + 1) / 2;
   std::sort(values.begin(), values.end());
@@ -105,9 +106,10 @@ std::vector<std::pair<uint32_t, int64_t>> Slowness::WaitsItself(const RankPace& 
 
 // Members of a small group leave each of its operations together, so own work plus waiting is the same for all of them.
 // If the waiting that makes a rank doubtful equals the excess of the slowest member's work, the rank waits for that
-// member, and its own work is longer as well. Of two ranks with known steps, one is enough to show that it lasts: its
-// work, or its waiting, is equally long in each of its steps. An unseen wait would be part of its own work, so every
-// kind of operation must have been measured, and no other rank of its pipeline may be slow.
+// member, and its own work is longer as well. If the steps of
+// either rank are known, they must show that this lasts: its work, or its waiting, is equally long in each step. An
+// unseen wait would be part of its own work, so every kind of operation must have been measured, and no other rank of
+// its pipeline may be slow.
 const Slowness::Straggler* Slowness::SlowBesideASlower(const Straggler& s, const std::vector<Straggler>& found,
                                                        const std::map<uint32_t, size_t>& certain_in) const {
   const Model& model = timing_.model;
@@ -186,7 +188,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
   const auto usual_of = [&](uint32_t r) {
     const RankPace& pace = paces_.ranks[r];
     if (pace.durations_only) {
-      // Of two steps, take the shorter one: what hits a rank once is not usual.
+      // With only two steps, the shorter one is the usual one: what hits a rank once is not usual.
       const int64_t own = pace.own_ns.size() == 2 ? std::min(pace.own_ns[0], pace.own_ns[1]) : pace.usual_own_ns;
       return own - pace.step_ns + role_step;
     }
