@@ -44,8 +44,7 @@ double ChanceOf(const std::vector<int64_t>& values) {
 
 // Whether the ranks of a role that take as long as `value` are clearly separate from the rest. There must be a gap
 // below it, twice as wide as the spread of the values under the gap, which are half of them or more. Two groups have
-// such a gap; a role that merely spreads has not. In a
-// role of three ranks, two may be slow.
+// such a gap; a role that merely spreads has not. In a role of three ranks, two may be slow.
 bool StandsClear(std::vector<int64_t> values, int64_t value) {
   const size_t half = values.size() <= 3 ? 1 : (values.size() + 1) / 2;
   std::sort(values.begin(), values.end());
@@ -106,10 +105,9 @@ std::vector<std::pair<uint32_t, int64_t>> Slowness::WaitsItself(const RankPace& 
 
 // Members of a small group leave each of its operations together, so own work plus waiting is the same for all of them.
 // If the waiting that makes a rank doubtful equals the excess of the slowest member's work, the rank waits for that
-// member, and its own work is longer as well. If the steps of
-// either rank are known, they must show that this lasts: its work, or its waiting, is equally long in each step. An
-// unseen wait would be part of its own work, so every kind of operation must have been measured, and no other rank of
-// its pipeline may be slow.
+// member, and its own work is longer as well. If the steps of either rank are known, they must show that this lasts:
+// its work, or its waiting, is equally long in each step. An unseen wait would be part of its own work, so every kind
+// of operation must have been measured, and no other rank of its pipeline may be slow.
 const Slowness::Straggler* Slowness::SlowBesideASlower(const Straggler& s, const std::vector<Straggler>& found,
                                                        const std::map<uint32_t, size_t>& certain_in) const {
   const Model& model = timing_.model;
