@@ -33,7 +33,8 @@ lockstep_folder(analyzer/formats/logs USES analyzer/formats/fr analyzer/formats 
 lockstep_folder(analyzer/load USES analyzer/formats/fr analyzer/formats/ring analyzer/formats/lsd analyzer/formats/logs analyzer/formats analyzer/evidence
   analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine/facts USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/engine/rules USES analyzer/engine/facts analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/engine/calibration USES proto)
+lockstep_folder(analyzer/engine/rules USES analyzer/engine/calibration analyzer/engine/facts analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine/slow USES analyzer/engine/facts analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine USES analyzer/words analyzer/engine/slow analyzer/engine/rules analyzer/engine/facts analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/report USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)

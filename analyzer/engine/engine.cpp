@@ -131,14 +131,24 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
   return legal;
 }
 
-constexpr double kProven = 0.8;
-constexpr double kAnyone = 0.5;  // below it, a set contains every rank that nothing clears
+constexpr Grade kProven = GRADE_GOOD;
+constexpr Grade kAnyone = GRADE_OPEN;  // below it, a set contains every rank that nothing clears
 
 // Once calls are known to disagree, a rank that waits for a GPU without recorded progress is most likely a victim.
 void DropDoubtful(std::vector<Cause>* causes) {
-  const bool proven = std::any_of(causes->begin(), causes->end(),
-                                  [](const Cause& c) { return !c.doubtful && c.confidence >= kProven; });
+  const bool proven =
+      std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful && c.grade >= kProven; });
   if (proven) std::erase_if(*causes, [](const Cause& c) { return c.doubtful; });
+}
+
+// A process that its stack shows waiting for another one outside NCCL is a victim of whichever named rank does not wait
+// like that.
+void DropWaitersOutside(std::vector<Cause>* causes) {
+  const auto waits = [](const Cause& c) { return c.stall == Stall::kRendezvous; };
+  const bool root = std::any_of(causes->begin(), causes->end(), [&](const Cause& c) {
+    return FindingFactsOf(c.kind).host_shows_why && !c.doubtful && !c.beside && !waits(c);
+  });
+  if (root) std::erase_if(*causes, waits);
 }
 
 // Hosts that wait for files at the same time wait for one thing, whether or not other ranks wait for each of them yet.
@@ -162,9 +172,8 @@ void JoinStorage(std::vector<Cause>* causes) {
 
 // A GPU that reported a CUDA error explains why its own process hangs: one finding, about the GPU.
 void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
-  constexpr double kReported = 0.95;  // confidence of a recorded error, see rules/gpu.cpp
   for (Cause& gpu : *causes) {
-    if (gpu.kind != GPU_STALL || gpu.confidence < kReported) continue;
+    if (gpu.kind != GPU_STALL || gpu.grade < GRADE_RECORDED) continue;
     for (Cause& host : *causes) {
       if (host.kind != HOST_STALL || host.ranks != gpu.ranks || !host.missing.empty()) continue;
       for (auto& evidence : host.evidence) gpu.evidence.push_back(std::move(evidence));
@@ -330,6 +339,7 @@ class StillSide {
     finder->BlameTheAhead(&causes);
     finder->BlameTheSilent(&causes);
     DropUnseenBesideSeen();
+    DropWaitersOutside(&causes);
     JoinStorage(&causes);
     if (causes.empty()) Append(finder->FromAbsence());
     if (causes.empty()) Append(finder->FromHashes());
@@ -350,8 +360,7 @@ class StillSide {
  private:
   // An error that NCCL reported is stronger evidence than waits with an unknown reason.
   void PreferReported() {
-    if (std::any_of(causes.begin(), causes.end(),
-                    [](const Cause& c) { return !c.doubtful || c.confidence >= kAnyone; }))
+    if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful || c.grade >= kAnyone; }))
       return;
     if (std::vector<Cause> reported = finder->FromAsyncErrors(); !reported.empty()) causes = std::move(reported);
   }
@@ -359,10 +368,10 @@ class StillSide {
   // Drops ranks that are named only because their records are gone, where another rank is seen to be stuck.
   void DropUnseenBesideSeen() {
     if (std::none_of(causes.begin(), causes.end(),
-                     [](const Cause& c) { return c.beside && !c.doubtful && c.confidence >= kProven; }))
+                     [](const Cause& c) { return c.beside && !c.doubtful && c.grade >= kProven; }))
       return;
     const size_t before = causes.size();
-    std::erase_if(causes, [](const Cause& c) { return c.doubtful && c.confidence < kAnyone; });
+    std::erase_if(causes, [](const Cause& c) { return c.doubtful && c.grade < kAnyone; });
     if (causes.size() == before || std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.beside; }))
       return;
     for (Cause& c : causes) c.beside = false;

@@ -178,7 +178,7 @@ std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_
   };
   const auto usual = std::min_element(list.begin(), list.end(),
                                       [&](const Seen& a, const Seen& b) { return from_usual(a) < from_usual(b); });
-  if (list.size() < 3 || from_usual(*usual) >= apart) return odd;
+  if (list.size() < 2 || from_usual(*usual) >= apart) return odd;
   for (const Seen& s : list) {
     // The others completed with it what it never issued, or the reverse.
     if (from_usual(s) >= apart && (usual->completed > s.issued || s.completed > usual->issued)) odd.push_back(s.rank);

@@ -50,6 +50,10 @@ std::optional<Words> CallWords(const Finding& finding) {
     case REASON_SPLITS_DO_NOT_ADD_UP:
       words.what = absl::StrCat("in ", call, " all members together send ", own, " elements but receive ", theirs);
       break;
+    case REASON_SPLITS_UNEVEN_ALONE:
+      words.what = absl::StrCat("sends ", own, " elements and receives ", theirs, " in ", call,
+                                "; every other member sends as many as it receives, so the sizes do not add up");
+      break;
     case REASON_CONTRADICTS_ITSELF:
       words.what = absl::StrCat("issued ", call, " with ", own, "; expected ", theirs);
       break;

@@ -29,6 +29,11 @@ std::optional<Words> StuckWords(const Finding& finding) {
         absl::StrAppend(&words.what, "; the longest wait: ", detail.name());
       }
       break;
+    case REASON_SOME_FINISHED:
+      words.what = absl::StrCat(finding.culprit_ranks_size() == 1 ? "is" : "are", " still in ", call, ", which ",
+                                RankNames(detail.others()), " finished");
+      words.refuted_by = "the record of a named rank being older than the others'";
+      break;
     case REASON_ALL_SEEN_IN:
       words.what = absl::StrCat("all members that left data entered ", call, " and none finishes it");
       words.refuted_by = "a member without data that had not arrived";

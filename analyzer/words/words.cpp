@@ -118,6 +118,9 @@ RivalWords WordsOf(const Rival& rival) {
                            " stuck for another reason, and the missing file is only lost"),
               absl::StrCat("the stacks of ", RankNames(detail.ranks()),
                            ", and whether the process without data still runs")};
+    case Rival::ROOTS_DIFFER:
+      return {"the members do not name the same root, or none of them is the root: the record holds no roots",
+              "the root that each member passes to that call"};
     case Rival::ANOTHER_PORT:
       return {"another port or link on the way between them",
               "NCCL's profiler with network steps, or the ports' own counters"};

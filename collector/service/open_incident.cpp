@@ -422,7 +422,8 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   first.mutable_communicator()->set_name(desync.comm_name);
   first.mutable_communicator()->set_size(desync.size);
   first.set_sequence(static_cast<int64_t>(desync.seq));
-  first.set_confidence(desync.confirmed ? 0.9 : 0.6);
+  first.set_grade(desync.confirmed ? GRADE_STRONG : GRADE_WEAK);
+  first.set_confidence(ConfidenceOf(first.grade(), REASON_HASHES_DIFFER, desync.odd.size() > 1, /*framework=*/false));
   first.set_summary(desync.text);
   first.set_advice(
       "compare what these ranks' code did between the two numbers; the job continues, its results may differ");

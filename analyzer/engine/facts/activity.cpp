@@ -326,7 +326,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     for (const auto& [host, count] : on_host) {
       const int32_t here = host.empty() ? most : present[host];
       if (here >= most) continue;
-      finding->set_confidence(std::min(finding->confidence(), 0.85));
+      finding->set_grade(std::min(finding->grade(), GRADE_GOOD));
       finding->add_evidence()->set_text(absl::StrCat("host ", host, " left data of ", here,
                                                      " ranks, other hosts left data of ", most,
                                                      ": its other ranks may wait for the same files"));

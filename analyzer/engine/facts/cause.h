@@ -45,7 +45,8 @@ struct Cause {
   uint32_t comm = kNoIndex;
   const Op* op = nullptr;  // the operation at issue; whose it is stands in op_rank
   int32_t op_rank = -1;
-  double confidence = 0.9;
+  Grade grade = GRADE_STRONG;
+  double confidence = 0;  // measured by the rule itself (what is slow); 0: as often as its grade and reason are right
   std::vector<EvidenceItem> evidence;
   Reason reason = REASON_UNSPECIFIED;
   Detail detail;

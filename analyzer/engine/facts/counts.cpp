@@ -80,6 +80,14 @@ bool Contradicts(const Counts& counts, const Counted& sibling) {
   return between && std::find(sibling.places.begin(), sibling.places.end(), counts) == sibling.places.end();
 }
 
+// Whether two programs pass different places. With dynamic batching, for example, they do so by design.
+bool Differ(const Counted& a, const Counted& b) {
+  constexpr size_t kEnough = 64;
+  const size_t places = std::min(kEnough, a.places.size());
+  return std::any_of(a.places.begin(), a.places.begin() + static_cast<std::ptrdiff_t>(places),
+                     [&](const Counts& counts) { return Contradicts(counts, b); });
+}
+
 }  // namespace
 
 std::vector<int32_t> FindOtherPrograms(const Model& model) {
@@ -110,7 +118,15 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
       }
       if (against >= 2 && 2 * against > compared) here.push_back(p.rank);
     }
-    if (here.size() <= kFew && 2 * here.size() < programs.size()) odd.insert(odd.end(), here.begin(), here.end());
+    if (here.empty() || here.size() > kFew || 2 * here.size() >= programs.size()) continue;
+    // Only ranks that agree with each other show what the program of their role is.
+    std::erase_if(references, [&](const Counted& reference) {
+      return std::find(here.begin(), here.end(), reference.rank) != here.end();
+    });
+    const bool agree = std::none_of(references.begin(), references.end(), [&](const Counted& a) {
+      return std::any_of(references.begin(), references.end(), [&](const Counted& b) { return Differ(a, b); });
+    });
+    if (agree) odd.insert(odd.end(), here.begin(), here.end());
   }
   std::sort(odd.begin(), odd.end());
   return odd;

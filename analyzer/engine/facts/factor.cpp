@@ -352,7 +352,7 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
       first.evidence.begin(),
       EvidenceItem(absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks));
   first.ranks = std::move(ranks);
-  first.confidence = 0.7;
+  first.grade = GRADE_FAIR;
   if (crossing.thing != nullptr) {
     first.factor.emplace();
     first.factor->set_kind(crossing.thing->kind);
@@ -408,7 +408,7 @@ void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
     if (first.reason != REASON_STUCK_SIBLINGS) {
       first.reason = REASON_STUCK_SIBLINGS;
       first.AddRival(Rival::SWITCH);
-      first.confidence = std::min(first.confidence, 0.5);
+      first.grade = std::min(first.grade, GRADE_OPEN);
     }
     first.ranks.insert(first.ranks.end(), c.ranks.begin(), c.ranks.end());
     first.nodes.insert(first.nodes.end(), c.nodes.begin(), c.nodes.end());

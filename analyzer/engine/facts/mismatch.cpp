@@ -122,23 +122,31 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   return true;
 }
 
+// An all-to-all in which all members together send more or less than they receive. Where only one member sends another
+// number than it receives, it is the odd one.
 bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismatch* out) {
   if (calls.size() != view.members.size() || calls.size() < 2) return false;
   uint64_t in = 0, sent = 0;  // unsigned: hostile records may exceed the signed range
+  std::vector<const Seen*> uneven;
   for (const Seen& s : calls) {
     if (s.op->kind != CallKind::kAlltoAll || s.op->input_elements < 0 || s.op->output_elements < 0) return false;
     in += static_cast<uint64_t>(s.op->input_elements);
     sent += static_cast<uint64_t>(s.op->output_elements);
+    if (s.op->input_elements != s.op->output_elements) uneven.push_back(&s);
   }
   if (in == sent) return false;
   out->kind = MISMATCH_SPLITS;
   out->members_seen = static_cast<int32_t>(calls.size());
-  for (const Seen& s : calls) out->odd_ranks.push_back(s.rank);
+  out->majority = uneven.size() == 1 && calls.size() >= 3;
+  for (const Seen& s : calls) {
+    if (!out->majority || &s == uneven[0]) out->odd_ranks.push_back(s.rank);
+  }
   std::sort(out->odd_ranks.begin(), out->odd_ranks.end());
-  out->odd_op = calls[0].op;
-  out->odd_rank = calls[0].rank;
-  out->odd_text = absl::StrCat(in);
-  out->usual_text = absl::StrCat(sent);
+  const Seen& odd = out->majority ? *uneven[0] : calls[0];
+  out->odd_op = odd.op;
+  out->odd_rank = odd.rank;
+  out->odd_text = absl::StrCat(out->majority ? static_cast<uint64_t>(odd.op->input_elements) : in);
+  out->usual_text = absl::StrCat(out->majority ? static_cast<uint64_t>(odd.op->output_elements) : sent);
   return true;
 }
 

@@ -18,7 +18,7 @@ using ring::CommState;
 constexpr size_t kMaxPatterns = 12;
 constexpr size_t kRanksShown = 8;
 // Confidence if a group, or the rank itself, left no data.
-constexpr double kUnseen = 0.8;
+constexpr Grade kUnseen = GRADE_GOOD;
 // A dump may claim any number of ranks.
 constexpr int32_t kMostExpected = 1 << 20;
 
@@ -109,10 +109,9 @@ class Split {
       fault.home = home->second;
     if (fault.comm == kNoIndex) fault.comm = fault.home;
     fault.affected.assign(affected.begin(), affected.end());
-    fault.confidence = strong ? (best.exact >= 4 ? 0.95 : 0.9) : 0.7;
+    fault.grade = strong ? (best.exact >= 4 ? GRADE_RECORDED : GRADE_STRONG) : GRADE_FAIR;
     // Less is known about ranks that left no data.
-    if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0)
-      fault.confidence = std::min(fault.confidence, kUnseen);
+    if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0) fault.grade = std::min(fault.grade, kUnseen);
     if (!fault.missing.empty() || parent_ == kNoIndex) {
       fault.reason = REASON_IN_OTHER_GROUP;
       fault.detail.set_flag(!fault.missing.empty());
@@ -197,7 +196,7 @@ class Split {
     }
     if (fault.ranks.empty()) return;
     fault.affected.assign(affected.begin(), affected.end());
-    fault.confidence = 0.9;
+    fault.grade = GRADE_STRONG;
     fault.evidence = absl::StrCat("the keys of the other ", entries_.size() - odd.size(),
                                   " ranks keep the member order of ", CommText(bundle_.comms[parent_]));
     faults->push_back(std::move(fault));
@@ -563,7 +562,7 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
         fault.detail.set_name(CommText(bundle.comms[theirs]));
         fault.evidence = absl::StrCat("its list: ranks ", RankList(bundle, model.comms[theirs]), "; that of ",
                                       claims[usual].holders, " others: ranks ", RankList(bundle, model.comms[usual]));
-        fault.confidence = 0.9;
+        fault.grade = GRADE_STRONG;
         faults->push_back(std::move(fault));
         break;
       }

@@ -22,7 +22,7 @@ struct SplitFault {
   Reason reason = REASON_UNSPECIFIED;
   Detail detail;
   std::string evidence;
-  double confidence = 0;
+  Grade grade = GRADE_UNSPECIFIED;
 };
 
 // `stalled`: something stands still, which a pattern that few communicators support needs beside it.

@@ -25,7 +25,7 @@ namespace {
 
 // A fault found beside a cause that explains the waits comes after it and with less confidence: it may have its own
 // reason.
-constexpr double kBeside = 0.85;
+constexpr Grade kBeside = GRADE_GOOD;
 
 }  // namespace
 
@@ -200,7 +200,7 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     const Membership* behind = SomebodyAheadOf(furthest, r, &ahead);
     if (behind == nullptr) continue;
     Cause c = HostCause(node);
-    c.confidence = std::min(c.confidence, kBeside);
+    c.grade = std::min(c.grade, kBeside);
     c.beside = true;
     if (c.comm == kNoIndex) c.comm = behind->comm;
     c.evidence.push_back(
@@ -212,7 +212,7 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
   for (const Divergence& d : divergences_) {
     if (Names(known, d.rank) || Names(causes, d.rank) || bundle_.ranks[d.rank].damaged) continue;
     Cause c = FromDivergence(d);
-    c.confidence = std::min(c.confidence, kBeside);
+    c.grade = std::min(c.grade, kBeside);
     c.beside = true;
     Merge(&causes, std::move(c));
   }
@@ -265,7 +265,7 @@ void Causes::AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause
       if (c.ranks.size() > kFew) continue;
       for (const int32_t r : c.ranks) named[static_cast<size_t>(r)] = true;
       c.beside = true;
-      c.confidence = std::min(c.confidence, kBeside);
+      c.grade = std::min(c.grade, kBeside);
       Merge(causes, std::move(c));
     }
   }
@@ -285,14 +285,14 @@ void Causes::AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* 
     if ((!open && !queued) || Names(known, r) || Names(*causes, r)) continue;
     Cause c = HostCause(WaitGraph::HostNode(i));
     if (c.kind != GROUP_LEFT_OPEN) continue;
-    c.confidence = std::min(c.confidence, kBeside);
+    c.grade = std::min(c.grade, kBeside);
     c.beside = true;
     Merge(causes, std::move(c));
   }
 }
 
 void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
-  constexpr double kElseItsGpu = 0.8, kNoPlace = 0.75;  // whether its wait is recorded or not
+  constexpr Grade kElseItsGpu = GRADE_GOOD, kNoPlace = GRADE_FAIR;  // whether its wait is recorded or not
   std::vector<bool> distrusted(bundle_.ranks.size());
   for (const Queue& queue : graph_->queues) {
     const Front front = queue.front.front;
@@ -320,14 +320,14 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
     c.beside = true;
     c.ranks = {r};
     c.nodes = {WaitGraph::HostNode(i)};
-    c.confidence = kElseItsGpu;
+    c.grade = kElseItsGpu;
     c.comm = model_.CommOf(witness, *early[i].next);
     c.op = early[i].next;
     c.op_rank = early[i].witness;
     const std::string next =
         absl::StrCat(OpText(bundle_, witness, *early[i].next), " on ", CommText(bundle_.comms[c.comm]));
     const bool waits = model_.ranks[i].host == HostState::kInWait;
-    if (!waits) c.confidence = kNoPlace;
+    if (!waits) c.grade = kNoPlace;
     c.reason = REASON_WAITS_TOO_EARLY;
     *c.detail.mutable_call() = CallOf(bundle_, witness, *early[i].next);
     c.detail.set_flag(waits);
@@ -341,10 +341,10 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
 
 // Counts of collectives show an extra or missing call, wherever the ranks are now.
 void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
-  constexpr double kCounted = 0.75;
+  constexpr Grade kCounted = GRADE_FAIR;
   // A rank that lost a peer without data may have continued in code that ranks with the same role did not reach.
   if (std::all_of(known.begin(), known.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) return;
-  constexpr double kOneWitness = 0.7;
+  constexpr Grade kOneWitness = GRADE_FAIR;
   std::vector<int32_t> odd = FindOtherPrograms(model_);
   const size_t by_many = odd.size();
   for (const int32_t r : FindLeftOut(model_)) {
@@ -361,11 +361,11 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
     c.kind = SILENT_DESYNC;
     c.beside = true;
     c.ranks = {r};
-    c.confidence = kCounted;
+    c.grade = kCounted;
     c.reason = REASON_COUNTED_PROGRAM;
     c.evidence.push_back({"most ranks with the same role agree on how many collectives come before each one", c.ranks});
     if (i >= by_many) {
-      c.confidence = kOneWitness;
+      c.grade = kOneWitness;
       c.reason = REASON_COUNTED_FEWER;
       c.evidence[0].fields.set_text(
           "in each earlier round both ranks made equally many, and the rank with the same role continued to");

@@ -28,26 +28,26 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
     c.reason = m.kind == MISMATCH_SPLITS ? REASON_SPLITS_UNLIKE_PEER : REASON_UNLIKE_PEER;
     c.detail.set_flag(c.reason == REASON_UNLIKE_PEER ? m.majority : !m.reason.empty());
     if (!m.reason.empty()) c.evidence.push_back({m.reason, {c.op_rank, m.usual_rank}});
-    c.confidence = m.majority ? 0.9 : 0.5;
+    c.grade = m.majority ? GRADE_STRONG : GRADE_OPEN;
   } else if (m.kind == MISMATCH_SPLITS) {
-    c.reason = REASON_SPLITS_DO_NOT_ADD_UP;
+    c.reason = m.majority ? REASON_SPLITS_UNEVEN_ALONE : REASON_SPLITS_DO_NOT_ADD_UP;
     *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *m.odd_op), " #", m.seq), on);
-    c.confidence = 0.6;
+    c.grade = m.majority ? GRADE_GOOD : GRADE_WEAK;
   } else if (m.usual_op == nullptr) {
     c.reason = REASON_CONTRADICTS_ITSELF;
     *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *m.odd_op), " #", m.seq), on);
-    c.confidence = 0.9;
+    c.grade = GRADE_STRONG;
   } else if (m.by_siblings) {
     c.reason = REASON_UNLIKE_SIBLINGS;
-    c.confidence = 0.85;
+    c.grade = GRADE_GOOD;
   } else if (m.majority) {
     c.reason = REASON_UNLIKE_MEMBERS;
     c.detail.set_count(m.members_seen - static_cast<int64_t>(m.odd_ranks.size()));
     c.detail.set_of(m.members_seen);
-    c.confidence = 0.95;
+    c.grade = GRADE_RECORDED;
   } else {
     c.reason = REASON_NO_MAJORITY;
-    c.confidence = 0.5;
+    c.grade = GRADE_OPEN;
   }
   if (m.usual_op != nullptr && m.usual_rank >= 0) {
     c.evidence.push_back({absl::StrCat(Who(c.op_rank), ": ", ArgumentsText(bundle_, *m.odd_op), "; ", Who(m.usual_rank),
@@ -86,7 +86,7 @@ void Causes::AddPartner(const Divergence& d, Cause* cause) const {
   cause->op = nullptr;
   cause->op_rank = -1;
   cause->ranks = both;
-  cause->confidence = 0.85;
+  cause->grade = GRADE_GOOD;
   cause->reason = REASON_EXTRA_EXCHANGE;
   cause->detail.Clear();
   cause->detail.set_name(CommText(bundle_.comms[cause->comm]));
@@ -102,7 +102,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   const Rank& sibling = bundle_.ranks[d.sibling_rank];
   Cause c;
   c.ranks = {d.rank};
-  c.confidence = d.by_history || d.by_number ? 0.75 : d.siblings_agreeing >= 3 ? 0.93 : 0.85;
+  c.grade = d.by_history || d.by_number ? GRADE_FAIR : d.siblings_agreeing >= 3 ? GRADE_STRONG : GRADE_GOOD;
   if (d.by_history) {
     c.evidence.push_back({absl::StrCat("in earlier steps ", Who(d.rank), " and ", Who(d.sibling_rank),
                                        " both continued from this place as ", Who(d.sibling_rank), " did now"),
@@ -205,7 +205,7 @@ std::vector<Cause> Causes::FromUnseenPeers() const {
     }
     if (!lost || alike) continue;  // members that agree with it show that it is intended
     Cause c = FromDivergence(d);
-    c.confidence = std::min(c.confidence, 0.8);
+    c.grade = std::min(c.grade, GRADE_GOOD);
     c.AddRival(Rival::PEERS_LOST);
     causes.push_back(std::move(c));
   }

@@ -170,7 +170,7 @@ Cause Causes::DeathCause(int32_t rank_index) const {
   Cause c;
   c.kind = RANK_DEAD;
   c.ranks = {rank_index};
-  c.confidence = 0.97;
+  c.grade = GRADE_RECORDED;
   switch (rank.process.life) {
     case Life::kKilled:
       c.reason = REASON_KILLED;
@@ -182,7 +182,7 @@ Cause Causes::DeathCause(int32_t rank_index) const {
       break;
     default:
       c.reason = REASON_GONE;
-      c.confidence = 0.85;
+      c.grade = GRADE_GOOD;
   }
   if (const HardwareEvent* event = KernelOnEndOf(rank); event != nullptr) {
     c.evidence.push_back({absl::StrCat("the kernel log about its end: ", event->text()), {rank_index}});
@@ -197,7 +197,7 @@ Cause Causes::DeathCause(int32_t rank_index) const {
         return t.wait != CallKind::kNone || t.call != CallKind::kNone;
       });
   if (rank.damaged && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
-    c.confidence = 0.6;
+    c.grade = GRADE_WEAK;
     c.AddRival(Rival::WATCHDOG);
   }
   // The last call it made: its records outlive the process.
@@ -238,7 +238,7 @@ Cause Causes::NoDataCause(int32_t global_rank) const {
   c.kind = RANK_NO_DATA;
   c.missing = {global_rank};
   c.reason = REASON_NO_DATA;
-  c.confidence = 0.3;
+  c.grade = GRADE_GUESS;
   for (const Problem& problem : bundle_.problems) {
     if (problem.rank != global_rank || !problem.stopped) continue;
     c.reason = REASON_RECORDING_STOPPED;
@@ -331,7 +331,7 @@ Cause Causes::HostCause(uint32_t node) const {
       c.reason = REASON_NO_DATA_OTHERS_WAIT;
     }
     if (damaged_.contains(c.missing[0])) c.reason = REASON_DATA_LOST_OTHERS_WAIT;
-    c.confidence = kWaitedForWithoutData;
+    c.grade = kWaitedForWithoutData;
     c.first_only = OnlyFirstOperationsWaitFor(node);
     AddWaiterEvidence(node, &c);
     if (c.first_only && c.op == nullptr) c.first_lost = c.comm;
@@ -392,7 +392,7 @@ Cause Causes::HostCause(uint32_t node) const {
     c.kind = HOST_STALL;
     c.reason = REASON_PROCESS_STOPPED;
     c.detail.set_name(rank.process.state);
-    c.confidence = 0.97;
+    c.grade = GRADE_RECORDED;
   } else if (open_group != nullptr && view.host != HostState::kInCall) {
     c.kind = GROUP_LEFT_OPEN;
     c.reason = REASON_GROUP_OPEN;
@@ -403,14 +403,14 @@ Cause Causes::HostCause(uint32_t node) const {
     c.kind = GROUP_LEFT_OPEN;
     c.reason = REASON_BATCH_OPEN;
     *c.detail.mutable_call() = CallOf(bundle_, rank, *queued);
-    c.confidence = 0.85;
+    c.grade = GRADE_GOOD;
     c.evidence.push_back(
         {absl::StrCat(Who(r), " recorded that call, but neither the end of its batch nor its launch"), {r}});
   } else if (edge != nullptr && LeftTheLoop(r, edge->comm)) {
     c.kind = RANK_NOT_ARRIVED;
     c.cause = "code mismatch";
     c.reason = REASON_LEFT_LOOP;
-    c.confidence = 0.93;
+    c.grade = GRADE_STRONG;
   } else if (view.host == HostState::kInCall && view.thread != nullptr) {
     const bool init = ring::IsCommInit(view.thread->call);
     since(view.thread->since_ns);
@@ -419,7 +419,7 @@ Cause Causes::HostCause(uint32_t node) const {
     c.doubtful = rank.damaged;  // the ranks that it waits for may be in the lost part
     c.reason = REASON_INSIDE_CALL;
     c.detail.set_name(ring::CallName(view.thread->call));
-    c.confidence = 0.6;
+    c.grade = GRADE_WEAK;
   } else if (view.host == HostState::kInWait && view.thread != nullptr) {
     c.kind = GPU_STALL;
     since(view.thread->wait_since_ns);
@@ -427,21 +427,21 @@ Cause Causes::HostCause(uint32_t node) const {
     const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
     c.reason = blind ? REASON_WAITS_UNSEEN : REASON_WAITS_FOR_OTHER_WORK;
     c.detail.set_name(c.inside);
-    c.confidence = 0.8;
+    c.grade = GRADE_GOOD;
     if (blind) {
       // Nothing shows what its GPU is in. It may be an operation that waits for another rank.
       c.doubtful = true;
-      c.confidence = 0.35;
+      c.grade = GRADE_GUESS;
     }
   } else if (view.host == HostState::kElsewhere) {
     c.kind = HOST_STALL;
     since(view.thread != nullptr ? view.thread->last_call_ns : 0);
     c.reason = REASON_OUTSIDE_NCCL;
-    c.confidence = 0.93;
+    c.grade = GRADE_STRONG;
   } else {
     c.kind = RANK_NOT_ARRIVED;
     c.reason = REASON_NEVER_ENTERED;
-    c.confidence = 0.85;
+    c.grade = GRADE_GOOD;
     bool idle = view.in_flight.empty();
     if (idle && rank.source == Source::kFlightRecorder) {
       c.AddRival(Rival::OWN_GPU);
@@ -449,7 +449,7 @@ Cause Causes::HostCause(uint32_t node) const {
     if (idle && rank.damaged && rank.source != Source::kFlightRecorder) {
       // What its process and GPU are in is in the lost part: the rank may be a victim.
       c.doubtful = true;
-      c.confidence = 0.5;
+      c.grade = GRADE_OPEN;
       c.AddRival(Rival::LOST_WAIT);
     } else if (idle) {
       c.evidence.push_back({absl::StrCat(Who(r), " has no unfinished operation of its own"), {r}});
@@ -464,7 +464,7 @@ Cause Causes::HostCause(uint32_t node) const {
         c.comm = model_.CommOf(witness, *stopped.next);
         c.op = stopped.next;
         c.op_rank = stopped.witness;
-        c.confidence = 0.75;
+        c.grade = GRADE_FAIR;
       }
       c.evidence.push_back(
           {absl::StrCat(stopped.witnesses, stopped.witnesses == 1 ? " rank" : " ranks", " with the same role issued ",
@@ -479,9 +479,9 @@ Cause Causes::HostCause(uint32_t node) const {
     c.stall = activity.stall;
     c.moving = activity.moving == Moving::kYes;
     // If the place of the CPU thread is not recorded, its stack shows it.
-    if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.confidence = 0.9;
+    if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.grade = GRADE_STRONG;
     if (c.stall == Stall::kRendezvous) {
-      c.confidence = std::min(c.confidence, 0.8);
+      c.grade = std::min(c.grade, GRADE_GOOD);
       c.AddRival(Rival::MEETS_OUTSIDE);
     }
   }

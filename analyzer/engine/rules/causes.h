@@ -24,7 +24,7 @@
 namespace lockstep {
 
 // Of a finding that a rank without data is waited for: it may be at fault, or only its file is missing.
-constexpr double kWaitedForWithoutData = 0.5;
+constexpr Grade kWaitedForWithoutData = GRADE_OPEN;
 
 // What the record says is wrong with the GPU itself; empty: nothing.
 std::string GpuErrorOf(const Rank& rank);
@@ -132,7 +132,7 @@ class Causes {
   // Whether the GPU of a member is known to have failed.
   bool GpuFailed(uint32_t comm) const;
   void AddNetworkSteps(const GpuFront& front, Cause* cause) const;
-  void AddOtherOrders(int32_t rank_index, const GpuFront& front, Cause* cause) const;
+  void AddOtherOrders(const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
   // Two ranks send to each other what no rank with the same role ever sent: both left the program together, whichever
   // seems to have left it first. Empty: no such circle.

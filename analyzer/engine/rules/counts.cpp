@@ -19,7 +19,7 @@ Cause Causes::FromCounts() {
     c.ranks = std::move(ranks);
     return true;
   };
-  c.confidence = 0.7;
+  c.grade = GRADE_FAIR;
   c.AddRival(Rival::OTHER_GONE);
   if (found(FindStrangers(model_))) {
     c.kind = P2P_UNMATCHED;
@@ -37,7 +37,7 @@ Cause Causes::FromCounts() {
     c.evidence.push_back({"most ranks with the same role agree on how many collectives come before each one", c.ranks});
     if (std::any_of(c.ranks.begin(), c.ranks.end(),
                     [&](int32_t r) { return bundle_.ranks[static_cast<size_t>(r)].damaged; })) {
-      c.confidence = 0.6;  // the differing number may come from the damage
+      c.grade = GRADE_WEAK;  // the differing number may come from the damage
       c.rivals.clear();
       c.detail.set_flag(true);
     }
@@ -47,7 +47,7 @@ Cause Causes::FromCounts() {
     if (!parted.empty() &&
         std::all_of(parted.begin(), parted.end(), [&](const Cause& p) { return p.ranks == parted[0].ranks; }) &&
         parted[0].ranks.size() <= kMost) {
-      parted[0].confidence = std::min(parted[0].confidence, 0.7);
+      parted[0].grade = std::min(parted[0].grade, GRADE_FAIR);
       parted[0].rivals = c.rivals;
       return parted[0];
     }
@@ -78,7 +78,7 @@ void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   c.rivals = {};
   c.AddRival(Rival::ORDER_IN_CIRCLE);
   c.ranks = odd.ranks;
-  c.confidence = odd.confidence;
+  c.grade = odd.grade;
   // Then it is known what closed the circle: calls that differ. An extra send or receive may also come from a group
   // that stayed open.
   if (odd.kind == SILENT_DESYNC) c.kind = odd.kind;

@@ -116,19 +116,19 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
   const bool all_named = p.absent.empty() && p.unnamed == 0;
   if (!p.astray.empty()) {
     c.ranks = p.astray;
-    c.confidence = 0.93;
+    c.grade = GRADE_STRONG;
     c.reason = REASON_OTHER_UNIQUE_ID;
     c.detail.set_name(bundle_.comms[p.other].id);
     c.detail.set_other_name(bundle_.comms[p.comm].id);
     if (p.astray.size() >= p.waiting.size()) {
       c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
       std::sort(c.ranks.begin(), c.ranks.end());
-      c.confidence = 0.6;
+      c.grade = GRADE_WEAK;
       c.reason = REASON_UNIQUE_IDS_DIFFER;
     }
   } else if (!p.failed.empty()) {
     c.ranks = p.failed;
-    c.confidence = 0.9;
+    c.grade = GRADE_STRONG;
     c.reason = REASON_CREATION_FAILED;
   } else if (!free.empty()) {
     if (const int32_t r = free[0]; free.size() == 1 && model_.ranks[r].host == HostState::kDead) {
@@ -140,33 +140,37 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
       return dead;
     }
     c.ranks = std::move(free);
-    c.confidence = 0.9;
+    c.grade = GRADE_STRONG;
     c.reason = REASON_NEVER_CAME_TO_CREATION;
     bool stopped = true;
     for (int32_t r : c.ranks) stopped &= model_.ranks[r].host == HostState::kStopped;
     if (stopped) {
       c.kind = HOST_STALL;
       c.detail.set_flag(true);
-      c.confidence = 0.97;
+      c.grade = GRADE_RECORDED;
     }
     for (int32_t r : c.ranks) {
       if (c.ranks.size() <= 4) AddHostEvidence(r, &c);
     }
+    const auto waits_outside = [&](int32_t r) {
+      return ClassifyActivity(bundle_.ranks[static_cast<size_t>(r)].process).stall == Stall::kRendezvous;
+    };
+    if (std::all_of(c.ranks.begin(), c.ranks.end(), waits_outside)) c.stall = Stall::kRendezvous;
   } else if (p.absent.empty() && !p.unseen.empty()) {
     c.missing = p.unseen;
-    c.confidence = p.unseen.size() == 1 ? 0.75 : 0.5;
+    c.grade = p.unseen.size() == 1 ? GRADE_FAIR : GRADE_OPEN;
     c.reason = REASON_NO_DATA_IN_CREATION;
   } else if (p.absent.empty() && p.unnamed > 0) {
     if (!ClosedCreation(p, call, &c)) c.kind = FINDING_UNSPECIFIED;  // no rank to name
   } else if (all_named && !p.returned.empty()) {
     c.ranks = p.waiting;
-    c.confidence = 0.6;
+    c.grade = GRADE_WEAK;
     c.reason = REASON_NOT_BACK_FROM_CREATION;
     c.detail.set_count(static_cast<int64_t>(p.returned.size()));
     c.waiting.clear();
   } else if (all_named && (bundle_.known_stalled || p.oldest_ns >= kLongSetUp)) {
     c.ranks = p.waiting;
-    c.confidence = 0.5;
+    c.grade = GRADE_OPEN;
     c.reason = REASON_ALL_IN_CREATION;
     c.cause = "network";
     c.waiting.clear();
@@ -228,7 +232,7 @@ bool Causes::ClosedCreation(const PendingCreation& p, const std::string& call, C
     if (r < 0 ? v == graph_->edges[first][0].to : std::binary_search(c->ranks.begin(), c->ranks.end(), r))
       c->nodes.push_back(v);
   }
-  c->confidence = certain ? 0.75 : 0.7;
+  c->grade = GRADE_FAIR;
   c->evidence.push_back({absl::StrCat("all ", bundle_.ranks.size(), " ranks were read, and none of ",
                                       named(p.candidates), " is in ", call),
                          p.candidates});
@@ -246,7 +250,7 @@ Cause Causes::Unexplained(const PendingCreation& p) const {
   c.op_name = ring::CallName(p.call);
   c.waiting = p.waiting;
   c.ranks = p.absent;
-  c.confidence = 0.5;
+  c.grade = GRADE_OPEN;
   *c.detail.mutable_call() = CallNamed(call, "");
   if (p.absent.empty()) {
     c.reason = REASON_CREATION_LACKS_UNKNOWN;
@@ -286,7 +290,7 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
     c.op_name = ring::CallName(ring::CallKind::kCommSplit);
     c.ranks = fault.ranks;
     c.missing = fault.missing;
-    c.confidence = fault.confidence;
+    c.grade = fault.grade;
     c.reason = fault.reason;
     c.detail = std::move(fault.detail);
     c.evidence.push_back({std::move(fault.evidence), fault.ranks});

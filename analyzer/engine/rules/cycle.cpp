@@ -159,7 +159,7 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
   c->comm = first->comm;
   c->op = first->op;
   c->op_rank = stranger;
-  c->confidence = 0.8;
+  c->grade = GRADE_GOOD;
   c->reason = REASON_NEW_PEER;
   *c->detail.mutable_call() = CallOf(bundle_, rank, *first->op);
   return true;
@@ -213,7 +213,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
   Cause c;
   c.nodes = sink;
   c.kind = DEADLOCK_CYCLE;
-  c.confidence = 0.85;
+  c.grade = GRADE_GOOD;
   std::set<int32_t> ranks;
   std::set<OpKey> circle;
   bool p2p = true, sends = true;
@@ -269,7 +269,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     stall.comm = front.comm;
     stall.op = front.op;
     stall.op_rank = r;
-    stall.confidence = 0.75;
+    stall.grade = GRADE_FAIR;
     stall.reason = REASON_STREAM_BLOCKED_BESIDE;
     *stall.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[r], *front.op);
     return {stall};
@@ -316,7 +316,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     }
   } else if (!p2p && FewLeft(model_, orders)) {
     c.ranks = orders[1].ranks;
-    c.confidence = 0.8;
+    c.grade = GRADE_GOOD;
     const Rank& usual = bundle_.ranks[static_cast<size_t>(orders[0].ranks[0])];
     const Op& theirs = *orders[0].ops[0];
     const Rank& odd = bundle_.ranks[static_cast<size_t>(orders[1].ranks[0])];
@@ -346,7 +346,7 @@ Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
   Cause c;
   c.kind = DEADLOCK_CYCLE;
   c.hypothesis = true;
-  c.confidence = 0.6;
+  c.grade = GRADE_WEAK;
   c.nodes = sink;
   std::set<int32_t> ranks;
   for (uint32_t v : sink) {
@@ -388,7 +388,7 @@ void Causes::JoinStuck(std::vector<Cause>* causes) const {
       Cause c;
       c.kind = DEADLOCK_CYCLE;
       c.hypothesis = true;
-      c.confidence = 0.5;
+      c.grade = GRADE_OPEN;
       c.ranks = shared;
       c.comm = a.comm;
       c.op = a.op;

@@ -34,7 +34,7 @@ std::vector<Cause> Causes::FromUnseenEnds() const {
   }
   if (c.ranks.empty()) return {};
   c.kind = RANK_DEAD;
-  c.confidence = 0.7;
+  c.grade = GRADE_FAIR;
   c.reason = REASON_ENDED_UNSEEN;
   c.evidence.push_back({absl::StrCat("all ", bundle_.ranks.size(), " processes have ended, and the rings of ",
                                      c.ranks.size(), " have no record of a clean exit"),
@@ -74,7 +74,7 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
     c.op = op;
     c.op_rank = op_rank;
     c.comm = comm;
-    c.confidence = exited ? 0.85 : 0.7;
+    c.grade = exited ? GRADE_GOOD : GRADE_FAIR;
     c.reason = REASON_AHEAD;
     *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(op_rank)], *op);
     c.detail.set_count(static_cast<int64_t>(behind.size()));
@@ -118,7 +118,7 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
     Cause c;
     c.kind = HOST_STALL;
     c.ranks = stopped;
-    c.confidence = stopped.size() == 1 ? 0.85 : 0.7;
+    c.grade = stopped.size() == 1 ? GRADE_GOOD : GRADE_FAIR;
     c.reason = REASON_STOPPED_WHILE_OTHERS_WAIT;
     c.detail.set_name(bundle_.ranks[static_cast<size_t>(stopped[0])].process.state);
     c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make "
@@ -132,7 +132,7 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
   if (ended.empty() || ended.size() >= waiting || least < late_after_ns) return {};
   Cause c = DeathCause(ended[0]);
   c.ranks = ended;
-  c.confidence = ended.size() == 1 ? 0.8 : 0.6;
+  c.grade = ended.size() == 1 ? GRADE_GOOD : GRADE_WEAK;
   c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make no "
                                         "further call. The GPU work of a process ends with the process; GPU marks are "
                                         "off, so nothing recorded shows whether its last operations completed",

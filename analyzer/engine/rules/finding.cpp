@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/calibration/confidence.h"
 #include "analyzer/engine/facts/activity.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/engine/rules/chain.h"
@@ -106,7 +107,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
   } else {
     f.set_operation(cause.op_name);
   }
-  f.set_confidence(cause.confidence);
+  f.set_grade(cause.confidence > 0 ? GRADE_UNSPECIFIED : cause.grade);
   std::vector<const EvidenceItem*> told;
   for (const EvidenceItem& item : cause.evidence) {
     if (told.size() >= kMostEvidence) break;
@@ -145,6 +146,10 @@ Finding Causes::ToFinding(const Cause& cause) const {
     link->set_text(absl::StrCat("waiting in ", cause.op_name == kRendezvous ? "" : "nccl", cause.op_name));
     f.set_victim_count(static_cast<int32_t>(ranks.size()));
   }
+  const bool framework = std::all_of(bundle_.ranks.begin(), bundle_.ranks.end(),
+                                     [](const Rank& rank) { return rank.source == Source::kFlightRecorder; });
+  f.set_confidence(cause.confidence > 0 ? cause.confidence
+                                        : ConfidenceOf(f.grade(), f.reason(), f.culprit_ranks_size() > 1, framework));
   return f;
 }
 

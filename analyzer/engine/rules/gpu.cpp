@@ -89,7 +89,7 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   c.op_rank = r;
   // Counters are in every readable part of a file, but those of a damaged file may be from an earlier time or another
   // job.
-  c.confidence = bundle_.ranks[static_cast<size_t>(alone)].damaged ? 0.7 : 0.8;
+  c.grade = bundle_.ranks[static_cast<size_t>(alone)].damaged ? GRADE_FAIR : GRADE_GOOD;
   *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[static_cast<size_t>(r)], *front.op);
   const auto& members = model_.comms[front.comm].members;
   const auto own = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == alone; });
@@ -130,7 +130,7 @@ Cause Causes::GpuCause(uint32_t node) const {
     c.reason = REASON_GPU_ERROR;
   } else if (front.front == Front::kPeersFinished) {
     c.reason = REASON_GPU_BEHIND;
-    c.confidence = 0.85;
+    c.grade = GRADE_GOOD;
     c.evidence.push_back(
         {absl::StrCat(Who(r), ": ", what, where, " is unfinished here but finished on its peers"), {r}});
     int behind = 0;
@@ -147,7 +147,7 @@ Cause Causes::GpuCause(uint32_t node) const {
     if (behind > 1) {
       c.evidence.push_back(
           {absl::StrCat("it is stuck in ", behind, " communicators at once: the GPU is stuck, not one stream"), {r}});
-      c.confidence = 0.93;
+      c.grade = GRADE_STRONG;
     }
     const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(front);
     if (!counted.empty()) {
@@ -155,13 +155,13 @@ Cause Causes::GpuCause(uint32_t node) const {
       c.ranks.insert(c.ranks.end(), counted.begin(), counted.end());
       std::sort(c.ranks.begin(), c.ranks.end());
       c.reason = REASON_GPU_OR_OTHER_CALL;
-      c.confidence = 0.5;
+      c.grade = GRADE_OPEN;
       c.detail.add_ranks(rank.rank);
       c.detail.add_others(bundle_.ranks[static_cast<size_t>(counted[0])].rank);
     }
   } else {
     c.reason = REASON_STREAM_BLOCKED;
-    c.confidence = 0.92;
+    c.grade = GRADE_STRONG;
     const bool unseen =
         c.comm != kNoIndex && std::any_of(model_.comms[c.comm].members.begin(), model_.comms[c.comm].members.end(),
                                           [](const Member& m) { return m.rank_index < 0; });
@@ -179,7 +179,7 @@ Cause Causes::GpuCause(uint32_t node) const {
                                  return m.rank_index >= 0 && bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;
                                });
                       });
-    if (unseen || lost) c.confidence = 0.8;
+    if (unseen || lost) c.grade = GRADE_GOOD;
     bool other_lost = rank.damaged && (rank.source != Source::kFlightRecorder || HasHoleBefore(rank, front.op));
     for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1);
          ++q) {
@@ -187,16 +187,16 @@ Cause Causes::GpuCause(uint32_t node) const {
     }
     if (other_lost) {
       c.doubtful = true;
-      c.confidence = 0.5;
+      c.grade = GRADE_OPEN;
       c.AddRival(Rival::OTHER_STREAM);
     }
     if (const Membership* in = BegunAndGone(rank); in != nullptr) {
       c.doubtful = true;
-      c.confidence = 0.5;
+      c.grade = GRADE_OPEN;
       c.AddRival(Rival::OLDER_OPERATION)->set_name(CommText(bundle_.comms[in->comm]));
     }
     if (front.lost_seq != kNone) {
-      c.confidence = std::min(c.confidence, 0.8);
+      c.grade = std::min(c.grade, GRADE_GOOD);
       c.evidence.push_back({absl::StrCat("the record of that operation is gone; ", Who(r),
                                          "'s counters show that its GPU completed all that it started, while its "
                                          "peers' GPUs are in that operation"),
@@ -206,7 +206,7 @@ Cause Causes::GpuCause(uint32_t node) const {
   if (!error.empty()) {
     c.detail.set_name(error);
     c.evidence.push_back({absl::StrCat(Who(r), ": ", error), {r}});
-    c.confidence = std::max(c.confidence, 0.95);
+    c.grade = std::max(c.grade, GRADE_RECORDED);
   }
   if (front.op != nullptr && rank.captured_ns > 0) {
     c.evidence.push_back(InOperation(r, *front.op));

@@ -187,7 +187,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   c.comm = missed->comm;
   c.op = missed->op;
   c.op_rank = waiter;
-  c.confidence = 0.9;
+  c.grade = GRADE_STRONG;
   const std::string place =
       absl::StrCat(OpText(bundle_, bundle_.ranks[waiter], *missed->op), " on ", CommText(bundle_.comms[missed->comm]));
   const int32_t first = c.ranks[0];
@@ -206,7 +206,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
                         {waiter}});
   c.evidence.push_back({absl::StrCat(Who(first), " waits in ", later), {first}});
   if (!witnesses.empty()) {
-    c.confidence = 0.85;
+    c.grade = GRADE_GOOD;
     c.evidence.push_back(
         {absl::StrCat(
              Who(witnesses[0]),

@@ -56,7 +56,7 @@ void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* 
       c.op_rank = static_cast<int32_t>(r);
       c.waiting = {static_cast<int32_t>(r)};
       c.op_name = "WaitSignal";
-      c.confidence = 0.9;
+      c.grade = GRADE_STRONG;
       c.reason = REASON_SIGNALS_MISSING;
       c.detail.set_count(static_cast<int64_t>(sent));
       c.detail.set_of(static_cast<int64_t>(asked->waited));

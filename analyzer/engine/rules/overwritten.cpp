@@ -33,7 +33,7 @@ std::vector<Cause> Causes::FromOverwritten() {
     if (bundle_.comms[comm].size != 2 || c.ranks.size() != 2) continue;
     c.kind = P2P_UNMATCHED;
     c.comm = comm;
-    c.confidence = 0.5;
+    c.grade = GRADE_OPEN;
     c.reason = REASON_RECORDS_GONE_PAIR;
     c.detail.set_name(CommText(bundle_.comms[comm]));
     causes.push_back(std::move(c));
@@ -56,7 +56,7 @@ std::vector<Cause> Causes::FromOverwritten() {
     Cause c = NoDataCause(bundle_.ranks[static_cast<size_t>(all.ranks[0])].rank);
     c.nodes = all.nodes;
     c.reason = REASON_DATA_LOST_OTHERS_WAIT;
-    c.confidence = 0.5;
+    c.grade = GRADE_OPEN;
     c.first_only = true;
     AddWaiterEvidence(all.nodes[0], &c);
     return {c};
@@ -68,7 +68,7 @@ std::vector<Cause> Causes::FromOverwritten() {
     std::sort(all.ranks.begin(), all.ranks.end());
     all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
     all.kind = COLLECTIVE_STUCK;
-    all.confidence = 0.35;
+    all.grade = GRADE_GUESS;
     all.reason = REASON_RECORDS_GONE;
     stood = all.ranks;
     // If all ranks that wait for them do so in one operation, the named ranks are most likely in it too.
@@ -116,7 +116,7 @@ std::vector<Cause> Causes::FromOverwritten() {
       }
       std::sort(all.ranks.begin(), all.ranks.end());
       all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
-      all.confidence = 0.3;
+      all.grade = GRADE_GUESS;
       all.reason = REASON_RECORDS_GONE_MANY;
       all.detail.set_count(static_cast<int64_t>(stood.size()));
     }

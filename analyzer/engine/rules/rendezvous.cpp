@@ -13,7 +13,7 @@ namespace lockstep {
 
 std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
   constexpr size_t kFew = 4;  // at most one rank that does not wait for so many that do
-  constexpr double kOne = 0.85, kSeveral = 0.6, kNoData = 0.5;
+  constexpr Grade kOne = GRADE_GOOD, kSeveral = GRADE_WEAK, kNoData = GRADE_OPEN;
   std::vector<int32_t> waiting, standing, missing;
   int64_t least = INT64_MAX;
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
@@ -49,13 +49,13 @@ std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
   if (standing.empty()) {
     c.kind = RANK_NO_DATA;
     c.missing = missing;
-    c.confidence = kNoData;
+    c.grade = kNoData;
     c.reason = REASON_NO_DATA_OTHERS_MEET;
     return {std::move(c)};
   }
   c.kind = HOST_STALL;
   c.ranks = standing;
-  c.confidence = standing.size() == 1 && missing.empty() ? kOne : kSeveral;
+  c.grade = standing.size() == 1 && missing.empty() ? kOne : kSeveral;
   const ring::ThreadSnapshot* thread = model_.ranks[static_cast<size_t>(standing[0])].thread;
   c.reason = REASON_OUTSIDE_NCCL_OTHERS_MEET;
   if (standing.size() == 1 && thread != nullptr) {

@@ -29,7 +29,7 @@ std::string Times(uint64_t count) {
 
 std::vector<Cause> Causes::FromReplays() const {
   constexpr size_t kMany = 3;
-  constexpr double kFits = 0.6;
+  constexpr Grade kFits = GRADE_WEAK;
   if (!bundle_.known_stalled) return {};
   std::map<uint64_t, std::vector<int32_t>> launched;
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
@@ -48,7 +48,7 @@ std::vector<Cause> Causes::FromReplays() const {
   c.kind = HOST_STALL;
   c.ranks = behind;
   c.hypothesis = true;
-  c.confidence = kFits;
+  c.grade = kFits;
   c.reason = REASON_FEWER_LAUNCHES;
   c.detail.set_count(static_cast<int64_t>(few));
   if (const auto lasted =

@@ -61,7 +61,7 @@ Parting WhereTheyPart(const Bundle& bundle, const std::vector<int32_t>& ranks) {
 
 std::vector<Cause> Causes::FromStacks() const {
   constexpr size_t kManyAgainstOne = 3;
-  constexpr double kOne = 0.75, kSeveral = 0.5;
+  constexpr Grade kOne = GRADE_FAIR, kSeveral = GRADE_OPEN;
   std::vector<int32_t> ranks;
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
     const Rank& rank = bundle_.ranks[r];
@@ -82,7 +82,7 @@ std::vector<Cause> Causes::FromStacks() const {
   c.ranks = parting.few;
   c.waiting = parting.most;
   c.op_name = same_call ? Function(usual.process.python_stack[0]) : "";
-  c.confidence = parting.few.size() == 1 ? kOne : kSeveral;
+  c.grade = parting.few.size() == 1 ? kOne : kSeveral;
   const std::string place = Place(odd, parting.depth), others = Place(usual, parting.depth);
   c.reason = REASON_ELSEWHERE_BY_STACK;
   c.detail.set_name(place);

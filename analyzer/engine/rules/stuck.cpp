@@ -8,6 +8,7 @@
 #include "analyzer/engine/facts/counts.h"
 #include "analyzer/engine/facts/network.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/model/call_kinds.h"
 
 namespace lockstep {
 
@@ -60,17 +61,19 @@ Cause Causes::StuckCause(uint32_t node) const {
   c.ranks = {r};
   c.kind = COLLECTIVE_STUCK;
   c.reason = REASON_ALL_IN;
-  c.confidence = 0.6;
+  c.grade = GRADE_WEAK;
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
   const std::string what = front.op == nullptr ? "its operation" : OpText(bundle_, rank, *front.op);
   if (front.op != nullptr) *c.detail.mutable_call() = CallOf(bundle_, rank, *front.op);
   bool all_known = front.op != nullptr;
-  std::vector<int32_t> failed, stopped, moved;
+  std::vector<int32_t> failed, stopped, moved, finished;
   auto look = [&](int32_t m, const Op* op) {
     if (!GpuErrorOf(bundle_.ranks[m]).empty()) failed.push_back(m);
-    if (op != nullptr && CompletedLater(bundle_.ranks[m], *op)) {
+    if (op != nullptr && op->state == OpState::kCompleted) {
+      finished.push_back(m);
+    } else if (op != nullptr && CompletedLater(bundle_.ranks[m], *op)) {
       moved.push_back(m);
     } else if (op == nullptr || model_.UnitOf(m, op) == kNoIndex) {
       all_known = false;
@@ -126,15 +129,23 @@ Cause Causes::StuckCause(uint32_t node) const {
   if (failed.size() == 1) {
     c.kind = GPU_STALL;
     c.ranks = failed;
-    c.confidence = 0.93;
+    c.grade = GRADE_STRONG;
     c.reason = REASON_ERROR_IN_OPERATION;
     c.detail.set_name(GpuErrorOf(bundle_.ranks[failed[0]]));
     c.detail.set_of(static_cast<int64_t>(everybody));
     c.evidence.push_back({absl::StrCat(Who(failed[0]), ": ", GpuErrorOf(bundle_.ranks[failed[0]])), failed});
+  } else if (!finished.empty() && !stopped.empty()) {
+    // With a root, some members may leave before the others.
+    c.reason = REASON_SOME_FINISHED;
+    c.ranks = stopped;
+    c.grade = stopped.size() == 1 ? GRADE_FAIR : GRADE_WEAK;
+    c.detail.set_count(static_cast<int64_t>(finished.size()));
+    for (const int32_t m : finished) c.detail.add_others(bundle_.ranks[static_cast<size_t>(m)].rank);
+    c.evidence.push_back({"completed it", finished});
   } else if (all_known && !moved.empty() && !stopped.empty() && stopped.size() <= 2 && stopped.size() < moved.size()) {
     c.kind = GPU_STALL;
     c.ranks = stopped;
-    c.confidence = stopped.size() == 1 ? 0.75 : 0.65;
+    c.grade = stopped.size() == 1 ? GRADE_FAIR : GRADE_WEAK;
     c.reason = REASON_GPU_STOPPED_AFTER;
     c.evidence.push_back(
         {absl::StrCat(moved.size(), " of ", everybody,
@@ -144,7 +155,7 @@ Cause Causes::StuckCause(uint32_t node) const {
     const std::vector<int32_t> unseen = MayBelongTo(bundle_, front.comm);
     if (!unseen.empty()) {
       c.doubtful = c.hypothesis = true;
-      c.confidence = 0.3;
+      c.grade = GRADE_GUESS;
       c.reason = REASON_ALL_SEEN_IN;
       c.evidence[0].fields.set_text(absl::StrCat("the members of ", CommText(bundle_.comms[front.comm]),
                                                  " are known only from its use: every rank that used it entered ",
@@ -159,13 +170,16 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.reason = REASON_WRONG_PEER;
     c.ranks = {r};
     c.doubtful = false;
-    c.confidence = 0.7;
+    c.grade = GRADE_FAIR;
     c.evidence[0] = {
         absl::StrCat(Who(r), " and that rank exchange data with other ranks, but with each other only in this call"),
         {r}};
   }
   if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(front, &c);
-  if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(r, front, &c);
+  if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(front, &c);
+  if (c.kind == COLLECTIVE_STUCK && front.op != nullptr && front.op->root_or_peer < 0 &&
+      CallFactsOf(front.op->kind).has_root)
+    c.AddRival(Rival::ROOTS_DIFFER);
   AddWaiterEvidence(node, &c);
   return c;
 }
@@ -194,7 +208,7 @@ Cause Causes::NotBegunCause(uint32_t node) const {
   }
   std::sort(c.ranks.begin(), c.ranks.end());
   const bool alone = c.ranks.size() == 1;
-  c.confidence = alone ? 0.85 : 0.6;
+  c.grade = alone ? GRADE_GOOD : GRADE_WEAK;
   c.evidence.push_back({absl::StrCat(alone ? Who(r) + " issued " : "all members issued ", what,
                                      " but no GPU has started it; all that NCCL queued before it is complete"),
                         c.ranks});
@@ -232,7 +246,7 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
     const auto [from, to] = links[0];
     cause->reason = REASON_LINK_DEAD;
     cause->ranks = {std::min(from, to), std::max(from, to)};
-    cause->confidence = 0.9;
+    cause->grade = GRADE_STRONG;
     cause->detail.add_ranks(bundle_.ranks[from].rank);
     cause->detail.add_ranks(bundle_.ranks[to].rank);
     cause->detail.set_name(StepText(model_, *told[0]));
@@ -243,30 +257,32 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
   }
 }
 
-// Members that also wait in a second operation, on another stream: their GPUs may have started the two in different
-// orders.
-void Causes::AddOtherOrders(int32_t r, const GpuFront& front, Cause* cause) const {
+// A GPU that runs this and another operation at once may run them in another order than its peers do. That closes a
+// circle only if each member is in such another operation, which all of its own members entered.
+void Causes::AddOtherOrders(const GpuFront& front, Cause* cause) const {
   if (front.op == nullptr) return;
-  const Rank& rank = bundle_.ranks[r];
-  for (const Unit& unit : model_.ranks[r].in_flight) {
-    const Op& op = rank.ops[unit.ops[0]];
-    const uint32_t comm = model_.CommOf(rank, op);
-    const bool same_stream = op.stream != kNoIndex && op.stream == front.op->stream;
-    if (comm == front.comm || same_stream || !IsCollective(op.kind)) continue;
-    std::vector<int32_t> shared;
-    bool all_in = true;
-    for (const Member& m : model_.comms[comm].members) {
+  const auto all_in = [&](const Rank& rank, const Op& op) {
+    const auto& members = model_.comms[model_.CommOf(rank, op)].members;
+    return std::all_of(members.begin(), members.end(), [&](const Member& m) {
       const Op* theirs = m.rank_index < 0 ? nullptr : model_.FindCollective(m, op.seq);
-      all_in &= theirs != nullptr && model_.InFlight(m.rank_index, *theirs);
-      if (m.rank_index >= 0 && std::binary_search(cause->ranks.begin(), cause->ranks.end(), m.rank_index))
-        shared.push_back(m.rank_index);
-    }
-    if (!all_in || shared.size() < 2) continue;
-    Detail* rival = cause->AddRival(Rival::GPU_ORDER);
-    rival->set_count(static_cast<int64_t>(shared.size()));
-    *rival->mutable_call() = CallOf(bundle_, rank, op);
-    return;
+      return theirs != nullptr && model_.InFlight(m.rank_index, *theirs);
+    });
+  };
+  CallRef another;
+  for (const int32_t r : cause->ranks) {
+    const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
+    const auto& units = model_.ranks[static_cast<size_t>(r)].in_flight;
+    const auto found = std::find_if(units.begin(), units.end(), [&](const Unit& unit) {
+      const Op& op = rank.ops[unit.ops[0]];
+      const bool same_stream = op.stream != kNoIndex && op.stream == front.op->stream;
+      return model_.CommOf(rank, op) != front.comm && !same_stream && IsCollective(op.kind) && all_in(rank, op);
+    });
+    if (found == units.end()) return;
+    another = CallOf(bundle_, rank, rank.ops[found->ops[0]]);
   }
+  Detail* rival = cause->AddRival(Rival::GPU_ORDER);
+  rival->set_count(static_cast<int64_t>(cause->ranks.size()));
+  *rival->mutable_call() = std::move(another);
 }
 
 }  // namespace lockstep

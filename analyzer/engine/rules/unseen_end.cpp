@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-constexpr double kMedium = 0.6;
+constexpr Grade kMedium = GRADE_WEAK;
 
 // Neither a ring nor this host shows when: the process is gone, or was recorded on another boot or host.
 bool NobodySaw(const Rank& rank) {
@@ -37,7 +37,7 @@ void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cau
       continue;
     }
     c.hypothesis = true;
-    c.confidence = std::min(c.confidence, kMedium);
+    c.grade = std::min(c.grade, kMedium);
     c.AddRival(Rival::JOB_MOVED);
   }
 }

@@ -53,7 +53,7 @@ void Causes::BlameTheSilent(std::vector<Cause>* causes) const {
     const std::string who = absl::StrCat(named.size() == 1 ? "rank " : "ranks ", absl::StrJoin(named, ", "));
     Cause blamed = NoDataCause(nearest[0]);
     blamed.missing = nearest;
-    blamed.confidence = kWaitedForWithoutData;
+    blamed.grade = kWaitedForWithoutData;
     blamed.nodes = std::move(c.nodes);
     blamed.comm = c.comm;
     blamed.op = c.op;

@@ -74,7 +74,7 @@ void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
   same->ranks.insert(same->ranks.end(), c.ranks.begin(), c.ranks.end());
   same->missing.insert(same->missing.end(), c.missing.begin(), c.missing.end());
   same->nodes.insert(same->nodes.end(), c.nodes.begin(), c.nodes.end());
-  same->confidence = std::min(same->confidence, c.confidence);
+  same->grade = std::min(same->grade, c.grade);
   same->stall = std::max(same->stall, c.stall);
   same->moving |= c.moving;
   same->first_only &= c.first_only;
@@ -85,9 +85,8 @@ namespace {
 // Processes that hang together before any of them issued an operation. The program distributes unique ids, and waits in
 // barriers, by means that are not recorded. So one of them may wait for another there.
 void DoubtTogetherAtStart(const Model& model, Cause* c) {
-  constexpr double kSome = 0.85;
   if ((c->kind != HOST_STALL && c->kind != RANK_NOT_ARRIVED) || c->ranks.size() < 2 || c->stall != Stall::kUnknown ||
-      c->confidence <= kSome)
+      c->grade <= GRADE_GOOD)
     return;
   const bool at_start = std::all_of(c->ranks.begin(), c->ranks.end(), [&](int32_t r) {
     const auto& memberships = model.bundle.ranks[static_cast<size_t>(r)].memberships;
@@ -98,17 +97,16 @@ void DoubtTogetherAtStart(const Model& model, Cause* c) {
                        [](const Membership& ms) { return ms.issued <= 0 && ms.peers.empty(); });
   });
   if (!at_start) return;
-  c->confidence = kSome;
+  c->grade = GRADE_GOOD;
   c->AddRival(Rival::STARTS_TOGETHER);
 }
 
 // The rank outside the circle that all of them wait for may be in the lost parts of their damaged records.
 void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
-  constexpr double kLow = 0.35;
   const auto damaged = [&](int32_t rank) { return bundle.ranks[static_cast<size_t>(rank)].damaged; };
   if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
   c->hypothesis = true;
-  c->confidence = std::min(c->confidence, kLow);
+  c->grade = std::min(c->grade, GRADE_GUESS);
   c->AddRival(Rival::CIRCLE_LOST_MORE);
 }
 
@@ -237,6 +235,11 @@ std::vector<Cause> Causes::FromSinks() {
     if (c.kind != COLLECTIVE_STUCK) still.insert(c.ranks.begin(), c.ranks.end());
   }
   const bool certain = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful; });
+  // So do sends and receives that met with different sizes: the calls of their group end together.
+  std::set<uint32_t> mismatched;
+  for (const Cause& c : causes) {
+    if (c.reason == REASON_UNLIKE_PEER || c.reason == REASON_SPLITS_UNLIKE_PEER) mismatched.insert(c.comm);
+  }
   // A rank that left no data most likely waits for the known cause.
   const bool known =
       std::any_of(causes.begin(), causes.end(), [&](const Cause& c) { return !weak(c) && !c.hypothesis; });
@@ -271,7 +274,8 @@ std::vector<Cause> Causes::FromSinks() {
   std::erase_if(causes, [&](const Cause& c) {
     if (c.doubtful && certain) return true;
     return c.kind == COLLECTIVE_STUCK &&
-           std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); });
+           (mismatched.contains(c.comm) ||
+            std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); }));
   });
   for (Cause& c : causes) DoubtTogetherAtStart(model_, &c);
   return causes;
@@ -329,7 +333,7 @@ std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
     if (m.rank_index < 0 && m.global_rank >= 0) here.push_back(NoDataCause(m.global_rank));
   }
   for (Cause& c : here) {
-    c.confidence = 0.5;
+    c.grade = GRADE_OPEN;
     c.comm = comm;
     c.op = last;
     c.op_rank = r;
@@ -367,7 +371,7 @@ std::vector<Cause> Causes::FromMissing() const {
 }
 
 void Causes::Narrow(Cause* cause) {
-  if (cause->ranks.size() < 2 || (cause->confidence > 0.8 && cause->kind != ORDER_INVERSION)) return;
+  if (cause->ranks.size() < 2 || (cause->grade > GRADE_GOOD && cause->kind != ORDER_INVERSION)) return;
   if (cause->kind == COLLECTIVE_STUCK || cause->kind == RANK_NOT_ARRIVED || cause->kind == GPU_STALL) return;
   if (out_of_order_.empty()) out_of_order_ = FindOutOfOrder(model_);
   std::vector<int32_t> left;
@@ -380,7 +384,7 @@ void Causes::Narrow(Cause* cause) {
        "left out or added an earlier call",
        left});
   cause->ranks = std::move(left);
-  cause->confidence = 0.8;
+  cause->grade = GRADE_GOOD;
 }
 
 // A member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed call,
@@ -413,7 +417,7 @@ void Causes::PreferCounted(const Mismatch& m, Cause* cause) const {
   if (here.size() != 1 || here == cause->ranks) return;
   cause->kind = SILENT_DESYNC;
   cause->ranks = here;
-  cause->confidence = 0.75;
+  cause->grade = GRADE_FAIR;
   cause->reason = REASON_COUNTED_BEFORE;
   cause->detail.Clear();
   *cause->detail.mutable_call() = CallNamed(absl::StrCat("#", m.seq), CommText(bundle_.comms[m.comm]));
@@ -464,7 +468,7 @@ std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
   Cause c = DeathCause(ranks[0]);
   if (ranks.size() > 1) {
     c.ranks = ranks;
-    c.confidence = 0.5;
+    c.grade = GRADE_OPEN;
     c.evidence.push_back(
         {"the first process to end on each host; nothing recorded shows which of these ended first", ranks});
   }
@@ -543,7 +547,7 @@ std::vector<Cause> Causes::FromAbsence() {
       cause.comm = c;
       cause.op = first;
       cause.op_rank = holder;
-      cause.confidence = 0.8;
+      cause.grade = GRADE_GOOD;
       cause.reason = REASON_NEVER_ENTERED;
       *cause.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[holder], *first);
       cause.evidence.push_back(
@@ -591,7 +595,7 @@ std::vector<Cause> Causes::FromHashes() {
         cause.ranks.insert(cause.ranks.end(), classes[i].begin(), classes[i].end());
       }
       std::sort(cause.ranks.begin(), cause.ranks.end());
-      cause.confidence = majority ? 0.85 : 0.5;
+      cause.grade = majority ? GRADE_GOOD : GRADE_OPEN;
       cause.reason = REASON_HASHES_DIFFER;
       cause.detail.set_name(CommText(bundle_.comms[c]));
       cause.detail.set_number(last_equal);
@@ -624,7 +628,7 @@ std::vector<Cause> Causes::FromAsyncErrors() {
   c.kind = ASYNC_ERROR;
   c.ranks = {first_rank};
   c.comm = first->comm;
-  c.confidence = 0.5;
+  c.grade = GRADE_OPEN;
   constexpr int32_t kNcclUnhandledCudaError = 1;
   c.detail.set_name(CommText(bundle_.comms[first->comm]));
   if (first->async_error == kNcclUnhandledCudaError) {

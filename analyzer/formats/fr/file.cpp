@@ -75,7 +75,7 @@ class DumpReader {
             "holds no list of entries, as a dump that was asked for without collectives: its operations are not known");
     }
     NumberByGroup(entries_->mutable_raw(), &file_);
-    if (file_.used.size() == 1) file_.used[0].size_hint = std::max(file_.used[0].size_hint, nameless_size_);
+    if (file_.used.size() == 1) file_.used[0].size_hint = std::max(file_.used[0].size_hint, file_.least_ranks);
     DecideStates(entries_->raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset,
@@ -114,7 +114,7 @@ class DumpReader {
                   ReadMembers(document_.Get(value, Key::kRanks), &claim.members) && !claim.members.empty();
       // Backends without group names (gloo) list only the newest group, without a name and with its own rank numbers.
       if (good && claim.name.empty()) {
-        nameless_size_ = static_cast<int32_t>(claim.members.size());
+        file_.least_ranks = static_cast<int32_t>(claim.members.size());
         return true;
       }
       if (good) {
@@ -198,7 +198,6 @@ class DumpReader {
   std::optional<EntryReader> entries_;
   Value dump_;
   absl::flat_hash_set<uint32_t> lists_;
-  int32_t nameless_size_ = 0;
 };
 
 FileData NoDump(const std::string& path, int64_t offset, std::string why, std::string like = "") {

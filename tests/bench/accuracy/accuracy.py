@@ -246,6 +246,7 @@ class Run:
                 result["text"] = f"lockstep-analyze ended with {process.returncode}: {file.read().strip()[-300:]}"
             return
         result.update(scoring.score(truth, verdict))
+        result["graded"] = scoring.graded(truth, verdict, case.format == "fr")
         if process.returncode != (0 if verdict.get("verdict") == "HEALTHY" else 1):
             result["outcome"] = "error"
             result["text"] = f"exit status {process.returncode} with the verdict {verdict.get('verdict')}"

@@ -198,6 +198,20 @@ def score(truth, verdict):
     return marks
 
 
+def graded(truth, verdict, framework):
+    """[[grade, reason, several, framework, confidence, right]] of each finding; right: it names the ranks at fault, or a set that
+    holds them."""
+    truths = [] if truth.get("healthy") else _truths(truth)
+    rows = []
+    for finding in verdict.get("findings") or []:
+        named = finding.get("culprit_ranks") or []
+        right = any(culprit_is_right(finding, each) or bool(each.get("culprit_ranks")) and set(each["culprit_ranks"]) <= set(named)
+                    for each in truths)
+        rows.append([finding.get("grade", "UNSPECIFIED"), finding.get("reason", "UNSPECIFIED"), len(named) > 1, framework,
+                     finding.get("confidence", 0), right])
+    return rows
+
+
 def calibration(scores, edges=(0.0, 0.5, 0.7, 0.8, 0.9, 0.95)):
     """[(low, high, findings, right)] over every finding of every case."""
     bins = [[low, high, 0, 0] for low, high in zip(edges, edges[1:] + (1.0000001,))]

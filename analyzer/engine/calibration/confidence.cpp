@@ -1,0 +1,50 @@
+#include "analyzer/engine/calibration/confidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace lockstep {
+namespace {
+
+struct Counted {
+  Grade grade;
+  Reason reason;
+  bool several, framework;
+  int cases, right;
+};
+
+constexpr Counted kCounted[] = {
+#include "analyzer/engine/calibration/confidence_table.inc"
+};
+
+// Labelled cases are simulated: they hold fewer rival explanations than the world does. So the evidence of each grade
+// has a limit that no number of right cases lifts. By Grade.
+constexpr double kMost[] = {0.5, 0.35, 0.5, 0.6, 0.75, 0.85, 0.93, 0.97};
+static_assert(std::size(kMost) == Grade_ARRAYSIZE);
+
+// A share of few cases is drawn towards the share of the wider group they belong to, as if so many of that group had
+// been added to them.
+constexpr double kPrior = 4;
+
+}  // namespace
+
+double ConfidenceOf(Grade grade, Reason reason, bool several, bool framework) {
+  const double most = kMost[Grade_IsValid(grade) ? grade : GRADE_UNSPECIFIED];
+  double share = most;
+  const auto narrow = [&](auto belongs) {
+    double cases = kPrior, right = kPrior * share;
+    for (const Counted& c : kCounted) {
+      if (c.grade != grade || !belongs(c)) continue;
+      cases += c.cases;
+      right += c.right;
+    }
+    share = right / cases;
+  };
+  narrow([](const Counted&) { return true; });
+  narrow([&](const Counted& c) { return c.several == several && c.framework == framework; });
+  narrow([&](const Counted& c) { return c.reason == reason && c.several == several && c.framework == framework; });
+  return std::clamp(std::round(share * 100) / 100, 0.01, most);
+}
+
+}  // namespace lockstep
