@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/calibration/confidence.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/evidence/redact.h"

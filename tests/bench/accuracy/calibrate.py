@@ -76,7 +76,7 @@ def check(rows):
         spread = math.sqrt(stated * (1 - stated) / n)
         off = n >= ENOUGH and right < stated - 3 * spread
         good = good and not off
-        print(f"{low / 100:.2f} to {low / 100 + .1:.2f}: {n:5} findings, stated {stated:.2f}, right {right:.2f}{'  OFF' if off else ''}")
+        print(f"{low / 100:.2f} to {low / 100 + .1:.2f}: {n:5} findings, stated {stated:.2f}, right {right:.3f}{'  OFF' if off else ''}")
     return good
 
 
