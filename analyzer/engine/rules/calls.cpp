@@ -205,7 +205,7 @@ std::vector<Cause> Causes::FromUnseenPeers() const {
     }
     if (!lost || alike) continue;  // members that agree with it show that it is intended
     Cause c = FromDivergence(d);
-    c.grade = std::min(c.grade, GRADE_GOOD);
+    c.grade = std::min(c.grade, GRADE_FAIR);
     c.AddRival(Rival::PEERS_LOST);
     causes.push_back(std::move(c));
   }

@@ -1,5 +1,6 @@
 // The verdicts on PyTorch Flight Recorder dumps: the cases its own analyzer is tested with, cases that analyzer gets
 // wrong, and recorded traces of real jobs with known faults.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -385,6 +386,63 @@ TEST(FlightRecorderBeyond, StartedStateHang) {
                  },
                  "started"))),
              RANK_NOT_ARRIVED, {6});
+}
+
+// A job of two that hangs in its fifth call, which rank 0 may have finished.
+Verdict HangsIn(const std::string& op, bool finished_on_first) {
+  std::vector<FrDump> dumps = World(2, 5, [&](int r, auto* entries) {
+    FrEntry& last = entries->back();
+    last.op = "nccl:" + op;
+    if (r > 0 || !finished_on_first) return;
+    last.state = "completed";
+    last.retired = true;
+    entries->push_back(Entry("all_reduce", k4x4, k4x4, 6));
+  });
+  return Analyze(LoadDumps(dumps));
+}
+
+// With a root, some members leave before others: whoever finished is not stuck.
+TEST(FlightRecorderBeyond, OfARootedCallOnlyThoseStillInItAreNamed) {
+  const Verdict v = HangsIn("broadcast", true);
+  ExpectOnly(v, COLLECTIVE_STUCK, {1});
+  EXPECT_EQ(v.findings(0).reason(), REASON_SOME_FINISHED);
+  EXPECT_THAT(v.findings(0).summary(), ::testing::HasSubstr("which rank 0 finished"));
+}
+
+TEST(FlightRecorderBeyond, WithoutRootsOnRecordTheyMayDiffer) {
+  const auto roots_may_differ = [](const Verdict& v) {
+    const auto& rivals = v.findings(0).rivals();
+    return std::any_of(rivals.begin(), rivals.end(), [](const Rival& r) { return r.kind() == Rival::ROOTS_DIFFER; });
+  };
+  for (const char* op : {"broadcast", "all_reduce"}) {
+    const Verdict v = HangsIn(op, false);
+    ExpectOnly(v, COLLECTIVE_STUCK, {0, 1});
+    ASSERT_EQ(v.findings_size(), 1);
+    EXPECT_EQ(roots_may_differ(v), op == std::string("broadcast"));
+  }
+}
+
+TEST(FlightRecorderBeyond, WhoAloneSendsAnotherNumberThanItReceivesBreaksTheSplits) {
+  std::vector<FrDump> dumps;
+  for (int rank = 0; rank < 4; ++rank) {
+    dumps.push_back(Dump({Entry("all_to_all", {{400}}, {{rank == 2 ? 700 : 400}})}));
+    dumps.back().groups[0].ranks = {0, 1, 2, 3};
+  }
+  ExpectOnly(Analyze(LoadDumps(dumps)), MISMATCH_SPLITS, {2});
+  // Uneven sizes that add up are legal.
+  dumps[1].entries[0].output = {{100}};
+  EXPECT_EQ(Analyze(LoadDumps(dumps)).findings_size(), 0);
+}
+
+// Backends without names list only the newest group, which tells how large the job is at least.
+TEST(FlightRecorderBeyond, TheSizeOfAGroupWithoutANameCountsItsRanks) {
+  std::vector<FrDump> dumps;
+  for (int rank = 0; rank < 3; ++rank) {
+    dumps.push_back(Dump({Entry("gloo:all_reduce")}));
+    dumps.back().groups[0].name = dumps.back().groups[0].desc = "";
+    dumps.back().groups[0].ranks = {0, 1, 2, 3};
+  }
+  EXPECT_EQ(Analyze(LoadDumps(dumps)).ranks_expected(), 4);
 }
 
 TEST(FlightRecorderBeyond, HexGroupNamesAndNewBackend) {

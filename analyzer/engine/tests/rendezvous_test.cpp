@@ -90,7 +90,7 @@ TEST(Rendezvous, WhereAllWaitLikeThatTheyAreNamedWithDoubt) {
   const Finding& f = v.findings(0);
   EXPECT_EQ(Culprits(f), (std::vector<int32_t>{kCulprit, kWaiter}));
   EXPECT_EQ(f.activity(), "rendezvous");
-  EXPECT_LE(f.confidence(), 0.8);
+  EXPECT_LE(f.grade(), GRADE_GOOD);
   EXPECT_FALSE(f.tells_apart().empty());
   EXPECT_GE(f.alternatives_size(), 1);
 }
