@@ -332,6 +332,7 @@ class StillSide {
     finder->AddFromCreations(options.late_after_ns, &causes);
     Append(disturbed ? finder->FromDisagreement(causes) : finder->FromUnseenPeers());
     finder->AddFromSplits(&causes);
+    finder->AddFromNewestGroups(&causes);
     Append(finder->FromDeaths(causes));
     Append(finder->FromEndsUnderWaits(causes, options.late_after_ns));
     DropDoubtful(&causes);

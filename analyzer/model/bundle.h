@@ -259,6 +259,8 @@ struct Rank {
   // Flight Recorder of a backend that never marks operations completed, only retired (gloo, torchcomms): a failed
   // operation looks completed, and sends, receives and barriers may leave no entry.
   bool ends_untold = false;
+  // Flight Recorder of a backend without names of groups: members of the newest group that the process made; 0 unknown.
+  int32_t newest_group_size = 0;
   bool set_back = false;  // Flight Recorder: the file is older than its newest record, so that its clock was set back
                           // before it was written, and nothing tells for how long anything had been in flight
 };

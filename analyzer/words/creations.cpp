@@ -84,6 +84,12 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.refuted_by = "what the named ranks wait for ending by itself";
       words.advice = {"Create communicators in the same order on all ranks."};
       break;
+    case REASON_BEHIND_IN_GROUPS:
+      words.what =
+          absl::StrCat("made no group after the one of the whole job, while ", detail.count(), " other ranks made one");
+      words.refuted_by = "the named ranks being in no smaller group by design";
+      words.advice = {"Create process groups in the same order on all ranks, with a call of new_group on each."};
+      break;
     case REASON_IN_OTHER_GROUP:
     case REASON_OTHER_COLOUR:
     case REASON_OTHER_KEY:

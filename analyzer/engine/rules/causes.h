@@ -73,6 +73,8 @@ class Causes {
   void AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes);
   // Communicators that differ from others of the same kind; likewise.
   void AddFromSplits(std::vector<Cause>* causes);
+  // Groups of backends without names of groups: other sizes than the peers' replace what they explain in `causes`.
+  void AddFromNewestGroups(std::vector<Cause>* causes) const;
   // Beside `known`, which others wait for: ranks that are stuck by themselves or left their program, and that no rank
   // waits for yet.
   std::vector<Cause> FromBeside(const std::vector<Cause>& known) const;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <numeric>
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/formats/fr/loader.h"
@@ -443,6 +444,31 @@ TEST(FlightRecorderBeyond, TheSizeOfAGroupWithoutANameCountsItsRanks) {
     dumps.back().groups[0].ranks = {0, 1, 2, 3};
   }
   EXPECT_EQ(Analyze(LoadDumps(dumps)).ranks_expected(), 4);
+}
+
+// Their sizes also show who made another group than its peers, and who did not get as far as they did.
+TEST(FlightRecorderBeyond, TheNewestGroupsOfABackendWithoutNamesAreCompared) {
+  const auto job = [](int odd, int size) {
+    std::vector<FrDump> dumps;
+    for (int rank = 0; rank < 8; ++rank) {
+      dumps.push_back(Dump({}));
+      dumps.back().groups[0].name = dumps.back().groups[0].desc = "";
+      dumps.back().groups[0].ranks.resize(static_cast<size_t>(rank == odd ? size : 4));
+      std::iota(dumps.back().groups[0].ranks.begin(), dumps.back().groups[0].ranks.end(), 0);
+    }
+    return dumps;
+  };
+  const Verdict behind = Analyze(LoadDumps(job(5, 8)));
+  ExpectOnly(behind, INIT_INCOMPLETE, {5});
+  std::vector<FrDump> other = job(5, 3);
+  for (int rank = 0; rank < 8; ++rank) {
+    FrEntry call = Entry("gloo:all_reduce");
+    call.pg = rank % 2 == 0 ? "5" : "6";
+    call.desc = "DATA";
+    other[static_cast<size_t>(rank)].entries = {call};
+  }
+  ExpectFirst(Analyze(LoadDumps(other)), SPLIT_MISMATCH, {5});
+  EXPECT_EQ(Analyze(LoadDumps(job(-1, 4))).findings_size(), 0);
 }
 
 TEST(FlightRecorderBeyond, HexGroupNamesAndNewBackend) {

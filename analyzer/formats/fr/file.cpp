@@ -75,7 +75,8 @@ class DumpReader {
             "holds no list of entries, as a dump that was asked for without collectives: its operations are not known");
     }
     NumberByGroup(entries_->mutable_raw(), &file_);
-    if (file_.used.size() == 1) file_.used[0].size_hint = std::max(file_.used[0].size_hint, file_.least_ranks);
+    if (file_.used.size() == 1)
+      file_.used[0].size_hint = std::max(file_.used[0].size_hint, file_.rank.newest_group_size);
     DecideStates(entries_->raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset,
@@ -114,7 +115,7 @@ class DumpReader {
                   ReadMembers(document_.Get(value, Key::kRanks), &claim.members) && !claim.members.empty();
       // Backends without group names (gloo) list only the newest group, without a name and with its own rank numbers.
       if (good && claim.name.empty()) {
-        file_.least_ranks = static_cast<int32_t>(claim.members.size());
+        file_.rank.newest_group_size = static_cast<int32_t>(claim.members.size());
         return true;
       }
       if (good) {

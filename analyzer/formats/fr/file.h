@@ -64,7 +64,6 @@ struct FileData {
   std::vector<GroupClaim> claims;     // sorted by name
   std::vector<GroupStatus> statuses;  // ascending by pg_id
   std::vector<UsedGroup> used;
-  int32_t least_ranks = 0;  // of the job: the size of a group that pg_config lists without a name
   std::vector<std::string> strings, shapes;  // what Op's indices mean until the files are merged
   int64_t newest_ns = 0;     // latest time_created_ns; with `progress_sum` the choice between files of one rank
   int64_t progress_sum = 0;  // of last_enqueued_collective

@@ -191,7 +191,8 @@ class Merger {
       if (!group.believed) continue;
       for (int32_t member : group.members) job_size = std::max(job_size, member + 1);
     }
-    for (const FileData& file : files_) job_size = std::max({job_size, file.rank.rank + 1, file.least_ranks});
+    for (const FileData& file : files_)
+      job_size = std::max({job_size, file.rank.rank + 1, file.rank.newest_group_size});
     std::vector<int32_t> silent;
     size_t f = 0;
     for (int32_t rank = 0; rank < job_size; rank++) {
@@ -399,7 +400,8 @@ class Merger {
     std::sort(order.begin(), order.end());
     std::vector<uint32_t> comm_of(groups_.size(), kNoIndex);
     bundle_.ranks_expected = files_.empty() ? 0 : files_.back().rank.rank + 1;
-    for (const FileData& file : files_) bundle_.ranks_expected = std::max(bundle_.ranks_expected, file.least_ranks);
+    for (const FileData& file : files_)
+      bundle_.ranks_expected = std::max(bundle_.ranks_expected, file.rank.newest_group_size);
     for (auto& [id, at] : order) {
       Group& group = groups_[at];
       comm_of[at] = static_cast<uint32_t>(bundle_.comms.size());

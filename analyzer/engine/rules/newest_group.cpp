@@ -1,0 +1,79 @@
+// Backends without names of groups (gloo) leave one thing about groups in a dump: how many members the newest one has
+// that the process made. That shows who made another group than its peers, and who did not get as far as they did.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/rules/causes.h"
+
+namespace lockstep {
+namespace {
+
+// The communicator of the rank's newest call; kNoIndex: it has none.
+uint32_t NewestUsed(const Rank& rank) {
+  const auto last =
+      std::find_if(rank.ops.rbegin(), rank.ops.rend(), [](const Op& op) { return op.membership != kNoIndex; });
+  return last == rank.ops.rend() ? kNoIndex : rank.memberships[last->membership].comm;
+}
+
+}  // namespace
+
+void Causes::AddFromNewestGroups(std::vector<Cause>* causes) const {
+  std::map<int32_t, std::vector<int32_t>> by_size;
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    if (bundle_.ranks[r].newest_group_size > 0)
+      by_size[bundle_.ranks[r].newest_group_size].push_back(static_cast<int32_t>(r));
+  }
+  if (by_size.size() < 2) return;
+  const auto usual = std::max_element(by_size.begin(), by_size.end(),
+                                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  const auto few = [&](const std::vector<int32_t>& ranks) { return 3 * ranks.size() <= usual->second.size(); };
+  const auto size_text = [](int32_t size) {
+    return absl::StrCat("the newest group that they made has ", size, " members");
+  };
+  Cause c;
+  c.evidence.push_back({size_text(usual->first), usual->second});
+  for (const auto& [size, ranks] : by_size) {
+    for (const int32_t r : ranks) {
+      const uint32_t comm = size == usual->first ? kNoIndex : NewestUsed(bundle_.ranks[static_cast<size_t>(r)]);
+      if (comm == kNoIndex) continue;
+      const bool usual_there = std::any_of(usual->second.begin(), usual->second.end(), [&](int32_t other) {
+        return NewestUsed(bundle_.ranks[static_cast<size_t>(other)]) == comm;
+      });
+      if (!usual_there) continue;
+      c.ranks.push_back(r);
+      c.comm = comm;
+      c.evidence.push_back({size_text(size), {r}});
+    }
+  }
+  if (!c.ranks.empty() && few(c.ranks)) {
+    c.kind = SPLIT_MISMATCH;
+    c.grade = GRADE_GOOD;
+    c.reason = REASON_OTHER_MEMBERS;
+    c.detail.set_name(CommText(bundle_.comms[c.comm]));
+    // Who has not made that group waits in its creation.
+    std::erase_if(*causes, [&](const Cause& known) {
+      return !known.ranks.empty() && std::all_of(known.ranks.begin(), known.ranks.end(), [&](int32_t r) {
+        return bundle_.ranks[static_cast<size_t>(r)].newest_group_size != usual->first;
+      });
+    });
+    causes->push_back(std::move(c));
+    return;
+  }
+  // Groups that divide the job come after the one of all ranks.
+  const auto whole = by_size.find(bundle_.ranks_expected);
+  const bool called =
+      std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& r) { return !r.ops.empty(); });
+  if (!causes->empty() || called || whole == by_size.end() || by_size.size() > 2 || !few(whole->second)) return;
+  c.ranks = whole->second;
+  c.evidence.push_back({size_text(whole->first), c.ranks});
+  c.kind = INIT_INCOMPLETE;
+  c.grade = GRADE_WEAK;
+  c.reason = REASON_BEHIND_IN_GROUPS;
+  c.detail.set_count(static_cast<int64_t>(usual->second.size()));
+  causes->push_back(std::move(c));
+}
+
+}  // namespace lockstep
