@@ -60,6 +60,7 @@ lockstep_folder(collector/service USES collector/service/relay collector/detect 
   collector/common/metrics collector/common analyzer proto recorder/ring)
 lockstep_folder(collector/run USES collector/detect collector/incident collector/evidence collector/rings collector/wire collector/host
   collector/common analyzer proto recorder/ring)
+lockstep_folder(collector/attach USES collector/incident collector/evidence collector/host collector/common analyzer proto recorder/ring)
 lockstep_folder(collector/archive USES collector/common analyzer proto)
 lockstep_folder(collector/tools/doctor USES collector/evidence/stacks collector/evidence collector/wire collector/host collector/common analyzer
   proto recorder/ring)

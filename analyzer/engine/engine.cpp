@@ -14,6 +14,7 @@
 #include "analyzer/engine/facts/factor.h"
 #include "analyzer/engine/facts/mismatch.h"
 #include "analyzer/engine/facts/model.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/facts/program.h"
 #include "analyzer/engine/facts/startup.h"
 #include "analyzer/engine/facts/timing.h"
@@ -184,6 +185,48 @@ void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
+std::string RanksAre(const std::vector<int32_t>& ranks) {
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks), ranks.size() == 1 ? " is" : " are");
+}
+
+// Ranks whose stacks could not be read. Of a job of which only processes are known.
+std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict) {
+  std::vector<int32_t> refused;
+  std::string why;
+  for (const Rank& rank : bundle.ranks) {
+    if (PlaceOfProcess(rank.process).where != Whereabouts::kUnknown) continue;
+    refused.push_back(rank.rank);
+    if (why.empty()) why = rank.process.stack_refused;
+  }
+  if (!refused.empty())
+    verdict->add_blind(absl::StrCat("where ", RanksAre(refused), ": ", why.empty() ? "no stack was taken" : why));
+  return refused;
+}
+
+// For verdicts that name no rank, of jobs with only stacks.
+void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
+  verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
+  std::vector<int32_t> moved, stopped;
+  for (const Rank& rank : bundle.ranks) {
+    const ProcessPlace place = PlaceOfProcess(rank.process);
+    if (place.moved || place.works) moved.push_back(rank.rank);
+    if (place.where == Whereabouts::kStopped) stopped.push_back(rank.rank);
+  }
+  if (!stopped.empty()) {
+    verdict->add_blind(
+        absl::StrCat("what the job would do: ", RanksAre(stopped), " stopped by a signal or a debugger"));
+  }
+  if (!moved.empty()) {
+    verdict->add_blind(absl::StrCat("whether the job hangs: ", RanksAre(moved),
+                                    " moving: CPU time, I/O or another stack at the second look. Look again later"));
+  }
+  if (SayWhatWasRefused(bundle, verdict).size() == bundle.ranks.size()) return;
+  verdict->add_blind(
+      "what the ranks wait for: only their stacks are known, and no small group of ranks is in a different place "
+      "from the rest. Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, "
+      "NCCL_DEBUG_SUBSYS=INIT,COLL) would show it");
+}
+
 // For verdicts that name no rank: says which hangs would leave the same recording, and does not call the job healthy.
 void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict) {
   const std::vector<Rank>& ranks = model.bundle.ranks;
@@ -194,16 +237,7 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
     return !r.ops.empty() ||
            std::any_of(r.memberships.begin(), r.memberships.end(), [](const Membership& ms) { return ms.issued > 0; });
   };
-  const bool stacks =
-      std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) { return !r.process.python_stack.empty(); });
-  if (frameworks && stacks && std::none_of(ranks.begin(), ranks.end(), called)) {
-    verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
-    verdict->add_blind(
-        "what the ranks wait for: only their stacks are known, and no small group of ranks is in a different place "
-        "from the rest. Flight Recorder dumps or the log of NCCL's calls (NCCL_DEBUG=INFO, "
-        "NCCL_DEBUG_SUBSYS=INIT,COLL) would show it");
-    return;
-  }
+  if (OnlyProcessesKnown(model.bundle)) return SayWhatStacksLeaveOpen(model.bundle, verdict);
   if (frameworks && std::none_of(ranks.begin(), ranks.end(), called)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
     verdict->add_blind(
@@ -464,6 +498,11 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options,
     verdict.add_blind(
         "whether all ranks computed the same values: nothing records checksums; compare gradient norms or parameter "
         "checksums per rank");
+  }
+  if (!causes.empty() && OnlyProcessesKnown(bundle)) {
+    verdict.add_blind(
+        "what the ranks called: nothing recorded their NCCL calls, so this rests on stacks and states of processes");
+    SayWhatWasRefused(bundle, &verdict);
   }
   if (causes.empty()) {
     const bool damaged = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });

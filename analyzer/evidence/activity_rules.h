@@ -117,6 +117,13 @@ inline constexpr Rule kNative[] = {
     {"PMIx_Get", Stall::kRendezvous},
 };
 
+// Waits for other ranks, or for the GPU, beside the functions of CUDA and HIP (analyzer/engine/facts/gpu_wait.h): what
+// native functions begin with, and parts of frames. The driver's functions have no names.
+inline constexpr absl::string_view kPeerWaitBegins[] = {"nccl", "pnccl", "MPI_", "PMPI_", "shmem_", "nvshmem"};
+inline constexpr absl::string_view kPeerWaits[] = {
+    "distributed_c10d.py", "c10d::",           "gloo::",    "libcuda.so",          "libnccl.so",           "librccl.so",
+    "libamdhip64.so",      "libhsa-runtime64", "xla::PjRt", "block_until_ready (", "torch/cuda/streams.py"};
+
 inline constexpr absl::string_view kCheckpointPaths[] = {
     "checkpoint", "ckpt", ".distcp", ".safetensors", "global_step", "mp_rank_", "model_states", "optim_states", ".pth"};
 

@@ -441,6 +441,50 @@ Verb Config() {
           .command = true};
 }
 
+Verb Attach() {
+  return {.name = "attach",
+          .purpose = "name the rank that hangs a job which runs without Lockstep",
+          .usage = {"[OPTIONS] [PID...]"},
+          .text = {"Looks at a job that hangs now and was not started under Lockstep. It finds the ranks on this host, "
+                   "takes their stacks twice, reads the ends of their output files and asks NCCL's RAS. It prints a "
+                   "verdict and writes an incident folder. It stops each thread for a moment (under 50 ms, usually "
+                   "under 1), and writes nothing into a process.",
+                   "PID: only these processes. Without one, every process that a launcher gave a rank (RANK, "
+                   "SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK), or that has NCCL loaded. Run it as root or as the "
+                   "user of the job, while the job still hangs."},
+          .examples = {{"lockstep attach", "the only job on this host"},
+                       {"lockstep attach --slurm 39557 --out incident", "one of several"},
+                       {"lockstep attach --hosts nodes.txt", "the same on other hosts, over ssh"}},
+          .groups = {{"Job",
+                      {Text("job", "NAME", "the job of this name, where several run").Lone(),
+                       Text("slurm", "ID", "the job with this SLURM_JOB_ID").Lone()}},
+                     {"Hosts",
+                      {File("hosts",
+                            "look at these hosts instead of this one: a file with a host name a line. lockstep "
+                            "must be on the PATH there")
+                           .Lone(),
+                       Text("launch", "COMMAND", "runs a command on a host, whose name comes behind it")
+                           .Default("ssh -o BatchMode=yes"),
+                       Text("stream", "NAME",
+                            "write the dump of this host, as of a job called NAME, to standard output. "
+                            "--hosts runs it so")
+                           .Lone(),
+                       Text("host", "NAME", "name of this host, as for the recorder")
+                           .Variable("LOCKSTEP_HOST")
+                           .Default("uname")}},
+                     {"Incident",
+                      {Folder("out", "write the incident folder here").Default("made up"),
+                       Redact("what to take out first. Above no, output files and RAS are not read\n"
+                              "no: nothing\n"
+                              "paths: names of folders, which become hashes\n"
+                              "stacks: also names of files, functions and threads that are not public"),
+                       Keys()}}},
+          .notes = {"Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage, or several jobs and none "
+                    "is chosen; 3 no job found, or no folder for the incident."},
+          .operand = "PID",
+          .most_operands = kAnyNumber};
+}
+
 Verb Doctor() {
   return {.name = "doctor",
           .purpose = "check this host",
@@ -692,8 +736,8 @@ const char* ValueName(Kind kind) {
 }  // namespace
 
 std::vector<Verb> MakeVerbs() {
-  std::vector<Verb> verbs = {Agent(), Analyze(),  ArchiveVerb(), Clean(),  Collector(), Config(), Doctor(),
-                             Dump(),  Evidence(), Export(),      Keygen(), Run(),       Top(),    View()};
+  std::vector<Verb> verbs = {Agent(), Analyze(),  ArchiveVerb(), Attach(), Clean(), Collector(), Config(), Doctor(),
+                             Dump(),  Evidence(), Export(),      Keygen(), Run(),   Top(),       View()};
   for (Verb& verb : verbs) {
     for (std::string& usage : verb.usage) usage = absl::StrCat("lockstep ", verb.name, " ", usage);
     for (Group& group : verb.groups) {

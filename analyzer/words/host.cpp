@@ -94,6 +94,14 @@ std::optional<Words> HostWords(const Finding& finding) {
                        " stopped before a call that ranks with the same role made with the same work unfinished");
       words.advice = {"Look at this rank's process: data loader, checkpoint, lock held, exception.", kOnlyWait};
       break;
+    case REASON_ELSEWHERE_OTHERS_WAIT:
+      words.what = absl::StrCat(Pick(finding, "is ", "are "), detail.name(), " while ",
+                                Counted(detail.count(), "other rank waits", "other ranks wait"));
+      words.rivals = {"the named rank waits for another one by means that its stack does not show"};
+      words.tells_apart = "a record of their NCCL calls";
+      words.refuted_by = "the named rank moving on while the others still wait";
+      words.advice = {"Look at this rank's process: data loader, checkpoint, lock held, exception.", kOnlyWait};
+      break;
     case REASON_ELSEWHERE_BY_STACK:
       words.what = absl::StrCat(Pick(finding, "is ", "are "), detail.name(),
                                 Pick(finding, ", where no other rank is", ", where none of the others is"));

@@ -28,6 +28,8 @@ class ProcessLook {
   void Continue(pid_t pid, pid_t main_tid, Process* process, int ring = -1);
   // A look is under way: one thread or another of the process may be standing for it (state 't').
   bool busy() const { return job_ != nullptr; }
+  // Looks that have ended since everything began.
+  int looks() const { return looks_; }
   // Waits for a look that is under way, at most `limit_ns`, and takes what it found.
   void Finish(int64_t limit_ns, pid_t main_tid, Process* process);
 

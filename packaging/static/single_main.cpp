@@ -9,6 +9,7 @@
 extern "C" {
 int lockstep_agent_main(int, char**);
 int lockstep_analyze_main(int, char**);
+int lockstep_attach_main(int, char**);
 int lockstep_clean_main(int, char**);
 int lockstep_collector_main(int, char**);
 int lockstep_config_main(int, char**);
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
   return lockstep::Front(argc, argv,
                          {{"agent", lockstep_agent_main},
                           {"analyze", lockstep_analyze_main},
+                          {"attach", lockstep_attach_main},
                           {"clean", lockstep_clean_main},
                           {"collector", lockstep_collector_main},
                           {"config", lockstep_config_main},

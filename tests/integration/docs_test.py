@@ -29,6 +29,7 @@ FENCE = re.compile(r"^```(.*)$")
 USAGE = re.compile(r"\[|PATH\.\.\.|--role ROLE")
 # Blocks that are not run here but by another test, by page and beginning.
 NOT_RUN = {
+    ("README.md", "lockstep attach"): "needs a job that hangs, and no other: attach_test runs it",
     ("docs/limits.md", "./dev outside"): "needs PyPI: CI runs it with --quick",
     ("docs/extending.md", "./dev fuzz 10"): "ten minutes on every core",
     ("docs/deploying.md", "sudo dpkg -i"): "needs the packages, and root: packages_test runs it in a clean root",

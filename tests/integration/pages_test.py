@@ -90,6 +90,8 @@ class PagesTest(FolderTest):
             given = options(verb) - {"--help", "--version", "--no-config", "--json-schema"}
             if verb == "analyze":
                 given -= {"--job"}  # of one folder, no setting
+            if verb == "attach":
+                given -= {"--job", "--slurm", "--hosts", "--stream"}  # of one look, no settings
             if verb == "config":
                 self.assertEqual(known, set(), "it shows settings and has none")
                 continue

@@ -115,6 +115,7 @@ class Causes {
   Cause Unexplained(const PendingCreation& p) const;
   // Whichever rank the missing member is, it waits for those that make the communicator. False: not so.
   bool ClosedCreation(const PendingCreation& p, const std::string& call, Cause* c) const;
+  std::vector<Cause> FromProcesses() const;
   Cause NoDataCause(int32_t global_rank) const;
   Cause HostCause(uint32_t node) const;
   std::vector<int32_t> FinishedByCountsAlone(const GpuFront& front) const;

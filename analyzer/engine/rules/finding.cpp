@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/calibration/confidence.h"
 #include "analyzer/engine/facts/activity.h"
@@ -143,7 +144,9 @@ Finding Causes::ToFinding(const Cause& cause) const {
     for (int32_t r : f.culprit_ranks()) link->add_waits_for(r);
     link->set_operation(cause.op_name);
     *link->mutable_communicator() = f.communicator();
-    link->set_text(absl::StrCat("waiting in ", cause.op_name == kRendezvous ? "" : "nccl", cause.op_name));
+    // Calls of NCCL have names without their prefix.
+    const bool nccl = !cause.op_name.empty() && absl::ascii_isupper(static_cast<unsigned char>(cause.op_name[0]));
+    link->set_text(absl::StrCat("waiting", cause.op_name.empty() ? "" : " in ", nccl ? "nccl" : "", cause.op_name));
     f.set_victim_count(static_cast<int32_t>(ranks.size()));
   }
   const bool framework = std::all_of(bundle_.ranks.begin(), bundle_.ranks.end(),

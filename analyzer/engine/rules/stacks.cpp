@@ -1,4 +1,5 @@
-// Jobs with only stacks: a few ranks are in a different place in the program from all others.
+// Jobs of which only processes are known: a few ranks have ended, are stopped, or are in a different place in the
+// program from all others.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -6,11 +7,19 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/evidence/frames.h"
 
 namespace lockstep {
 namespace {
+
+constexpr size_t kManyAgainstOne = 3;
+
+// Of more than one rank to name there are three times as many that wait.
+bool AreFew(size_t few, size_t most) {
+  return few > 0 && (few == 1 ? most > 0 : few * kManyAgainstOne <= most);
+}
 
 // The frame at this depth below the outermost one; empty: the stack is shorter.
 std::string FrameAt(const Rank& rank, size_t depth) {
@@ -19,7 +28,7 @@ std::string FrameAt(const Rank& rank, size_t depth) {
 }
 
 // "qkv_proj (model.py:245) < forward (model.py:300)".
-std::string Place(const Rank& rank, size_t depth) {
+std::string CodeAt(const Rank& rank, size_t depth) {
   const std::string outer = depth == 0 ? "" : FrameAt(rank, depth - 1);
   const std::string inner = FrameAt(rank, depth);
   if (inner.empty()) return absl::StrCat("in ", outer, " itself");
@@ -57,22 +66,96 @@ Parting WhereTheyPart(const Bundle& bundle, const std::vector<int32_t>& ranks) {
   return out;
 }
 
+std::string CodePlaceOf(const Process& process) {
+  google::protobuf::RepeatedPtrField<Frame> frames;
+  for (const std::string& text : process.stack.empty() ? process.python_stack : process.stack)
+    *frames.Add() = ParseFrame(text);
+  const std::string place = CodePlace(frames);
+  return place.empty() ? "outside of all waits for peers" : absl::StrCat("in ", place);
+}
+
 }  // namespace
 
+// One rank has ended, is stopped or is outside of all waits, and others wait.
+std::vector<Cause> Causes::FromProcesses() const {
+  constexpr Grade kStopped = GRADE_GOOD, kOne = GRADE_FAIR, kUnsure = GRADE_WEAK, kMoving = GRADE_OPEN;
+  std::map<Whereabouts, std::vector<int32_t>> at;
+  std::vector<ProcessPlace> places;
+  bool job_moves = false;
+  for (const Rank& rank : bundle_.ranks) {
+    places.push_back(PlaceOfProcess(rank.process));
+    const ProcessPlace& place = places.back();
+    at[place.where].push_back(static_cast<int32_t>(places.size()) - 1);
+    job_moves |= place.where == Whereabouts::kWaits && place.moved;
+  }
+  const std::vector<int32_t>& waiting = at[Whereabouts::kWaits];
+  // A wait that ended between two looks: the job runs.
+  if (waiting.empty() || job_moves) return {};
+  for (const Whereabouts where : {Whereabouts::kEnded, Whereabouts::kStopped, Whereabouts::kElsewhere}) {
+    const std::vector<int32_t>& few = at[where];
+    if (few.empty()) continue;
+    if (!AreFew(few.size(), waiting.size())) return {};
+    const Rank& first = bundle_.ranks[static_cast<size_t>(few[0])];
+    const auto any = [&](bool ProcessPlace::*what, const std::vector<int32_t>& of) {
+      return std::any_of(of.begin(), of.end(), [&](int32_t r) { return places[static_cast<size_t>(r)].*what; });
+    };
+    Cause c;
+    if (where == Whereabouts::kEnded) {
+      c = DeathCause(few[0]);
+    } else {
+      c.kind = HOST_STALL;
+    }
+    c.grade = where == Whereabouts::kStopped ? kStopped : kOne;
+    c.ranks = few;
+    c.waiting = waiting;
+    const bool once = where == Whereabouts::kElsewhere && !any(&ProcessPlace::twice, few);
+    const bool unseen = bundle_.ranks_expected > static_cast<int32_t>(bundle_.ranks.size());
+    // A rank may end, or be looked at with a debugger, because another one holds up the job.
+    const bool others = (where != Whereabouts::kElsewhere && !at[Whereabouts::kElsewhere].empty()) ||
+                        (where == Whereabouts::kEnded && !at[Whereabouts::kStopped].empty()) ||
+                        first.process.state == "t";
+    if (few.size() > 1 || waiting.size() == 1 || once || unseen || others || !at[Whereabouts::kUnknown].empty())
+      c.grade = kUnsure;
+    if (unseen) c.AddRival(Rival::SILENT_RANK);
+    if (where == Whereabouts::kStopped) {
+      c.reason = REASON_PROCESS_STOPPED;
+      c.detail.set_name(first.process.state);
+    } else if (where == Whereabouts::kElsewhere) {
+      c.reason = REASON_ELSEWHERE_OTHERS_WAIT;
+      c.detail.set_name(CodePlaceOf(first.process));
+      c.detail.set_count(static_cast<int64_t>(waiting.size()));
+      c.stall = ClassifyActivity(first.process).stall;
+      c.moving = any(&ProcessPlace::moved, few);
+      // It computes, as do those that wait for it: the job may run.
+      if (c.moving && any(&ProcessPlace::works, waiting)) return {};
+      if (c.moving) c.grade = kMoving;
+    }
+    for (size_t i = 0; i < few.size() && i < kManyAgainstOne; ++i) AddHostEvidence(few[i], &c);
+    std::map<std::string, size_t> waits;
+    for (const int32_t r : waiting) ++waits[places[static_cast<size_t>(r)].wait];
+    const auto usual =
+        std::max_element(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    c.evidence.push_back({absl::StrCat(usual->second, " of ", bundle_.ranks.size(), " ranks wait in ", usual->first,
+                                       any(&ProcessPlace::twice, waiting) ? ", in the same place at two looks" : ""),
+                          waiting});
+    return {std::move(c)};
+  }
+  return {};
+}
+
 std::vector<Cause> Causes::FromStacks() const {
-  constexpr size_t kManyAgainstOne = 3;
-  constexpr Grade kOne = GRADE_FAIR, kSeveral = GRADE_OPEN;
+  // What ranks called says more than where printed stacks show them.
+  if (!OnlyProcessesKnown(bundle_) && !ProcessesLookedAt(bundle_)) return {};
   std::vector<int32_t> ranks;
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-    const Rank& rank = bundle_.ranks[r];
-    // What ranks called says more than where they are.
-    if (!rank.memberships.empty() || !rank.ops.empty() || !rank.threads.empty()) return {};
-    if (!rank.process.python_stack.empty()) ranks.push_back(static_cast<int32_t>(r));
+    if (!bundle_.ranks[r].process.python_stack.empty()) ranks.push_back(static_cast<int32_t>(r));
   }
+  if (std::vector<Cause> causes = FromProcesses(); !causes.empty()) return causes;
   const Parting parting = WhereTheyPart(bundle_, ranks);
+  const auto moves = [this](int32_t r) { return PlaceOfProcess(bundle_.ranks[static_cast<size_t>(r)].process).moved; };
+  if (std::any_of(parting.most.begin(), parting.most.end(), moves)) return {};
   // One of three is the odd one; of more ranks, at most a quarter are.
-  const bool alone = parting.few.size() == 1 && parting.most.size() >= 2;
-  if (parting.few.empty() || (!alone && parting.few.size() * kManyAgainstOne > parting.most.size())) return {};
+  if (parting.most.size() < 2 || !AreFew(parting.few.size(), parting.most.size())) return {};
   const Rank& odd = bundle_.ranks[static_cast<size_t>(parting.few[0])];
   const Rank& usual = bundle_.ranks[static_cast<size_t>(parting.most[0])];
   const bool same_call = Function(odd.process.python_stack[0]) == Function(usual.process.python_stack[0]);
@@ -82,8 +165,9 @@ std::vector<Cause> Causes::FromStacks() const {
   c.ranks = parting.few;
   c.waiting = parting.most;
   c.op_name = same_call ? Function(usual.process.python_stack[0]) : "";
-  c.grade = parting.few.size() == 1 ? kOne : kSeveral;
-  const std::string place = Place(odd, parting.depth), others = Place(usual, parting.depth);
+  c.moving = std::any_of(parting.few.begin(), parting.few.end(), moves);
+  c.grade = parting.few.size() == 1 && !c.moving ? GRADE_FAIR : GRADE_OPEN;
+  const std::string place = CodeAt(odd, parting.depth), others = CodeAt(usual, parting.depth);
   c.reason = REASON_ELSEWHERE_BY_STACK;
   c.detail.set_name(place);
   c.evidence.push_back({absl::StrCat(place, ", as a stack shows"), {parting.few[0]}});

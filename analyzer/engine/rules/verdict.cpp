@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/counts.h"
+#include "analyzer/engine/facts/process_place.h"
 #include "analyzer/engine/rules/causes.h"
 #include "analyzer/model/call_kinds.h"
 #include "analyzer/model/finding_kinds.h"
@@ -448,8 +449,8 @@ std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
 }
 
 std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
-  // If a cause is known, a later death is its consequence.
-  if (!known.empty()) return {};
+  // If a cause is known, a later death is its consequence. FromStacks judges ends beside what the others are in.
+  if (!known.empty() || ProcessesLookedAt(bundle_)) return {};
   std::map<std::string, int32_t> first;  // first of each host, whose clock orders the ends there
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
     const Rank& rank = bundle_.ranks[r];

@@ -1,0 +1,128 @@
+#include "analyzer/engine/facts/process_place.h"
+
+#include <algorithm>
+
+#include "analyzer/engine/facts/activity.h"
+#include "analyzer/engine/facts/gpu_wait.h"
+#include "analyzer/evidence/activity_rules.h"
+#include "analyzer/evidence/frames.h"
+#include "analyzer/evidence/process_evidence.h"
+#include "proto/process.pb.h"
+
+namespace lockstep {
+namespace {
+
+// Stacks come from files, so only this much is read.
+constexpr size_t kMostFrames = 256;
+constexpr int kMostThreads = 512;
+constexpr double kIdle = 0.05, kSpins = 0.9;  // shares of a core
+
+bool Holds(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// The outermost wait and what called it: equal at two looks, the process is in the same wait. Empty: no wait.
+std::vector<std::string> WaitAndCallers(const std::vector<std::string>& stack) {
+  const size_t most = std::min(stack.size(), kMostFrames);
+  for (size_t i = most; i-- > 0;) {
+    if (IsPeerWait(stack[i]))
+      return {stack.begin() + static_cast<ptrdiff_t>(i), stack.begin() + static_cast<ptrdiff_t>(most)};
+  }
+  return {};
+}
+
+// PyTorch runs the backward pass on a thread of its own, for which the main thread waits.
+std::vector<std::string> WaitInBackward(const Process& process, const std::vector<std::string>& stack) {
+  const auto backward = [](const std::string& frame) {
+    return Holds(frame, "_engine_run_backward") || Holds(frame, "torch::autograd::Engine::execute");
+  };
+  if (process.evidence == nullptr || std::none_of(stack.begin(), stack.end(), backward)) return {};
+  int looked = 0;
+  for (const ThreadStack& thread : process.evidence->threads()) {
+    if (++looked > kMostThreads) break;
+    const std::vector<std::string> frames = StackTexts(thread, *process.evidence);
+    const auto worker = [](const std::string& frame) { return Holds(frame, "torch::autograd::Engine::thread_"); };
+    if (std::none_of(frames.begin(), frames.end(), worker)) continue;
+    if (std::vector<std::string> wait = WaitAndCallers(frames); !wait.empty()) return wait;
+  }
+  return {};
+}
+
+bool OnlyKernel(const std::vector<std::string>& stack) {
+  return std::all_of(stack.begin(), stack.end(),
+                     [](const std::string& frame) { return ParseFrame(frame).kind() == StackFrame::KERNEL; });
+}
+
+}  // namespace
+
+bool IsPeerWait(std::string_view text) {
+  const Frame frame = ParseFrame(text);
+  if (frame.kind() == StackFrame::KERNEL) return false;
+  const std::string_view function = frame.function();
+  if (frame.kind() == StackFrame::NATIVE) {
+    if (GpuWaitOf(function) != ring::CallKind::kNone) return true;
+    for (const absl::string_view begin : activity::kPeerWaitBegins) {
+      if (function.starts_with(std::string_view(begin.data(), begin.size()))) return true;
+    }
+  }
+  return std::any_of(std::begin(activity::kPeerWaits), std::end(activity::kPeerWaits), [text](absl::string_view part) {
+    return Holds(text, std::string_view(part.data(), part.size()));
+  });
+}
+
+ProcessPlace PlaceOfProcess(const Process& process) {
+  ProcessPlace out;
+  if (process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone) {
+    out.where = Whereabouts::kEnded;
+    return out;
+  }
+  if (process.state == "T" || process.state == "t") {
+    out.where = Whereabouts::kStopped;
+    return out;
+  }
+  // A stack that the system refused is one sentence of the kernel's.
+  const bool refused = !process.stack_refused.empty() || OnlyKernel(process.stack);
+  const std::vector<std::string>& stack = refused ? process.python_stack : process.stack;
+  if (stack.empty()) return out;
+  out.twice = !refused && !process.stack_later.empty();
+  std::vector<std::string> wait = WaitAndCallers(stack);
+  if (wait.empty()) wait = WaitAndCallers(process.python_stack);
+  const bool in_main = !wait.empty();
+  if (!in_main) wait = WaitInBackward(process, stack);
+  if (wait.empty()) {
+    out.where = Whereabouts::kElsewhere;
+    out.moved = ClassifyActivity(process).moving == Moving::kYes;
+    return out;
+  }
+  out.where = Whereabouts::kWaits;
+  out.wait = ParseFrame(wait[0]).function();
+  // A thread that waits sleeps, or spins all the time.
+  const double busy = process.sample_gap_ns <= 0 ? 0
+                                                 : static_cast<double>(process.cpu_ns_between_samples) /
+                                                       static_cast<double>(process.sample_gap_ns);
+  out.works = busy > kIdle && busy < kSpins;
+  // The thread of the backward pass is seen at the last look alone.
+  out.moved = out.twice && in_main && WaitAndCallers(process.stack_later) != wait;
+  return out;
+}
+
+bool OnlyProcessesKnown(const Bundle& bundle) {
+  bool stacks = false;
+  for (const Rank& rank : bundle.ranks) {
+    const bool called =
+        !rank.ops.empty() || std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                                         [](const Membership& membership) { return membership.issued > 0; });
+    if (rank.source != Source::kFlightRecorder || called) return false;
+    stacks |= !rank.process.stack.empty() || !rank.process.python_stack.empty() || rank.process.evidence != nullptr;
+  }
+  return stacks;
+}
+
+bool ProcessesLookedAt(const Bundle& bundle) {
+  return std::all_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
+    return rank.source == Source::kFlightRecorder &&
+           (rank.process.evidence != nullptr || PlaceOfProcess(rank.process).where == Whereabouts::kEnded);
+  });
+}
+
+}  // namespace lockstep

@@ -1,0 +1,181 @@
+// Jobs of which only processes are known, looked at from outside.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/engine/facts/process_place.h"
+#include "analyzer/testing/findings.h"
+#include "proto/process.pb.h"
+
+namespace lockstep {
+namespace {
+
+using lockstep::testing::Culprits;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kInAllReduce = {"__futex_abstimed_wait_common (futex-internal.c:57)", "c10d::Work::wait",
+                                               "all_reduce (torch/distributed/distributed_c10d.py:3190)",
+                                               "step (train.py:40)", "<module> (train.py:90)"};
+const std::vector<std::string> kInSynchronize = {"libcuda.so.1 at 0x2f10", "cudaStreamSynchronize",
+                                                 "item (train.py:44)", "<module> (train.py:90)"};
+const std::vector<std::string> kInLoader = {"clock_nanosleep (clock_nanosleep.c:48)", "load (data.py:12)",
+                                            "step (train.py:31)", "<module> (train.py:90)"};
+
+Process At(const std::vector<std::string>& stack) {
+  Process process;
+  process.life = Life::kRunning;
+  process.state = "S";
+  process.stack = process.stack_later = stack;
+  process.sample_gap_ns = 2'000'000'000;
+  process.cpu_ns_between_samples = process.io_bytes_between_samples = 0;
+  process.evidence = std::make_shared<ProcessEvidence>();
+  return process;
+}
+
+// Ranks from 0 on, some in different waits.
+Bundle Waiting(int ranks) {
+  Bundle bundle;
+  for (int i = 0; i < ranks; ++i) {
+    Rank rank;
+    rank.rank = i;
+    rank.world_size = ranks;
+    rank.host = "node1";
+    rank.pid = 100 + i;
+    rank.source = Source::kFlightRecorder;
+    rank.process = At(i % 2 == 0 ? kInAllReduce : kInSynchronize);
+    bundle.ranks.push_back(std::move(rank));
+  }
+  bundle.ranks_expected = ranks;
+  return bundle;
+}
+
+TEST(Processes, TheOneOutsideOfAllWaits) {
+  Bundle bundle = Waiting(8);
+  bundle.ranks[3].process = At(kInLoader);
+  const Verdict verdict = Analyze(bundle, {});
+  ASSERT_EQ(verdict.findings_size(), 1);
+  EXPECT_EQ(verdict.verdict(), VERDICT_HUNG);
+  EXPECT_EQ(verdict.findings(0).kind(), HOST_STALL);
+  EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(3));
+  EXPECT_LE(verdict.findings(0).confidence(), 0.8);
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("load (data.py:12)"));
+  EXPECT_EQ(verdict.findings(0).victim_count(), 7);
+}
+
+TEST(Processes, AStoppedOneAndOneThatEnded) {
+  Bundle bundle = Waiting(4);
+  bundle.ranks[1].process.state = "T";
+  Verdict verdict = Analyze(bundle, {});
+  ASSERT_EQ(verdict.findings_size(), 1);
+  EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(1));
+  EXPECT_THAT(verdict.findings(0).summary(), HasSubstr("stopped (state T)"));
+
+  bundle = Waiting(4);
+  bundle.ranks[2].process = Process();
+  bundle.ranks[2].process.life = Life::kGone;
+  verdict = Analyze(bundle, {});
+  ASSERT_EQ(verdict.findings_size(), 1);
+  EXPECT_EQ(verdict.findings(0).kind(), RANK_DEAD);
+  EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(2));
+}
+
+// A watchdog ends a rank that waits; a debugger stops one to look at it.
+TEST(Processes, AnEndBesideAnotherSuspectIsUnsure) {
+  Bundle bundle = Waiting(8);
+  bundle.ranks[2].process = Process();
+  bundle.ranks[2].process.life = Life::kKilled;
+  bundle.ranks[2].process.signal = 6;
+  EXPECT_LE(Analyze(bundle, {}).findings(0).confidence(), 0.8);
+  bundle.ranks[5].process = At(kInLoader);
+  EXPECT_LE(Analyze(bundle, {}).findings(0).confidence(), 0.6);
+  bundle = Waiting(8);
+  bundle.ranks[1].process.state = "t";
+  EXPECT_LE(Analyze(bundle, {}).findings(0).confidence(), 0.6);
+}
+
+TEST(Processes, NothingTellsThemApart) {
+  const Verdict verdict = Analyze(Waiting(8), {});
+  EXPECT_EQ(verdict.findings_size(), 0);
+  EXPECT_EQ(verdict.verdict(), VERDICT_INCOMPLETE_DATA);
+}
+
+TEST(Processes, AJobThatMovesHasNoCulprit) {
+  Bundle bundle = Waiting(4);
+  bundle.ranks[1].process = At(kInLoader);
+  bundle.ranks[2].process.stack_later = kInSynchronize;  // its wait ended
+  EXPECT_EQ(Analyze(bundle, {}).findings_size(), 0);
+
+  bundle = Waiting(4);
+  for (Rank& rank : bundle.ranks) rank.process.cpu_ns_between_samples = 600'000'000;
+  bundle.ranks[1].process.stack = bundle.ranks[1].process.stack_later = kInLoader;
+  const Verdict verdict = Analyze(bundle, {});
+  EXPECT_EQ(verdict.findings_size(), 0);
+  EXPECT_THAT(verdict.blind(0) + verdict.blind(1), HasSubstr("whether the job hangs"));
+}
+
+// It computes while the others sleep: late, and not called stuck.
+TEST(Processes, OneThatComputesIsLate) {
+  Bundle bundle = Waiting(4);
+  bundle.ranks[1].process = At(kInLoader);
+  bundle.ranks[1].process.cpu_ns_between_samples = 1'990'000'000;
+  const Verdict verdict = Analyze(bundle, {});
+  ASSERT_EQ(verdict.findings_size(), 1);
+  EXPECT_EQ(verdict.verdict(), VERDICT_LATE);
+  EXPECT_LE(verdict.findings(0).confidence(), 0.5);
+}
+
+TEST(Processes, RanksThatWereNotSeenMakeItUnsure) {
+  Bundle bundle = Waiting(4);
+  bundle.ranks[3].process = At(kInLoader);
+  bundle.ranks_expected = 16;
+  const Verdict verdict = Analyze(bundle, {});
+  ASSERT_EQ(verdict.findings_size(), 1);
+  EXPECT_LE(verdict.findings(0).confidence(), 0.6);
+}
+
+TEST(Processes, ManyInOtherPlacesAreNotNamed) {
+  Bundle bundle = Waiting(8);
+  for (int rank = 0; rank < 3; ++rank) bundle.ranks[static_cast<size_t>(rank)].process = At(kInLoader);
+  EXPECT_EQ(Analyze(bundle, {}).findings_size(), 0);
+  // A whole job that somebody stopped.
+  bundle = Waiting(4);
+  for (Rank& rank : bundle.ranks) rank.process.state = "T";
+  EXPECT_EQ(Analyze(bundle, {}).findings_size(), 0);
+}
+
+TEST(Processes, StacksThatWereRefused) {
+  Bundle bundle = Waiting(4);
+  for (Rank& rank : bundle.ranks) {
+    rank.process.stack = rank.process.stack_later = {"in system call 202"};
+    rank.process.stack_refused = "ptrace refused: run as root";
+  }
+  Verdict verdict = Analyze(bundle, {});
+  EXPECT_EQ(verdict.findings_size(), 0);
+  EXPECT_THAT(std::vector<std::string>(verdict.blind().begin(), verdict.blind().end()),
+              ::testing::Contains("where ranks 0-3 are: ptrace refused: run as root"));
+  // Of a stopped process no stack is needed.
+  bundle.ranks[1].process.state = "T";
+  for (const int rank : {0, 3}) bundle.ranks[static_cast<size_t>(rank)].process = At(kInAllReduce);
+  verdict = Analyze(bundle, {});
+  ASSERT_EQ(verdict.findings_size(), 1);
+  EXPECT_THAT(Culprits(verdict.findings(0)), ElementsAre(1));
+  EXPECT_LE(verdict.findings(0).confidence(), 0.6);
+}
+
+TEST(Processes, WaitsByTheirFrames) {
+  for (const char* frame : {"ncclCommInitRankConfig", "MPI_Allreduce", "cuStreamSynchronize", "libcuda.so.1 at 0x10",
+                            "barrier (torch/distributed/distributed_c10d.py:4800)", "gloo::transport::tcp::Pair::recv",
+                            "c10d::TCPStore::wait", "hipDeviceSynchronize"})
+    EXPECT_TRUE(IsPeerWait(frame)) << frame;
+  for (const char* frame : {"nccl_setup (train.py:7)", "poll (poll.c:29)", "[kernel] futex_wait", "", "main",
+                            "fetch (torch/utils/data/dataloader.py:9)", "libc.so.6 at 0x10"})
+    EXPECT_FALSE(IsPeerWait(frame)) << frame;
+}
+
+}  // namespace
+}  // namespace lockstep

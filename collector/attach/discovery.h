@@ -1,0 +1,51 @@
+// Finds the processes of distributed jobs on this host that nobody started under Lockstep: by the variables that
+// launchers set, and by the libraries that are mapped.
+#ifndef LOCKSTEP_COLLECTOR_ATTACH_DISCOVERY_H_
+#define LOCKSTEP_COLLECTOR_ATTACH_DISCOVERY_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct RankProcess {
+  pid_t pid = 0;
+  uid_t uid = 0;
+  int32_t rank = -1;  // job-wide; -1: nothing says
+  int32_t world = -1, local_rank = -1, local_world = -1;
+  std::string command;  // name of the program
+};
+
+// A rank of the job that should run on this host and does not.
+struct EndedRank {
+  int32_t rank = -1, local_rank = -1;
+  pid_t pid = 0;         // of what its parent has not waited for yet; 0: nothing is left
+  int wait_status = -1;  // of that, as waitpid gives it; -1: not known
+};
+
+struct FoundJob {
+  std::string name;  // safe in a file name
+  std::string slurm_id;
+  uint32_t restart_count = 0;
+  int32_t world = 0;               // 0: not known
+  int ras_port = 0;                // of NCCL_RAS_ADDR; 0: not set
+  bool numbered = false;           // no process knows its rank: they are numbered by PID
+  std::vector<RankProcess> ranks;  // ascending by rank
+  std::vector<EndedRank> ended;    // likewise
+};
+
+struct Discovery {
+  std::vector<FoundJob> jobs;  // by name
+  size_t unreadable = 0;       // processes of other users, whose environment is not shown to us
+};
+
+// `pids`: only these, as one job, whatever they are; empty: every process that belongs to a job. `proc`: where the proc
+// file system is mounted. This process and those above it are left out.
+Discovery FindJobs(const std::vector<pid_t>& pids, const std::string& proc = "/proc");
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_ATTACH_DISCOVERY_H_

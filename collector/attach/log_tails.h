@@ -1,0 +1,25 @@
+// The ends of what the ranks of a job printed, where their output goes to files.
+#ifndef LOCKSTEP_COLLECTOR_ATTACH_LOG_TAILS_H_
+#define LOCKSTEP_COLLECTOR_ATTACH_LOG_TAILS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct LogTail {
+  std::vector<size_t> of;  // indexes into `pids`: whose output it is
+  std::string text;
+};
+
+// Standard output and error of each process, where they are regular files that the process's own user may read: the
+// last 256 KiB of each file, whole lines, 32 MiB of all. A child reads them, for a file on a server that is away never
+// answers: what is there after `limit_ns` is kept.
+std::vector<LogTail> ReadLogTails(const std::vector<pid_t>& pids, int64_t limit_ns);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_ATTACH_LOG_TAILS_H_

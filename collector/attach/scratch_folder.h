@@ -1,0 +1,40 @@
+// A folder for files that are needed for a moment; it goes with what is in it at the end.
+#ifndef LOCKSTEP_COLLECTOR_ATTACH_SCRATCH_FOLDER_H_
+#define LOCKSTEP_COLLECTOR_ATTACH_SCRATCH_FOLDER_H_
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "absl/status/status.h"
+#include "analyzer/util/atomic_file.h"
+#include "analyzer/util/system.h"
+
+namespace lockstep {
+
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_(TemporaryFolder() + "/lockstep-attach-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) status_ = FileError("make", path_, errno);
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (status_.ok()) std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::string path_;
+  absl::Status status_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_ATTACH_SCRATCH_FOLDER_H_
