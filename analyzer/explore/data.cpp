@@ -342,15 +342,14 @@ Json Memberships(const Bundle& bundle) {
   return {{"ofRank", Column(of_rank)}, {"comm", Column(comm)}, {"issued", Column(issued)}, {"completed", Column(completed)}};
 }
 
-Json KindNames() {
-  Json names = Json::array();
-  for (int kind = 0; kind < 256; ++kind) {
+// By number: the name, and 1 for a collective, 2 for a send or receive.
+Json Kinds() {
+  Json kinds = Json::array();
+  for (int kind = 0; kind <= static_cast<int>(ring::CallKind::kProfilerComm); ++kind) {
     const auto value = static_cast<ring::CallKind>(kind);
-    const bool call = ring::IsCollective(value) || ring::IsPointToPoint(value);
-    names.push_back(call ? ring::CallName(value) : "");
+    kinds.push_back({ring::CallName(value), ring::IsCollective(value) ? 1 : ring::IsPointToPoint(value) ? 2 : 0});
   }
-  while (!names.empty() && names.back() == "") names.erase(names.size() - 1);
-  return names;
+  return kinds;
 }
 
 Json StateNames() {
@@ -383,7 +382,7 @@ std::string ExploreData(const Bundle& bundle, const ViewFacts& facts) {
                {"mismatches", Mismatches(facts)},
                {"stacks", Stacks(facts, &texts)},
                {"unknown", unknown},
-               {"kinds", KindNames()},
+               {"kinds", Kinds()},
                {"states", StateNames()}};
   data["texts"] = texts.texts();
   return absl::StrReplaceAll(data.dump(-1, ' ', true, Json::error_handler_t::replace), {{"<", "\\u003c"}});

@@ -3,7 +3,8 @@
 export type Runs = number[]; // first, last, first, last, .. ascending, inclusive
 
 export interface Section { title: string; finding: number; rows: [string, string[]][] }
-export interface FindingStack { ranks: Runs; place: string; refused: string; frames: [string, number][] }
+export type Stack = [string, number][]; // text and StackFrame.Kind of each frame, innermost first
+export interface FindingStack { ranks: Runs; place: string; refused: string; frames: Stack }
 export interface Finding {
   kind: string; text: string; ranks: Runs; comm: number; seq: number; op: string; victims: number; place: string;
   stacks: FindingStack[]; sites: [Runs, string, string][]; chain: string[];
@@ -18,7 +19,7 @@ interface File {
   job: string; verdict: string; expected: number; sections: Section[]; findings: Finding[]; ranks: Partial<RankColumns>; missing: Runs;
   comms: Comm[]; waits: { classes: WaitClass[]; edges: [number, number, string, number][] }; mismatches: Mismatch[];
   stacks: { parent: number[]; frame: number[]; kind: number[]; ranks: Runs[] };
-  unknown: string[]; kinds: string[]; states: string[]; texts: string[];
+  unknown: string[]; kinds: [string, number][]; states: string[]; texts: string[];
   memberships: { ofRank: string; comm: string; issued: string; completed: string };
   calls: {
     unitNs: number; ofRank: string; membership: string; kind: string; state: string; seq: string; peer: string; begin: string; end: string;
@@ -32,6 +33,8 @@ export const State = {
 } as const;
 
 export const WaitKind = { healthy: 0, victim: 1, cause: 2, cycle: 3, noData: 4 } as const;
+
+const PYTHON = 1; // StackFrame.Kind
 
 function bytes(base64: string): ArrayBuffer {
   const text = atob(base64), out = new Uint8Array(text.length);
@@ -111,11 +114,13 @@ export class Incident {
   stateText(row: number): string { return this.text(this.ranks.state[row]); }
   commOf(row: number, call: number): number { return this.memberComm[this.firstMembership[row] + this.membership[call]]; }
   commName(comm: number): string { return this.file.comms[comm]?.name ?? ""; }
-  site_(call: number): string { return this.site.length ? this.text(this.site[call]) : ""; }
-  pointToPoint(call: number): boolean { return /^(Send|Recv)$/.test(this.file.kinds[this.kind[call]] ?? ""); }
+  siteOf(call: number): string { return this.site.length ? this.text(this.site[call]) : ""; }
+  kindName(call: number): string { return this.file.kinds[this.kind[call]]?.[0] ?? "call"; }
+  collective(call: number): boolean { return this.file.kinds[this.kind[call]]?.[1] === 1; }
+  pointToPoint(call: number): boolean { return this.file.kinds[this.kind[call]]?.[1] === 2; }
 
   callName(call: number): string {
-    const kind = this.file.kinds[this.kind[call]] || "call";
+    const kind = this.kindName(call);
     const peer = this.pointToPoint(call) && this.peer[call] >= 0 ? (kind === "Send" ? " to " : " from ") + this.peer[call] : "";
     return kind + peer + (this.seq[call] >= 0 ? " #" + this.seq[call] : "");
   }
@@ -132,17 +137,19 @@ export class Incident {
     return this.host(row) + gpu;
   }
 
-  // Frames of a rank, innermost first.
-  stackOf(rank: number): string[] {
-    for (const finding of this.file.findings) {
-      for (const stack of finding.stacks) if (inRuns(stack.ranks, rank) && stack.frames.length) return stack.frames.map(f => f[0]);
-    }
-    const out: string[] = [], { parent, ranks, frame } = this.file.stacks;
-    let above = -1;
+  // Stacks of a rank, each with the innermost frame first. Those with Python frames come first: they say more than the interpreter's own.
+  stacksOf(rank: number): Stack[] {
+    const { parent, ranks, frame, kind } = this.file.stacks, paths = new Map<number, Stack>(); // by their innermost node
     for (let node = 0; node < parent.length; node++) { // a parent stands before its children
-      if (parent[node] === above && inRuns(ranks[node], rank)) { out.unshift(this.text(frame[node])); above = node; }
+      if (!inRuns(ranks[node], rank)) continue;
+      const outer = paths.get(parent[node]) ?? [];
+      paths.delete(parent[node]);
+      paths.set(node, [[this.text(frame[node]), kind[node]], ...outer]);
     }
-    return out;
+    let out = [...paths.values()];
+    if (!out.length) out = this.file.findings.flatMap(finding => finding.stacks).filter(one => inRuns(one.ranks, rank) && one.frames.length > 0).map(one => one.frames);
+    const python = (stack: Stack) => Number(stack.some(one => one[1] === PYTHON));
+    return out.sort((a, b) => python(b) - python(a));
   }
 }
 

@@ -22,9 +22,14 @@ export function fillDetails(box: HTMLElement, page: Page): void {
   for (let call = first; call < Math.min(incident.firstCall[row + 1], first + CALLS); call++) {
     const inComm = incident.commOf(row, call), chosen = incident.seq[call] === op && (comm < 0 || inComm === comm), state = incident.state[call];
     calls.append(el("tr", (chosen ? "chosen " : "") + (state >= State.failed ? "bad" : ""), el("td", "", incident.callName(call)), el("td", "", incident.commName(inComm)),
-      el("td", "", stateName(incident, state)), el("td", "faint", incident.site_(call))));
+      el("td", "", stateName(incident, state)), el("td", "faint", incident.siteOf(call))));
   }
+  const m = comm >= 0 ? incident.membershipIn(row, comm) : -1;
+  if (op >= 0 && m >= 0 && incident.issued[m] >= -1 && incident.issued[m] < op)
+    calls.append(el("tr", "bad chosen", el("td", "", `#${op}`), el("td", "", incident.commName(comm)), el("td", "", "never issued"), el("td")));
   box.append(el("h3", "", "Calls"), calls, el("h3", "", "Stack"));
-  const stack = incident.stackOf(rank), list = el("ol", "stack", ...stack.slice(0, 40).map(frame => el("li", "", frame)));
-  box.append(stack.length ? list : el("p", "faint", "No stack was taken."), button("In the matrix (2)", () => page.open("matrix")));
+  const stacks = incident.stacksOf(rank);
+  for (const stack of stacks) box.append(el("ol", "stack", ...stack.slice(0, 40).map(frame => el("li", "", frame[0]))));
+  if (!stacks.length) box.append(el("p", "faint", "No stack was taken."));
+  box.append(button("In the matrix (2)", () => page.open("matrix")));
 }

@@ -16,6 +16,7 @@
     behind: 11
   };
   var WaitKind = { healthy: 0, victim: 1, cause: 2, cycle: 3, noData: 4 };
+  var PYTHON = 1;
   function bytes(base64) {
     const text = atob(base64), out = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++)
@@ -102,14 +103,20 @@
     commName(comm) {
       return this.file.comms[comm]?.name ?? "";
     }
-    site_(call) {
+    siteOf(call) {
       return this.site.length ? this.text(this.site[call]) : "";
     }
+    kindName(call) {
+      return this.file.kinds[this.kind[call]]?.[0] ?? "call";
+    }
+    collective(call) {
+      return this.file.kinds[this.kind[call]]?.[1] === 1;
+    }
     pointToPoint(call) {
-      return /^(Send|Recv)$/.test(this.file.kinds[this.kind[call]] ?? "");
+      return this.file.kinds[this.kind[call]]?.[1] === 2;
     }
     callName(call) {
-      const kind = this.file.kinds[this.kind[call]] || "call";
+      const kind = this.kindName(call);
       const peer = this.pointToPoint(call) && this.peer[call] >= 0 ? (kind === "Send" ? " to " : " from ") + this.peer[call] : "";
       return kind + peer + (this.seq[call] >= 0 ? " #" + this.seq[call] : "");
     }
@@ -127,22 +134,21 @@
       const gpu = this.ranks.gpu[row] >= 0 ? `, GPU ${this.ranks.gpu[row]}` : "";
       return this.host(row) + gpu;
     }
-    // Frames of a rank, innermost first.
-    stackOf(rank) {
-      for (const finding of this.file.findings) {
-        for (const stack of finding.stacks)
-          if (inRuns(stack.ranks, rank) && stack.frames.length)
-            return stack.frames.map((f) => f[0]);
-      }
-      const out = [], { parent, ranks, frame } = this.file.stacks;
-      let above = -1;
+    // Stacks of a rank, each with the innermost frame first. Those with Python frames come first: they say more than the interpreter's own.
+    stacksOf(rank) {
+      const { parent, ranks, frame, kind } = this.file.stacks, paths = /* @__PURE__ */ new Map();
       for (let node = 0; node < parent.length; node++) {
-        if (parent[node] === above && inRuns(ranks[node], rank)) {
-          out.unshift(this.text(frame[node]));
-          above = node;
-        }
+        if (!inRuns(ranks[node], rank))
+          continue;
+        const outer = paths.get(parent[node]) ?? [];
+        paths.delete(parent[node]);
+        paths.set(node, [[this.text(frame[node]), kind[node]], ...outer]);
       }
-      return out;
+      let out = [...paths.values()];
+      if (!out.length)
+        out = this.file.findings.flatMap((finding) => finding.stacks).filter((one) => inRuns(one.ranks, rank) && one.frames.length > 0).map((one) => one.frames);
+      const python = (stack) => Number(stack.some((one) => one[1] === PYTHON));
+      return out.sort((a, b) => python(b) - python(a));
     }
   };
   function readIncident() {
@@ -251,10 +257,13 @@
   // focus.ts
   var COLUMNS = 30;
   var AFTER = 3;
+  var FAULT = COLUMNS - 1 - AFTER;
   var ROW = 30;
   var HEAD = 44;
   var LABEL = 230;
-  var NOTE = 250;
+  var NOTE = 330;
+  var CELL = 40;
+  var BESIDE = ["job", "python", "stack"];
   var MOST_CULPRITS = 4;
   var PEERS = 8;
   function short(name) {
@@ -274,29 +283,33 @@
   }
   function cells(incident, row, comm, seq, collective) {
     const states = new Array(COLUMNS).fill(State.outside), calls = new Array(COLUMNS).fill(-1);
-    const fault = COLUMNS - 1 - AFTER, m = incident.membershipIn(row, comm);
+    const m = incident.membershipIn(row, comm);
     if (m < 0)
       return { states, calls };
     const own = [];
     for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
-      if (incident.commOf(row, call) === comm && incident.pointToPoint(call) !== collective)
+      if (incident.commOf(row, call) === comm && (collective ? incident.collective(call) : incident.pointToPoint(call)))
         own.push(call);
     }
     if (!collective) {
       const bad = incident.culprits.has(incident.ranks.rank[row]);
-      own.slice(-fault).reverse().forEach((call, back) => {
-        const at = fault - back - (bad ? 1 : 0);
+      const open = own.findIndex((call) => ![State.completed, State.issued].includes(incident.state[call]));
+      const first = open >= 0 ? open : bad ? own.length : own.length - 1;
+      own.forEach((call, place) => {
+        const at = FAULT + place - first;
+        if (at < 0 || at >= COLUMNS)
+          return;
         states[at] = incident.state[call];
         calls[at] = call;
       });
-      if (bad)
-        states[fault] = State.missing;
+      if (bad && open < 0)
+        states[FAULT] = State.missing;
       return { states, calls };
     }
     const newest = Math.max(seq, 0), issued = incident.issued[m];
     for (let column = 0; column < COLUMNS; column++) {
-      const number = newest - fault + column;
-      if (number < 0 || column > fault)
+      const number = newest - FAULT + column;
+      if (number < 0 || column > FAULT)
         continue;
       if (issued === -2 || number <= issued)
         states[column] = number < 1 ? State.outside : State.gone;
@@ -304,7 +317,7 @@
         states[column] = incident.culprits.has(incident.ranks.rank[row]) ? State.missing : State.behind;
     }
     for (const call of own) {
-      const column = incident.seq[call] - newest + fault;
+      const column = incident.seq[call] - newest + FAULT;
       if (column < 0 || column >= COLUMNS)
         continue;
       states[column] = incident.state[call];
@@ -389,7 +402,7 @@
       const left = new Set(others);
       for (const rank of peers)
         left.delete(rank);
-      group([...left], plural(left.size, "more member").replace("more", "more"), "of " + incident.commName(this.comm));
+      group([...left], plural(left.size, "more member"), "of " + incident.commName(this.comm));
       const inside2 = new Set(members), outside = incident.ranks.rank.filter((rank) => !inside2.has(rank) && !incident.culprits.has(rank));
       const waiting = outside.filter((rank) => {
         const kind = incident.waitClass(incident.rowOf.get(rank))?.kind;
@@ -398,7 +411,7 @@
       const rest = outside.length - waiting.length;
       const bar = (ranks, what) => {
         if (ranks.length)
-          this.rows.push({ label: `${count(ranks.length)} more: ${what}`, sub: "", ranks, culprit: false, states: [], calls: [], note: what });
+          this.rows.push({ label: `${count(ranks.length)} more: ${what}`, sub: "", ranks, culprit: false, states: [], calls: [], note: this.stateOf(ranks.map((rank) => incident.rowOf.get(rank))), kind: what });
       };
       bar(waiting, "waiting");
       if (rest > 0) {
@@ -407,7 +420,7 @@
       }
       const missing = runsCount(incident.file.missing);
       if (missing)
-        this.rows.push({ label: `${count(missing)} more: no data`, sub: "", ranks: [], culprit: false, states: [], calls: [], note: "no data" });
+        this.rows.push({ label: `${count(missing)} more: no data`, sub: "", ranks: [], culprit: false, states: [], calls: [], note: "", kind: "no data" });
     }
     stateOf(rows) {
       const counts = /* @__PURE__ */ new Map();
@@ -417,21 +430,16 @@
       return !most ? "" : counts.size === 1 ? most[0] : `${count(most[1])}: ${most[0]}`;
     }
     cards() {
-      const incident = this.page.incident, out = el("div", "cards"), finding = this.finding, section = incident.file.sections[0];
+      const incident = this.page.incident, left = el("div"), out = el("div"), finding = this.finding, section = incident.file.sections[0];
       const culprit = [...incident.culprits][0];
       if (finding) {
-        const stack = finding.stacks.find((s) => s.frames.length), card = el("section", "card");
-        const frames = stack ? stack.frames : culprit === void 0 ? [] : incident.stackOf(culprit).map((text) => [text, 0]);
-        card.append(el("h2", "", "Stack" + (stack ? " of " + runsText(stack.ranks) : culprit === void 0 ? "" : ` of rank ${culprit}`)));
-        const list = el("ol", "stack");
-        const place = stack?.place || finding.place;
-        for (const [text, kind] of frames.slice(0, 24)) {
-          const own = place !== "" && (kind !== 0 || text === place) && sameFrame(text, place);
-          list.append(el("li", own ? "own" : "", text));
-        }
-        if (!frames.length)
-          card.append(el("p", "faint", finding.stacks.find((s) => s.refused)?.refused || "No stack was taken."));
-        card.append(list);
+        const stacks = culprit === void 0 ? [] : incident.stacksOf(culprit), card = el("section", "card");
+        const places = [finding.place, ...finding.stacks.map((stack) => stack.place)].filter((place) => place !== "");
+        card.append(el("h2", "", culprit === void 0 ? "Stack" : `Stack of rank ${culprit}`));
+        for (const stack of stacks.slice(0, 2))
+          card.append(el("ol", "stack", ...stack.slice(0, 24).map(([text]) => el("li", places.some((place) => sameFrame(text, place)) ? "own" : "", text))));
+        if (!stacks.length)
+          card.append(el("p", "faint", finding.stacks.find((stack) => stack.refused)?.refused || "No stack was taken."));
         out.append(card);
       }
       if (finding && finding.sites.length) {
@@ -451,33 +459,43 @@
       if (section) {
         const card = el("section", "card wide", el("h2", "", "What to do, and why"));
         const list = el("dl");
-        for (const [label, lines] of section.rows) {
-          list.append(el("dt", "", label));
-          list.append(el("dd", "", ...lines.map((line) => el("p", "", line))));
-        }
+        const order = [...section.rows.filter((row) => row[0] === "do"), ...section.rows.filter((row) => !BESIDE.includes(row[0]) && row[0] !== "do")];
+        for (const [label, lines] of order)
+          list.append(el("dt", "", label), el("dd", "", ...lines.map((line) => el("p", "", line))));
         card.append(list);
-        out.append(card);
+        left.append(card);
       }
-      const more = el(
+      const all = el("div", "cards", left, out), more = el(
         "p",
         "more",
         button("Whole job (w)", () => this.page.open("matrix", { rank: -1, comm: -1, op: -1 })),
         " ",
         button("Who waits for whom (3)", () => this.page.open("waits"))
       );
-      out.append(more);
-      return out;
+      all.append(more);
+      return all;
     }
+    // `left`: of column 0, which lies further left than the picture where there are few calls; `end`: of the last column.
     geometry() {
-      const width = Math.max(600, this.root.clientWidth - 4), note = width > 1e3 ? NOTE : 20;
-      return { width, left: LABEL, cell: (width - LABEL - note) / COLUMNS };
+      const width = Math.max(600, this.root.clientWidth - 36), note = width > 1e3 ? NOTE : 20;
+      let first = FAULT, last = FAULT;
+      for (const row of this.rows) {
+        row.states.forEach((state, column) => {
+          if (state !== State.outside) {
+            first = Math.min(first, column);
+            last = Math.max(last, column);
+          }
+        });
+      }
+      const shown = last - first + 1, cell = Math.min(CELL, (width - LABEL - note) / shown), left = LABEL - first * cell;
+      return { width, left, cell, end: left + (last + 1) * cell };
     }
     draw() {
-      const { width, cell, left } = this.geometry(), height = HEAD + this.rows.length * ROW + 8;
+      const { width, cell, left, end } = this.geometry(), height = HEAD + this.rows.length * ROW + 8;
       const g = context(this.canvas, width, height);
       if (!g)
         return;
-      const colors = palette(), fault = COLUMNS - 1 - AFTER, x = left + fault * cell;
+      const colors = palette(), x = left + FAULT * cell;
       g.fillStyle = colors.back;
       g.fillRect(0, 0, width, height);
       g.textBaseline = "middle";
@@ -485,11 +503,11 @@
         g.fillStyle = colors.band;
         g.fillRect(x - 2, HEAD - 6, cell + 4, height - HEAD + 2);
       }
-      this.drawHead(g, colors, x, cell, fault);
-      this.rows.forEach((row, at) => this.drawRow(g, colors, row, HEAD + at * ROW, left, cell, width));
-      this.drawMark(g, colors, x, cell, width);
+      this.drawHead(g, colors, x, cell, left);
+      this.rows.forEach((row, at) => this.drawRow(g, colors, row, HEAD + at * ROW, left, cell, end, width));
+      this.drawMark(g, colors, x, cell, end, width);
     }
-    drawHead(g, colors, x, cell, fault) {
+    drawHead(g, colors, x, cell, left) {
       const incident = this.page.incident, comm = incident.file.comms[this.comm];
       g.font = BOLD;
       g.fillStyle = colors.text;
@@ -500,10 +518,10 @@
       if (this.comm < 0)
         return;
       if (this.collective) {
-        for (let column = fault - 5; column >= 0; column -= 5) {
-          const seq = this.seq - fault + column;
-          if (seq >= 1)
-            g.fillText(`#${seq}`, LABEL + column * cell + 2, 28);
+        for (let column = FAULT - 5; column >= 0; column -= 5) {
+          const seq = this.seq - FAULT + column;
+          if (seq >= 1 && left + column * cell >= LABEL)
+            g.fillText(`#${seq}`, left + column * cell + 2, 28);
         }
       } else
         g.fillText("its last calls, newest at the right", LABEL, 28);
@@ -521,7 +539,7 @@
       g.lineTo(x + cell / 2, 36);
       g.fill();
     }
-    drawRow(g, colors, row, y, left, cell, width) {
+    drawRow(g, colors, row, y, left, cell, end, width) {
       const middle = y + ROW / 2 - 2, incident = this.page.incident;
       if (row.culprit) {
         g.fillStyle = colors.band;
@@ -538,8 +556,8 @@
       g.fillStyle = colors.faint;
       g.fillText(fitText(g, row.sub, LABEL - 30 - used), 18 + used, middle);
       if (!row.states.length) {
-        g.fillStyle = row.note === "waiting" ? colors.state[State.behind] : row.note === "no data" ? colors.state[State.noData] : colors.state[State.completed];
-        g.fillRect(left, y + 8, cell * (COLUMNS - AFTER), ROW - 20);
+        g.fillStyle = row.kind === "waiting" ? colors.state[State.enqueued] : row.kind === "no data" ? colors.state[State.noData] : colors.state[State.completed];
+        g.fillRect(LABEL, y + 8, Math.max(end - LABEL, 60), ROW - 20);
         return;
       }
       row.states.forEach((state, column) => {
@@ -567,36 +585,36 @@
         if (call >= 0 && cell >= 22) {
           g.fillStyle = state === State.completed || state === State.issued ? colors.faint : colors.text;
           g.textAlign = "center";
-          g.fillText(short(incident.file.kinds[incident.kind[call]] ?? ""), x + w / 2, middle, w);
+          g.fillText(short(incident.kindName(call)), x + w / 2, middle, w);
           g.textAlign = "left";
         }
       });
     }
-    // The mark that is found without searching: a red cross in a red frame, and words beside it.
-    drawMark(g, colors, x, cell, width) {
-      const fault = COLUMNS - 1 - AFTER;
+    // The mark that is found without searching: a red frame, with a red cross where there is no call, and words beside it.
+    drawMark(g, colors, x, cell, end, width) {
       this.rows.forEach((row, at) => {
         const y = HEAD + at * ROW, w = Math.max(8, cell - 2), h = ROW - 6;
-        if (row.culprit && row.states[fault] === State.missing) {
+        if (row.culprit && this.finding) {
           g.strokeStyle = colors.bad;
           g.lineWidth = 3;
           g.strokeRect(x + 1, y + 1, w - 2, h - 2);
           g.beginPath();
           const cx = x + w / 2, cy = y + h / 2, r = Math.min(7, w / 3);
-          g.moveTo(cx - r, cy - r);
-          g.lineTo(cx + r, cy + r);
-          g.moveTo(cx + r, cy - r);
-          g.lineTo(cx - r, cy + r);
+          if (row.states[FAULT] === State.missing) {
+            g.moveTo(cx - r, cy - r);
+            g.lineTo(cx + r, cy + r);
+            g.moveTo(cx + r, cy - r);
+            g.lineTo(cx - r, cy + r);
+          }
           g.stroke();
           g.lineWidth = 1;
         }
-        if (width <= 1e3 || !row.note)
+        if (end + 100 > width || !row.note)
           return;
         g.font = row.culprit ? BOLD : FONT;
         g.fillStyle = row.culprit ? colors.bad : colors.faint;
-        const from = x + cell + 10;
-        if (row.states.length)
-          g.fillText(fitText(g, (row.culprit ? "\u25C0 " : "") + row.note, width - from - 6), from, y + ROW / 2 - 2);
+        const from = end + 10;
+        g.fillText(fitText(g, (row.culprit ? "\u25C0 " : "") + row.note, width - from - 6), from, y + ROW / 2 - 2);
       });
     }
     at(event) {
@@ -608,7 +626,7 @@
       if (!found)
         return;
       const state = found.row.states[found.column], call = found.row.calls[found.column] ?? -1;
-      const what = state === void 0 ? found.row.note : `${call >= 0 ? incident.callName(call) + ": " : ""}${stateName(incident, state)} ${call >= 0 ? incident.site_(call) : ""}`;
+      const what = state === void 0 ? found.row.note : `${call >= 0 ? incident.callName(call) + ": " : ""}${stateName(incident, state)} ${call >= 0 ? incident.siteOf(call) : ""}`;
       this.tip.textContent = `${found.row.label} ${found.row.sub} \u2014 ${what}`;
     }
     click(event) {
@@ -657,12 +675,19 @@
         el("td", "", incident.callName(call)),
         el("td", "", incident.commName(inComm)),
         el("td", "", stateName(incident, state)),
-        el("td", "faint", incident.site_(call))
+        el("td", "faint", incident.siteOf(call))
       ));
     }
+    const m = comm >= 0 ? incident.membershipIn(row, comm) : -1;
+    if (op >= 0 && m >= 0 && incident.issued[m] >= -1 && incident.issued[m] < op)
+      calls.append(el("tr", "bad chosen", el("td", "", `#${op}`), el("td", "", incident.commName(comm)), el("td", "", "never issued"), el("td")));
     box.append(el("h3", "", "Calls"), calls, el("h3", "", "Stack"));
-    const stack = incident.stackOf(rank), list = el("ol", "stack", ...stack.slice(0, 40).map((frame) => el("li", "", frame)));
-    box.append(stack.length ? list : el("p", "faint", "No stack was taken."), button("In the matrix (2)", () => page.open("matrix")));
+    const stacks = incident.stacksOf(rank);
+    for (const stack of stacks)
+      box.append(el("ol", "stack", ...stack.slice(0, 40).map((frame) => el("li", "", frame[0]))));
+    if (!stacks.length)
+      box.append(el("p", "faint", "No stack was taken."));
+    box.append(button("In the matrix (2)", () => page.open("matrix")));
   }
 
   // graph.ts
@@ -805,7 +830,7 @@
       for (let row = 0; row < incident.rows; row++) {
         for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
           const comm = incident.commOf(row, call);
-          if (ofLane[comm] && incident.seq[call] >= 0 && !incident.pointToPoint(call))
+          if (ofLane[comm] && incident.seq[call] >= 0 && incident.collective(call))
             visit(row, call, comm);
         }
       }
@@ -952,7 +977,7 @@
   // matrix.ts
   var LEFT = 150;
   var TOP = 26;
-  var RIGHT = 16;
+  var RIGHT = 40;
   var MatrixView = class {
     constructor(page) {
       this.page = page;
@@ -1036,6 +1061,11 @@
       g.fillStyle = colors.back;
       g.fillRect(0, 0, this.box.clientWidth, this.box.clientHeight);
       const cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), stepX = Math.max(1, Math.floor(1 / cw)), stepY = Math.max(1, Math.floor(1 / ch));
+      const late = [];
+      g.save();
+      g.beginPath();
+      g.rect(a.x, a.y, a.w, a.h);
+      g.clip();
       const gapX = cw > 6 ? 1 : 0, gapY = ch > 6 ? 1 : 0;
       for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), this.page.incident.rows); row += stepY) {
         for (let column = Math.floor(x0); column < Math.min(Math.ceil(x1), columns); column += stepX) {
@@ -1050,9 +1080,12 @@
           if (worst === State.outside)
             continue;
           const x = Math.max(a.x, a.x + (column - x0) * cw), y = Math.max(a.y, a.y + (row - y0) * ch);
-          const right = a.x + (column + stepX - x0) * cw - gapX, bottom = a.y + (row + stepY - y0) * ch - gapY;
+          const right = a.x + (column + stepX - x0) * cw - gapX;
+          const bad = severity[worst] >= severity[State.failed], bottom = Math.max(a.y + (row + stepY - y0) * ch - gapY, y + (bad ? 3 : 0.7));
+          if (bad)
+            late.push([worst, x, y, right - x, bottom - y]);
           g.fillStyle = colors.state[worst];
-          g.fillRect(x, y, Math.max(0.7, right - x), Math.max(0.7, bottom - y));
+          g.fillRect(x, y, Math.max(0.7, right - x), bottom - y);
           const call = this.grid.calls[row * columns + column];
           if (cw > 90 && ch > 14 && call >= 0) {
             g.fillStyle = colors.text;
@@ -1061,6 +1094,22 @@
             g.fillText(fitText(g, this.page.incident.callName(call), cw - 8), x + 4, (y + bottom) / 2);
           }
         }
+      }
+      for (const [state, x, y, w, h] of late) {
+        g.fillStyle = colors.state[state];
+        g.fillRect(x, y, Math.max(1, w), h);
+      }
+      g.restore();
+      this.drawNow(g, ch);
+    }
+    // One cell a rank: moving, waiting, at fault. A job that is stuck is seen to be stuck whatever the lane.
+    drawNow(g, ch) {
+      const colors = palette(), a = this.area(), { y0, y1 } = this.port, incident = this.page.incident;
+      for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), incident.rows); row++) {
+        const kind = incident.waitClass(row)?.kind, bad = incident.culprits.has(incident.ranks.rank[row]);
+        const state = bad ? State.missing : kind === WaitKind.noData ? State.noData : kind === WaitKind.victim || kind === WaitKind.cycle || kind === WaitKind.cause ? State.waiting : State.completed;
+        g.fillStyle = colors.state[state];
+        g.fillRect(a.x + a.w + 6, a.y + (row - y0) * ch, 14, Math.max(bad ? 3 : 1, ch - (ch > 6 ? 1 : 0)));
       }
     }
     drawAxes(g) {
@@ -1083,6 +1132,7 @@
           continue;
         g.fillText(fitText(g, `${incident.ranks.rank[row2]}  ${incident.host(row2)}`, LEFT - 20), 8, y);
       }
+      g.fillText("now", a.x + a.w + 2, 13);
       g.font = BOLD;
       let lastY = -100;
       incident.ranks.rank.forEach((rank, row2) => {
@@ -1093,7 +1143,7 @@
         g.beginPath();
         g.moveTo(a.x + a.w + RIGHT, y - 7);
         g.lineTo(a.x + a.w + RIGHT, y + 7);
-        g.lineTo(a.x + a.w + 2, y);
+        g.lineTo(a.x + a.w + 24, y);
         g.fill();
         if (y - lastY < 14)
           return;
@@ -1144,7 +1194,7 @@
         return;
       const index = found.row * this.grid.columns + found.column, call = found.column >= 0 ? this.grid.calls[index] : -1;
       const what = found.column < 0 ? incident.stateText(found.row) : `${call >= 0 ? incident.callName(call) + " on " + incident.commName(incident.commOf(found.row, call)) : "#" + (this.grid.firstSeq + found.column)}: ${stateName(incident, this.grid.states[index])}`;
-      this.tip.textContent = `rank ${incident.ranks.rank[found.row]} (${incident.where(found.row)}) \u2014 ${what} ${call >= 0 ? incident.site_(call) : ""}`;
+      this.tip.textContent = `rank ${incident.ranks.rank[found.row]} (${incident.where(found.row)}) \u2014 ${what} ${call >= 0 ? incident.siteOf(call) : ""}`;
     }
     click(x, y) {
       const found = this.cell(x, y), incident = this.page.incident;
@@ -1505,7 +1555,8 @@
         this.last = this.first + 1;
       this.last += (this.last - this.first) * 0.03;
       this.port.size(Math.max(1, this.last - this.first), Math.max(1, this.rows.length));
-      this.port.set(0, this.last - this.first, 0, Math.min(this.rows.length, 40));
+      const begins = incident.begin.filter((time) => time > 0).sort(), early = (begins[Math.floor(begins.length * 0.1)] ?? this.first) - this.first;
+      this.port.set(early, this.last - this.first, 0, Math.min(this.rows.length, 40));
       this.root.append(
         el("div", "bar", el("span", "faint", "culprits first, then their peers; wheel zooms, with Shift in time alone; drag or arrows move; 0 shows all")),
         this.box,
@@ -1543,7 +1594,7 @@
           g.fillStyle = colors.band;
           g.fillRect(0, y, a.w + LEFT2, h);
         }
-        for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
+        for (let call = incident.firstCall[row + 1] - 1; call >= incident.firstCall[row]; call--) {
           const state = incident.state[call], begin = incident.begin[call];
           if (!begin)
             continue;
@@ -1559,6 +1610,8 @@
             g.fillText(fitText(g, incident.callName(call), w - 6), x + 3, y + h / 2);
           }
         }
+        if (culprit && ch > 6)
+          this.drawCulprit(g, row, y, h, scale);
         if (ch * step >= 11 || culprit) {
           g.font = culprit ? BOLD : FONT;
           g.fillStyle = culprit ? colors.bad : colors.faint;
@@ -1575,6 +1628,25 @@
       }
       g.textAlign = "left";
     }
+    // From the end of its last call on: what it is in instead of the next.
+    drawCulprit(g, row, y, h, scale) {
+      const incident = this.page.incident, a = this.area(), colors = palette();
+      let from = 0;
+      for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++)
+        from = Math.max(from, incident.end[call], incident.begin[call]);
+      const x = Math.max(a.x, a.x + (from - this.first - this.port.x0) * scale), w = a.x + a.w - x;
+      if (!from || w < 4)
+        return;
+      g.strokeStyle = g.fillStyle = colors.bad;
+      g.lineWidth = 2;
+      g.strokeRect(x + 1, y + 1, w - 2, h - 2);
+      g.lineWidth = 1;
+      const text = incident.stateText(row);
+      g.textAlign = "right";
+      if (x - a.x > 120)
+        g.fillText(fitText(g, text, x - a.x - 12), x - 6, y + h / 2);
+      g.textAlign = "left";
+    }
     rowAt(_x, y) {
       const a = this.area(), at = Math.floor(this.port.y0 + (y - a.y) / a.h * (this.port.y1 - this.port.y0));
       return y < a.y ? -1 : this.rows[at] ?? -1;
@@ -1589,7 +1661,7 @@
         if (incident.begin[call] && incident.begin[call] <= time && (incident.end[call] || this.last) >= time)
           found = call;
       }
-      const what = found >= 0 ? `${incident.callName(found)} on ${incident.commName(incident.commOf(row, found))}: ${stateName(incident, incident.state[found])} ${incident.site_(found)}` : "between calls";
+      const what = found >= 0 ? `${incident.callName(found)} on ${incident.commName(incident.commOf(row, found))}: ${stateName(incident, incident.state[found])} ${incident.siteOf(found)}` : "between calls";
       this.tip.textContent = `rank ${incident.ranks.rank[row]} \u2014 ${what}`;
     }
     key(event) {

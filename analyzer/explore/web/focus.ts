@@ -5,10 +5,12 @@ import { button, context, count, el, fitText, plural } from "./dom";
 import { Page, View } from "./view";
 
 const COLUMNS = 30, AFTER = 3; // calls in the picture; of these behind the one at fault
-const ROW = 30, HEAD = 44, LABEL = 230, NOTE = 250;
+const FAULT = COLUMNS - 1 - AFTER;
+const ROW = 30, HEAD = 44, LABEL = 230, NOTE = 330, CELL = 40;
+const BESIDE = ["job", "python", "stack"]; // rows of the report that the page shows elsewhere
 const MOST_CULPRITS = 4, PEERS = 8;
 
-interface Row { label: string; sub: string; ranks: number[]; culprit: boolean; states: number[]; calls: number[]; note: string }
+interface Row { label: string; sub: string; ranks: number[]; culprit: boolean; states: number[]; calls: number[]; note: string; kind?: string }
 
 function short(name: string): string {
   const words: Record<string, string> = {
@@ -18,34 +20,38 @@ function short(name: string): string {
 }
 
 // Calls of a rank in the communicator, by the picture's column. Collectives stand below their number; sends and receives, which count by pair,
-// stand in program order with the newest in the column at fault.
+// stand in program order.
 function cells(incident: Incident, row: number, comm: number, seq: number, collective: boolean): { states: number[]; calls: number[] } {
   const states: number[] = new Array(COLUMNS).fill(State.outside), calls: number[] = new Array(COLUMNS).fill(-1);
-  const fault = COLUMNS - 1 - AFTER, m = incident.membershipIn(row, comm);
+  const m = incident.membershipIn(row, comm);
   if (m < 0) return { states, calls };
   const own: number[] = [];
   for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
-    if (incident.commOf(row, call) === comm && incident.pointToPoint(call) !== collective) own.push(call);
+    if (incident.commOf(row, call) === comm && (collective ? incident.collective(call) : incident.pointToPoint(call))) own.push(call);
   }
   if (!collective) {
     const bad = incident.culprits.has(incident.ranks.rank[row]);
-    own.slice(-fault).reverse().forEach((call, back) => {
-      const at = fault - back - (bad ? 1 : 0);
+    // The oldest call that is not done stands in the column at fault; of a culprit without one, the call that never came.
+    const open = own.findIndex(call => ![State.completed, State.issued].includes(incident.state[call] as 1 | 3));
+    const first = open >= 0 ? open : bad ? own.length : own.length - 1;
+    own.forEach((call, place) => {
+      const at = FAULT + place - first;
+      if (at < 0 || at >= COLUMNS) return;
       states[at] = incident.state[call];
       calls[at] = call;
     });
-    if (bad) states[fault] = State.missing;
+    if (bad && open < 0) states[FAULT] = State.missing;
     return { states, calls };
   }
   const newest = Math.max(seq, 0), issued = incident.issued[m];
   for (let column = 0; column < COLUMNS; column++) {
-    const number = newest - fault + column;
-    if (number < 0 || column > fault) continue;
+    const number = newest - FAULT + column;
+    if (number < 0 || column > FAULT) continue;
     if (issued === -2 || number <= issued) states[column] = number < 1 ? State.outside : State.gone;
     else states[column] = incident.culprits.has(incident.ranks.rank[row]) ? State.missing : State.behind;
   }
   for (const call of own) {
-    const column = incident.seq[call] - newest + fault;
+    const column = incident.seq[call] - newest + FAULT;
     if (column < 0 || column >= COLUMNS) continue;
     states[column] = incident.state[call];
     calls[column] = call;
@@ -125,7 +131,7 @@ export class FocusView implements View {
     for (const rank of peers.filter(rank => !shown.length || rank > shown[0])) this.rows.push(single(rank));
     const left = new Set(others);
     for (const rank of peers) left.delete(rank);
-    group([...left], plural(left.size, "more member").replace("more", "more"), "of " + incident.commName(this.comm));
+    group([...left], plural(left.size, "more member"), "of " + incident.commName(this.comm));
     const inside = new Set(members), outside = incident.ranks.rank.filter(rank => !inside.has(rank) && !incident.culprits.has(rank));
     const waiting = outside.filter(rank => {
       const kind = incident.waitClass(incident.rowOf.get(rank)!)?.kind;
@@ -133,12 +139,12 @@ export class FocusView implements View {
     });
     const rest = outside.length - waiting.length;
     const bar = (ranks: number[], what: string) => {
-      if (ranks.length) this.rows.push({ label: `${count(ranks.length)} more: ${what}`, sub: "", ranks, culprit: false, states: [], calls: [], note: what });
+      if (ranks.length) this.rows.push({ label: `${count(ranks.length)} more: ${what}`, sub: "", ranks, culprit: false, states: [], calls: [], note: this.stateOf(ranks.map(rank => incident.rowOf.get(rank)!)), kind: what });
     };
     bar(waiting, "waiting");
     if (rest > 0) { const set = new Set(waiting); bar(outside.filter(rank => !set.has(rank)), "not waiting"); }
     const missing = runsCount(incident.file.missing);
-    if (missing) this.rows.push({ label: `${count(missing)} more: no data`, sub: "", ranks: [], culprit: false, states: [], calls: [], note: "no data" });
+    if (missing) this.rows.push({ label: `${count(missing)} more: no data`, sub: "", ranks: [], culprit: false, states: [], calls: [], note: "", kind: "no data" });
   }
 
   private stateOf(rows: number[]): string {
@@ -149,20 +155,15 @@ export class FocusView implements View {
   }
 
   private cards(): HTMLElement {
-    const incident = this.page.incident, out = el("div", "cards"), finding = this.finding, section = incident.file.sections[0];
+    const incident = this.page.incident, left = el("div"), out = el("div"), finding = this.finding, section = incident.file.sections[0];
     const culprit = [...incident.culprits][0];
     if (finding) {
-      const stack = finding.stacks.find(s => s.frames.length), card = el("section", "card");
-      const frames = stack ? stack.frames : culprit === undefined ? [] : incident.stackOf(culprit).map(text => [text, 0] as [string, number]);
-      card.append(el("h2", "", "Stack" + (stack ? " of " + runsText(stack.ranks) : culprit === undefined ? "" : ` of rank ${culprit}`)));
-      const list = el("ol", "stack");
-      const place = stack?.place || finding.place;
-      for (const [text, kind] of frames.slice(0, 24)) {
-        const own = place !== "" && (kind !== 0 || text === place) && sameFrame(text, place);
-        list.append(el("li", own ? "own" : "", text));
-      }
-      if (!frames.length) card.append(el("p", "faint", finding.stacks.find(s => s.refused)?.refused || "No stack was taken."));
-      card.append(list);
+      const stacks = culprit === undefined ? [] : incident.stacksOf(culprit), card = el("section", "card");
+      const places = [finding.place, ...finding.stacks.map(stack => stack.place)].filter(place => place !== "");
+      card.append(el("h2", "", culprit === undefined ? "Stack" : `Stack of rank ${culprit}`));
+      for (const stack of stacks.slice(0, 2))
+        card.append(el("ol", "stack", ...stack.slice(0, 24).map(([text]) => el("li", places.some(place => sameFrame(text, place)) ? "own" : "", text))));
+      if (!stacks.length) card.append(el("p", "faint", finding.stacks.find(stack => stack.refused)?.refused || "No stack was taken."));
       out.append(card);
     }
     if (finding && finding.sites.length) {
@@ -181,29 +182,33 @@ export class FocusView implements View {
     if (section) {
       const card = el("section", "card wide", el("h2", "", "What to do, and why"));
       const list = el("dl");
-      for (const [label, lines] of section.rows) {
-        list.append(el("dt", "", label));
-        list.append(el("dd", "", ...lines.map(line => el("p", "", line))));
-      }
+      const order = [...section.rows.filter(row => row[0] === "do"), ...section.rows.filter(row => !BESIDE.includes(row[0]) && row[0] !== "do")];
+      for (const [label, lines] of order) list.append(el("dt", "", label), el("dd", "", ...lines.map(line => el("p", "", line))));
       card.append(list);
-      out.append(card);
+      left.append(card);
     }
-    const more = el("p", "more", button("Whole job (w)", () => this.page.open("matrix", { rank: -1, comm: -1, op: -1 })), " ",
+    const all = el("div", "cards", left, out), more = el("p", "more", button("Whole job (w)", () => this.page.open("matrix", { rank: -1, comm: -1, op: -1 })), " ",
       button("Who waits for whom (3)", () => this.page.open("waits")));
-    out.append(more);
-    return out;
+    all.append(more);
+    return all;
   }
 
-  private geometry(): { width: number; cell: number; left: number } {
-    const width = Math.max(600, this.root.clientWidth - 4), note = width > 1000 ? NOTE : 20;
-    return { width, left: LABEL, cell: (width - LABEL - note) / COLUMNS };
+  // `left`: of column 0, which lies further left than the picture where there are few calls; `end`: of the last column.
+  private geometry(): { width: number; cell: number; left: number; end: number } {
+    const width = Math.max(600, this.root.clientWidth - 36), note = width > 1000 ? NOTE : 20;
+    let first = FAULT, last = FAULT;
+    for (const row of this.rows) {
+      row.states.forEach((state, column) => { if (state !== State.outside) { first = Math.min(first, column); last = Math.max(last, column); } });
+    }
+    const shown = last - first + 1, cell = Math.min(CELL, (width - LABEL - note) / shown), left = LABEL - first * cell;
+    return { width, left, cell, end: left + (last + 1) * cell };
   }
 
   draw(): void {
-    const { width, cell, left } = this.geometry(), height = HEAD + this.rows.length * ROW + 8;
+    const { width, cell, left, end } = this.geometry(), height = HEAD + this.rows.length * ROW + 8;
     const g = context(this.canvas, width, height);
     if (!g) return;
-    const colors = palette(), fault = COLUMNS - 1 - AFTER, x = left + fault * cell;
+    const colors = palette(), x = left + FAULT * cell;
     g.fillStyle = colors.back;
     g.fillRect(0, 0, width, height);
     g.textBaseline = "middle";
@@ -211,12 +216,12 @@ export class FocusView implements View {
       g.fillStyle = colors.band;
       g.fillRect(x - 2, HEAD - 6, cell + 4, height - HEAD + 2);
     }
-    this.drawHead(g, colors, x, cell, fault);
-    this.rows.forEach((row, at) => this.drawRow(g, colors, row, HEAD + at * ROW, left, cell, width));
-    this.drawMark(g, colors, x, cell, width);
+    this.drawHead(g, colors, x, cell, left);
+    this.rows.forEach((row, at) => this.drawRow(g, colors, row, HEAD + at * ROW, left, cell, end, width));
+    this.drawMark(g, colors, x, cell, end, width);
   }
 
-  private drawHead(g: CanvasRenderingContext2D, colors: Palette, x: number, cell: number, fault: number): void {
+  private drawHead(g: CanvasRenderingContext2D, colors: Palette, x: number, cell: number, left: number): void {
     const incident = this.page.incident, comm = incident.file.comms[this.comm];
     g.font = BOLD;
     g.fillStyle = colors.text;
@@ -225,9 +230,9 @@ export class FocusView implements View {
     g.fillStyle = colors.faint;
     if (this.comm < 0) return;
     if (this.collective) {
-      for (let column = fault - 5; column >= 0; column -= 5) {
-        const seq = this.seq - fault + column;
-        if (seq >= 1) g.fillText(`#${seq}`, LABEL + column * cell + 2, 28);
+      for (let column = FAULT - 5; column >= 0; column -= 5) {
+        const seq = this.seq - FAULT + column;
+        if (seq >= 1 && left + column * cell >= LABEL) g.fillText(`#${seq}`, left + column * cell + 2, 28);
       }
     } else g.fillText("its last calls, newest at the right", LABEL, 28);
     if (!this.finding) return;
@@ -244,7 +249,7 @@ export class FocusView implements View {
     g.fill();
   }
 
-  private drawRow(g: CanvasRenderingContext2D, colors: Palette, row: Row, y: number, left: number, cell: number, width: number): void {
+  private drawRow(g: CanvasRenderingContext2D, colors: Palette, row: Row, y: number, left: number, cell: number, end: number, width: number): void {
     const middle = y + ROW / 2 - 2, incident = this.page.incident;
     if (row.culprit) {
       g.fillStyle = colors.band;
@@ -261,8 +266,8 @@ export class FocusView implements View {
     g.fillStyle = colors.faint;
     g.fillText(fitText(g, row.sub, LABEL - 30 - used), 18 + used, middle);
     if (!row.states.length) {
-      g.fillStyle = row.note === "waiting" ? colors.state[State.behind] : row.note === "no data" ? colors.state[State.noData] : colors.state[State.completed];
-      g.fillRect(left, y + 8, cell * (COLUMNS - AFTER), ROW - 20);
+      g.fillStyle = row.kind === "waiting" ? colors.state[State.enqueued] : row.kind === "no data" ? colors.state[State.noData] : colors.state[State.completed];
+      g.fillRect(LABEL, y + 8, Math.max(end - LABEL, 60), ROW - 20);
       return;
     }
     row.states.forEach((state, column) => {
@@ -288,32 +293,31 @@ export class FocusView implements View {
       if (call >= 0 && cell >= 22) {
         g.fillStyle = state === State.completed || state === State.issued ? colors.faint : colors.text;
         g.textAlign = "center";
-        g.fillText(short(incident.file.kinds[incident.kind[call]] ?? ""), x + w / 2, middle, w);
+        g.fillText(short(incident.kindName(call)), x + w / 2, middle, w);
         g.textAlign = "left";
       }
     });
   }
 
-  // The mark that is found without searching: a red cross in a red frame, and words beside it.
-  private drawMark(g: CanvasRenderingContext2D, colors: Palette, x: number, cell: number, width: number): void {
-    const fault = COLUMNS - 1 - AFTER;
+  // The mark that is found without searching: a red frame, with a red cross where there is no call, and words beside it.
+  private drawMark(g: CanvasRenderingContext2D, colors: Palette, x: number, cell: number, end: number, width: number): void {
     this.rows.forEach((row, at) => {
       const y = HEAD + at * ROW, w = Math.max(8, cell - 2), h = ROW - 6;
-      if (row.culprit && row.states[fault] === State.missing) {
+      if (row.culprit && this.finding) {
         g.strokeStyle = colors.bad;
         g.lineWidth = 3;
         g.strokeRect(x + 1, y + 1, w - 2, h - 2);
         g.beginPath();
         const cx = x + w / 2, cy = y + h / 2, r = Math.min(7, w / 3);
-        g.moveTo(cx - r, cy - r); g.lineTo(cx + r, cy + r); g.moveTo(cx + r, cy - r); g.lineTo(cx - r, cy + r);
+        if (row.states[FAULT] === State.missing) { g.moveTo(cx - r, cy - r); g.lineTo(cx + r, cy + r); g.moveTo(cx + r, cy - r); g.lineTo(cx - r, cy + r); }
         g.stroke();
         g.lineWidth = 1;
       }
-      if (width <= 1000 || !row.note) return;
+      if (end + 100 > width || !row.note) return;
       g.font = row.culprit ? BOLD : FONT;
       g.fillStyle = row.culprit ? colors.bad : colors.faint;
-      const from = x + cell + 10;
-      if (row.states.length) g.fillText(fitText(g, (row.culprit ? "◀ " : "") + row.note, width - from - 6), from, y + ROW / 2 - 2);
+      const from = end + 10;
+      g.fillText(fitText(g, (row.culprit ? "◀ " : "") + row.note, width - from - 6), from, y + ROW / 2 - 2);
     });
   }
 
@@ -326,7 +330,7 @@ export class FocusView implements View {
     const found = this.at(event), incident = this.page.incident;
     if (!found) return;
     const state = found.row.states[found.column], call = found.row.calls[found.column] ?? -1;
-    const what = state === undefined ? found.row.note : `${call >= 0 ? incident.callName(call) + ": " : ""}${stateName(incident, state)} ${call >= 0 ? incident.site_(call) : ""}`;
+    const what = state === undefined ? found.row.note : `${call >= 0 ? incident.callName(call) + ": " : ""}${stateName(incident, state)} ${call >= 0 ? incident.siteOf(call) : ""}`;
     this.tip.textContent = `${found.row.label} ${found.row.sub} — ${what}`;
   }
 

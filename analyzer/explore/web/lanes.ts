@@ -44,7 +44,7 @@ export function laneGrid(incident: Incident, lane: string, only = -1): Grid {
     for (let row = 0; row < incident.rows; row++) {
       for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
         const comm = incident.commOf(row, call);
-        if (ofLane[comm] && incident.seq[call] >= 0 && !incident.pointToPoint(call)) visit(row, call, comm);
+        if (ofLane[comm] && incident.seq[call] >= 0 && incident.collective(call)) visit(row, call, comm);
       }
     }
   };

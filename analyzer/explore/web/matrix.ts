@@ -1,13 +1,13 @@
 // Ranks x operations, from the whole job to one cell.
 import { BOLD, FONT, palette, severity } from "./colors";
-import { State } from "./data";
+import { State, WaitKind } from "./data";
 import { context, el, fitText } from "./dom";
 import { stateName } from "./focus";
 import { className, Grid, laneGrid, laneNames, programGrid } from "./lanes";
 import { Page, View } from "./view";
 import { Viewport } from "./viewport";
 
-const LEFT = 150, TOP = 26, RIGHT = 16;
+const LEFT = 150, TOP = 26, RIGHT = 40; // at the right: what each rank is in now, and the culprits
 
 export class MatrixView implements View {
   readonly root = el("div", "matrix fill");
@@ -84,6 +84,11 @@ export class MatrixView implements View {
     g.fillStyle = colors.back;
     g.fillRect(0, 0, this.box.clientWidth, this.box.clientHeight);
     const cw = a.w / (x1 - x0), ch = a.h / (y1 - y0), stepX = Math.max(1, Math.floor(1 / cw)), stepY = Math.max(1, Math.floor(1 / ch));
+    const late: number[][] = [];
+    g.save();
+    g.beginPath();
+    g.rect(a.x, a.y, a.w, a.h);
+    g.clip();
     const gapX = cw > 6 ? 1 : 0, gapY = ch > 6 ? 1 : 0;
     for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), this.page.incident.rows); row += stepY) {
       for (let column = Math.floor(x0); column < Math.min(Math.ceil(x1), columns); column += stepX) {
@@ -96,9 +101,12 @@ export class MatrixView implements View {
         }
         if (worst === State.outside) continue;
         const x = Math.max(a.x, a.x + (column - x0) * cw), y = Math.max(a.y, a.y + (row - y0) * ch);
-        const right = a.x + (column + stepX - x0) * cw - gapX, bottom = a.y + (row + stepY - y0) * ch - gapY;
+        const right = a.x + (column + stepX - x0) * cw - gapX;
+        // Cells at fault are never thinner than what is seen, and what is drawn after them leaves them whole.
+        const bad = severity[worst] >= severity[State.failed], bottom = Math.max(a.y + (row + stepY - y0) * ch - gapY, y + (bad ? 3 : 0.7));
+        if (bad) late.push([worst, x, y, right - x, bottom - y]);
         g.fillStyle = colors.state[worst];
-        g.fillRect(x, y, Math.max(0.7, right - x), Math.max(0.7, bottom - y));
+        g.fillRect(x, y, Math.max(0.7, right - x), bottom - y);
         const call = this.grid.calls[row * columns + column];
         if (cw > 90 && ch > 14 && call >= 0) {
           g.fillStyle = colors.text;
@@ -107,6 +115,20 @@ export class MatrixView implements View {
           g.fillText(fitText(g, this.page.incident.callName(call), cw - 8), x + 4, (y + bottom) / 2);
         }
       }
+    }
+    for (const [state, x, y, w, h] of late) { g.fillStyle = colors.state[state]; g.fillRect(x, y, Math.max(1, w), h); }
+    g.restore();
+    this.drawNow(g, ch);
+  }
+
+  // One cell a rank: moving, waiting, at fault. A job that is stuck is seen to be stuck whatever the lane.
+  private drawNow(g: CanvasRenderingContext2D, ch: number): void {
+    const colors = palette(), a = this.area(), { y0, y1 } = this.port, incident = this.page.incident;
+    for (let row = Math.floor(y0); row < Math.min(Math.ceil(y1), incident.rows); row++) {
+      const kind = incident.waitClass(row)?.kind, bad = incident.culprits.has(incident.ranks.rank[row]);
+      const state = bad ? State.missing : kind === WaitKind.noData ? State.noData : kind === WaitKind.victim || kind === WaitKind.cycle || kind === WaitKind.cause ? State.waiting : State.completed;
+      g.fillStyle = colors.state[state];
+      g.fillRect(a.x + a.w + 6, a.y + (row - y0) * ch, 14, Math.max(bad ? 3 : 1, ch - (ch > 6 ? 1 : 0)));
     }
   }
 
@@ -129,6 +151,7 @@ export class MatrixView implements View {
       if (incident.culprits.has(incident.ranks.rank[row])) continue;
       g.fillText(fitText(g, `${incident.ranks.rank[row]}  ${incident.host(row)}`, LEFT - 20), 8, y);
     }
+    g.fillText("now", a.x + a.w + 2, 13);
     // Culprits last: they are never covered.
     g.font = BOLD;
     let lastY = -100;
@@ -137,7 +160,7 @@ export class MatrixView implements View {
       const y = Math.min(Math.max(a.y + (row + 0.5 - y0) * ch, a.y + 4), a.y + a.h - 4);
       g.fillStyle = colors.bad;
       g.beginPath();
-      g.moveTo(a.x + a.w + RIGHT, y - 7); g.lineTo(a.x + a.w + RIGHT, y + 7); g.lineTo(a.x + a.w + 2, y);
+      g.moveTo(a.x + a.w + RIGHT, y - 7); g.lineTo(a.x + a.w + RIGHT, y + 7); g.lineTo(a.x + a.w + 24, y);
       g.fill();
       if (y - lastY < 14) return;
       lastY = y;
@@ -187,7 +210,7 @@ export class MatrixView implements View {
     const index = found.row * this.grid.columns + found.column, call = found.column >= 0 ? this.grid.calls[index] : -1;
     const what = found.column < 0 ? incident.stateText(found.row)
       : `${call >= 0 ? incident.callName(call) + " on " + incident.commName(incident.commOf(found.row, call)) : "#" + (this.grid.firstSeq + found.column)}: ${stateName(incident, this.grid.states[index])}`;
-    this.tip.textContent = `rank ${incident.ranks.rank[found.row]} (${incident.where(found.row)}) — ${what} ${call >= 0 ? incident.site_(call) : ""}`;
+    this.tip.textContent = `rank ${incident.ranks.rank[found.row]} (${incident.where(found.row)}) — ${what} ${call >= 0 ? incident.siteOf(call) : ""}`;
   }
 
   private click(x: number, y: number): void {

@@ -32,7 +32,8 @@ export class TimelineView implements View {
     if (this.first >= this.last) this.last = this.first + 1;
     this.last += (this.last - this.first) * 0.03;
     this.port.size(Math.max(1, this.last - this.first), Math.max(1, this.rows.length));
-    this.port.set(0, this.last - this.first, 0, Math.min(this.rows.length, 40));
+    const begins = incident.begin.filter(time => time > 0).sort(), early = (begins[Math.floor(begins.length * 0.1)] ?? this.first) - this.first;
+    this.port.set(early, this.last - this.first, 0, Math.min(this.rows.length, 40));
     this.root.append(el("div", "bar", el("span", "faint", "culprits first, then their peers; wheel zooms, with Shift in time alone; drag or arrows move; 0 shows all")),
       this.box, this.tip);
     this.port.attach(this.canvas, () => this.area(), (x, y) => { const row = this.rowAt(x, y); if (row >= 0) page.select({ rank: incident.ranks.rank[row], comm: -1, op: -1 }); });
@@ -55,7 +56,8 @@ export class TimelineView implements View {
       const row = this.rows[at], y = a.y + (at - y0) * ch, rank = incident.ranks.rank[row], culprit = incident.culprits.has(rank);
       const h = Math.max(1, ch * step - (ch > 6 ? 2 : 0));
       if (culprit || rank === this.page.place().rank) { g.fillStyle = colors.band; g.fillRect(0, y, a.w + LEFT, h); }
-      for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
+      // Backwards: of the calls that are not done the oldest, which the rank is in, covers those behind it.
+      for (let call = incident.firstCall[row + 1] - 1; call >= incident.firstCall[row]; call--) {
         const state = incident.state[call], begin = incident.begin[call];
         if (!begin) continue;
         const end = incident.end[call] || (state === State.completed || state === State.issued ? begin : this.last);
@@ -66,6 +68,7 @@ export class TimelineView implements View {
         g.fillRect(x, y, w, h);
         if (w > 60 && ch > 13) { g.fillStyle = colors.text; g.fillText(fitText(g, incident.callName(call), w - 6), x + 3, y + h / 2); }
       }
+      if (culprit && ch > 6) this.drawCulprit(g, row, y, h, scale);
       if (ch * step >= 11 || culprit) {
         g.font = culprit ? BOLD : FONT;
         g.fillStyle = culprit ? colors.bad : colors.faint;
@@ -83,6 +86,23 @@ export class TimelineView implements View {
     g.textAlign = "left";
   }
 
+  // From the end of its last call on: what it is in instead of the next.
+  private drawCulprit(g: CanvasRenderingContext2D, row: number, y: number, h: number, scale: number): void {
+    const incident = this.page.incident, a = this.area(), colors = palette();
+    let from = 0;
+    for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) from = Math.max(from, incident.end[call], incident.begin[call]);
+    const x = Math.max(a.x, a.x + (from - this.first - this.port.x0) * scale), w = a.x + a.w - x;
+    if (!from || w < 4) return;
+    g.strokeStyle = g.fillStyle = colors.bad;
+    g.lineWidth = 2;
+    g.strokeRect(x + 1, y + 1, w - 2, h - 2);
+    g.lineWidth = 1;
+    const text = incident.stateText(row);
+    g.textAlign = "right";
+    if (x - a.x > 120) g.fillText(fitText(g, text, x - a.x - 12), x - 6, y + h / 2);
+    g.textAlign = "left";
+  }
+
   private rowAt(_x: number, y: number): number {
     const a = this.area(), at = Math.floor(this.port.y0 + ((y - a.y) / a.h) * (this.port.y1 - this.port.y0));
     return y < a.y ? -1 : this.rows[at] ?? -1;
@@ -96,7 +116,7 @@ export class TimelineView implements View {
     for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
       if (incident.begin[call] && incident.begin[call] <= time && (incident.end[call] || this.last) >= time) found = call;
     }
-    const what = found >= 0 ? `${incident.callName(found)} on ${incident.commName(incident.commOf(row, found))}: ${stateName(incident, incident.state[found])} ${incident.site_(found)}` : "between calls";
+    const what = found >= 0 ? `${incident.callName(found)} on ${incident.commName(incident.commOf(row, found))}: ${stateName(incident, incident.state[found])} ${incident.siteOf(found)}` : "between calls";
     this.tip.textContent = `rank ${incident.ranks.rank[row]} — ${what}`;
   }
 
