@@ -93,7 +93,8 @@ Json Findings(const Bundle& bundle, const ViewFacts& facts) {
     for (const Evidence& evidence : finding.evidence()) {
       if (evidence.kind() != Evidence::STACK || stacks.size() >= 8) continue;
       Json frames = Json::array();
-      for (const Frame& frame : evidence.frames()) frames.push_back({Clean(frame.text()), static_cast<int>(frame.kind())});
+      for (const Frame& frame : evidence.frames())
+        frames.push_back({Clean(frame.text()), static_cast<int>(frame.kind())});
       stacks.push_back({{"ranks", RunsOf(evidence.ranks())},
                         {"place", Clean(evidence.place())},
                         {"refused", Clean(evidence.refused())},
@@ -219,11 +220,13 @@ class CallColumns {
       focus_comms_.insert(static_cast<uint32_t>(comm));
       const std::vector<int32_t>& members = bundle.comms[static_cast<size_t>(comm)].members;
       focus_ranks_.insert(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
-      focus_ranks_.insert(members.begin(), members.begin() + static_cast<ptrdiff_t>(std::min(members.size(), kFocusMembers)));
+      focus_ranks_.insert(members.begin(),
+                          members.begin() + static_cast<ptrdiff_t>(std::min(members.size(), kFocusMembers)));
       break;
     }
     const size_t ranks = std::max<size_t>(bundle.ranks.size(), 1);
-    per_rank_ = std::max<size_t>(1, std::clamp(ranks * kBytesPerRank, kSmallBytes, kLargeBytes) / kBytesPerCall / ranks);
+    per_rank_ =
+        std::max<size_t>(1, std::clamp(ranks * kBytesPerRank, kSmallBytes, kLargeBytes) / kBytesPerCall / ranks);
   }
 
   Json Make(Interned* texts) {
@@ -339,7 +342,10 @@ Json Memberships(const Bundle& bundle) {
       completed.push_back(Counted(m.completed));
     }
   }
-  return {{"ofRank", Column(of_rank)}, {"comm", Column(comm)}, {"issued", Column(issued)}, {"completed", Column(completed)}};
+  return {{"ofRank", Column(of_rank)},
+          {"comm", Column(comm)},
+          {"issued", Column(issued)},
+          {"completed", Column(completed)}};
 }
 
 // By number: the name, and 1 for a collective, 2 for a send or receive.

@@ -30,8 +30,9 @@ std::string ExploreHtml(const Bundle& bundle, const ViewFacts& facts) {
       "; base-uri 'none'; form-action 'none'\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Lockstep</title>\n<style>");
   page.append(style.text);
-  page += "</style></head>\n<body><noscript>This page needs JavaScript. The report of --format html does not.</noscript>\n"
-          "<script type=\"application/json\" id=\"data\">";
+  page +=
+      "</style></head>\n<body><noscript>This page needs JavaScript. The report of --format html does not.</noscript>\n"
+      "<script type=\"application/json\" id=\"data\">";
   page += ExploreData(bundle, facts);
   page += "</script>\n<script>";
   page.append(script.text);

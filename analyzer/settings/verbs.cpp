@@ -278,7 +278,7 @@ Verb Analyze() {
                    "them and asks for one."},
           .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
                        {"lockstep analyze --format html --output report.html incident", "a report to send"},
-                       {"lockstep analyze --format explore --output explore.html incident", "the incident in a browser"}},
+                       {"lockstep analyze --format explore --output explore.html incident", "a page to explore"}},
           .groups = {{"Output",
                       {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
                        File("output", "write the report to FILE").Default("standard output"),

@@ -424,8 +424,10 @@
     }
     stateOf(rows) {
       const counts = /* @__PURE__ */ new Map();
-      for (const row of rows)
-        counts.set(this.page.incident.stateText(row), (counts.get(this.page.incident.stateText(row)) ?? 0) + 1);
+      for (const row of rows) {
+        const state = this.page.incident.stateText(row).replace(/_\d+\b/g, "_*");
+        counts.set(state, (counts.get(state) ?? 0) + 1);
+      }
       const most = [...counts].sort((a, b) => b[1] - a[1])[0];
       return !most ? "" : counts.size === 1 ? most[0] : `${count(most[1])}: ${most[0]}`;
     }
@@ -1410,7 +1412,7 @@
   };
 
   // tables.ts
-  var MOST3 = 1e3;
+  var MOST3 = 2e3;
   var Table = class {
     constructor(columns, rows, sort, bad, chosen, click) {
       this.columns = columns;

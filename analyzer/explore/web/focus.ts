@@ -149,7 +149,10 @@ export class FocusView implements View {
 
   private stateOf(rows: number[]): string {
     const counts = new Map<string, number>();
-    for (const row of rows) counts.set(this.page.incident.stateText(row), (counts.get(this.page.incident.stateText(row)) ?? 0) + 1);
+    for (const row of rows) {
+      const state = this.page.incident.stateText(row).replace(/_\d+\b/g, "_*"); // one state for the communicators of a class
+      counts.set(state, (counts.get(state) ?? 0) + 1);
+    }
     const most = [...counts].sort((a, b) => b[1] - a[1])[0];
     return !most ? "" : counts.size === 1 ? most[0] : `${count(most[1])}: ${most[0]}`;
   }

@@ -3,7 +3,7 @@ import { runsCount, runsText, WaitKind } from "./data";
 import { count, el, plural } from "./dom";
 import { Page, View } from "./view";
 
-const MOST = 1000; // rows on the page at once
+const MOST = 2000; // rows on the page at once
 
 type Value = string | number;
 interface Column { name: string; value(row: number): Value }
