@@ -800,13 +800,13 @@
 
   // lanes.ts
   var kMostColumns = 2e3;
-  function className(name) {
-    return name.replace(/\d+/g, "*");
+  function className(comm) {
+    return /^[0-9a-f]{16}$/.test(comm.name) ? `unnamed, ${plural(comm.size, "member")}` : comm.name.replace(/\d+$/, "*");
   }
   function laneNames(incident) {
     const sizes = /* @__PURE__ */ new Map();
     for (const comm of incident.file.comms)
-      sizes.set(className(comm.name), (sizes.get(className(comm.name)) ?? 0) + comm.size);
+      sizes.set(className(comm), (sizes.get(className(comm)) ?? 0) + comm.size);
     return [...sizes.keys()].sort((a, b) => sizes.get(b) - sizes.get(a) || a.localeCompare(b)).slice(0, 40);
   }
   function programGrid(incident) {
@@ -822,10 +822,10 @@
         calls[cell] = call;
       }
     }
-    return { title: "every call, newest at the right", columns, firstSeq: -1, states, calls };
+    return { columns, firstSeq: -1, states, calls };
   }
-  function laneGrid(incident, lane, only = -1) {
-    const ofLane = incident.file.comms.map((comm, index) => only >= 0 ? index === only : className(comm.name) === lane);
+  function laneGrid(incident, lane) {
+    const ofLane = incident.file.comms.map((comm) => className(comm) === lane);
     const issued = /* @__PURE__ */ new Map();
     let first = Infinity, last = -Infinity;
     const each = (visit) => {
@@ -843,7 +843,7 @@
       issued.set(comm, Math.max(issued.get(comm) ?? -1, incident.seq[call]));
     });
     if (first > last)
-      return { title: lane, columns: 0, firstSeq: 0, states: new Uint8Array(0), calls: new Int32Array(0) };
+      return { columns: 0, firstSeq: 0, states: new Uint8Array(0), calls: new Int32Array(0) };
     first = Math.max(first, last - kMostColumns + 1);
     const columns = last - first + 1;
     const states = new Uint8Array(incident.rows * columns), calls = new Int32Array(states.length).fill(-1);
@@ -865,7 +865,7 @@
       states[cell] = incident.state[call];
       calls[cell] = call;
     });
-    return { title: only >= 0 ? incident.commName(only) : lane, columns, firstSeq: first, states, calls };
+    return { columns, firstSeq: first, states, calls };
   }
 
   // viewport.ts
@@ -994,7 +994,7 @@
       this.choice.append(new Option("every call, in program order", ""));
       for (const lane of lanes)
         this.choice.append(new Option(`collectives of ${lane}`, lane));
-      const name = incident.focusComm >= 0 ? className(incident.commName(incident.focusComm)) : "";
+      const focus = incident.file.comms[incident.focusComm], name = focus ? className(focus) : "";
       const collective = !/^(Send|Recv)/i.test(incident.file.findings[0]?.op ?? "");
       this.choice.value = collective && lanes.includes(name) ? name : "";
       this.grid = this.make();
@@ -1037,8 +1037,8 @@
       this.drawAxes(g);
     }
     showPlace(row, comm, op) {
-      if (comm >= 0 && this.choice.value && className(this.page.incident.commName(comm)) !== this.choice.value) {
-        const lane = className(this.page.incident.commName(comm));
+      const asked = this.page.incident.file.comms[comm], lane = asked ? className(asked) : "";
+      if (lane !== "" && this.choice.value && lane !== this.choice.value) {
         if ([...this.choice.options].some((option) => option.value === lane)) {
           this.choice.value = lane;
           this.grid = this.make();

@@ -1,8 +1,8 @@
 // What each rank did in one lane: the communicators of one class side by side ("dp_0", "dp_1", ..), or every call in program order.
-import { Incident, State } from "./data";
+import { Comm, Incident, State } from "./data";
+import { plural } from "./dom";
 
 export interface Grid {
-  title: string;
   columns: number;
   firstSeq: number; // of column 0; -1: columns count from the newest call
   states: Uint8Array; // rows x columns
@@ -11,11 +11,14 @@ export interface Grid {
 
 const kMostColumns = 2000;
 
-export function className(name: string): string { return name.replace(/\d+/g, "*"); }
+// "dp_3" is of the class "dp_*"; communicators without a name are of a class by their size.
+export function className(comm: Comm): string {
+  return /^[0-9a-f]{16}$/.test(comm.name) ? `unnamed, ${plural(comm.size, "member")}` : comm.name.replace(/\d+$/, "*");
+}
 
 export function laneNames(incident: Incident): string[] {
   const sizes = new Map<string, number>();
-  for (const comm of incident.file.comms) sizes.set(className(comm.name), (sizes.get(className(comm.name)) ?? 0) + comm.size);
+  for (const comm of incident.file.comms) sizes.set(className(comm), (sizes.get(className(comm)) ?? 0) + comm.size);
   return [...sizes.keys()].sort((a, b) => sizes.get(b)! - sizes.get(a)! || a.localeCompare(b)).slice(0, 40);
 }
 
@@ -32,12 +35,12 @@ export function programGrid(incident: Incident): Grid {
       calls[cell] = call;
     }
   }
-  return { title: "every call, newest at the right", columns, firstSeq: -1, states, calls };
+  return { columns, firstSeq: -1, states, calls };
 }
 
-// Collectives of all communicators whose name is in the class; `only`: of one communicator.
-export function laneGrid(incident: Incident, lane: string, only = -1): Grid {
-  const ofLane = incident.file.comms.map((comm, index) => (only >= 0 ? index === only : className(comm.name) === lane));
+// Collectives of all communicators whose name is in the class.
+export function laneGrid(incident: Incident, lane: string): Grid {
+  const ofLane = incident.file.comms.map(comm => className(comm) === lane);
   const issued = new Map<number, number>();
   let first = Infinity, last = -Infinity;
   const each = (visit: (row: number, call: number, comm: number) => void) => {
@@ -53,7 +56,7 @@ export function laneGrid(incident: Incident, lane: string, only = -1): Grid {
     last = Math.max(last, incident.seq[call]);
     issued.set(comm, Math.max(issued.get(comm) ?? -1, incident.seq[call]));
   });
-  if (first > last) return { title: lane, columns: 0, firstSeq: 0, states: new Uint8Array(0), calls: new Int32Array(0) };
+  if (first > last) return { columns: 0, firstSeq: 0, states: new Uint8Array(0), calls: new Int32Array(0) };
   first = Math.max(first, last - kMostColumns + 1);
   const columns = last - first + 1;
   const states = new Uint8Array(incident.rows * columns), calls = new Int32Array(states.length).fill(-1);
@@ -72,5 +75,5 @@ export function laneGrid(incident: Incident, lane: string, only = -1): Grid {
     states[cell] = incident.state[call];
     calls[cell] = call;
   });
-  return { title: only >= 0 ? incident.commName(only) : lane, columns, firstSeq: first, states, calls };
+  return { columns, firstSeq: first, states, calls };
 }

@@ -23,7 +23,7 @@ export class MatrixView implements View {
     const incident = page.incident, lanes = laneNames(incident);
     this.choice.append(new Option("every call, in program order", ""));
     for (const lane of lanes) this.choice.append(new Option(`collectives of ${lane}`, lane));
-    const name = incident.focusComm >= 0 ? className(incident.commName(incident.focusComm)) : "";
+    const focus = incident.file.comms[incident.focusComm], name = focus ? className(focus) : "";
     const collective = !/^(Send|Recv)/i.test(incident.file.findings[0]?.op ?? "");
     this.choice.value = collective && lanes.includes(name) ? name : "";
     this.grid = this.make();
@@ -62,8 +62,8 @@ export class MatrixView implements View {
   }
 
   private showPlace(row: number, comm: number, op: number): void {
-    if (comm >= 0 && this.choice.value && className(this.page.incident.commName(comm)) !== this.choice.value) {
-      const lane = className(this.page.incident.commName(comm));
+    const asked = this.page.incident.file.comms[comm], lane = asked ? className(asked) : "";
+    if (lane !== "" && this.choice.value && lane !== this.choice.value) {
       if ([...this.choice.options].some(option => option.value === lane)) { this.choice.value = lane; this.grid = this.make(); }
     }
     if (op < 0) return;
