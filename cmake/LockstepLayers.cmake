@@ -42,6 +42,7 @@ lockstep_folder(analyzer/report/html USES analyzer/report analyzer/evidence anal
 lockstep_folder(analyzer/export USES analyzer/report analyzer/engine/facts analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/viewdata USES analyzer/engine analyzer/engine/facts analyzer/report analyzer/load analyzer/formats/lsi analyzer/formats/lsd
   analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/explore USES analyzer/viewdata analyzer/report analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/cli USES analyzer proto recorder/ring)
 
 lockstep_folder(collector/common USES analyzer/settings analyzer/util proto recorder/ring)

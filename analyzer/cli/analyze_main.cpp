@@ -15,6 +15,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/evidence/merged_stacks.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/explore/explore.h"
 #include "analyzer/load/load.h"
 #include "analyzer/model/topology.h"
 #include "analyzer/report/before.h"
@@ -25,9 +26,16 @@
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"
 #include "analyzer/util/large_pages.h"
+#include "analyzer/viewdata/facts.h"
 
 namespace lockstep {
 namespace {
+
+std::string Explore(const Bundle& bundle, const Verdict& verdict, const MergedStacks& stacks) {
+  ViewFacts facts = BuildViewFacts(bundle, verdict);
+  AddMergedStacks(stacks, &facts);
+  return ExploreHtml(bundle, facts);
+}
 
 constexpr int kUsage = 2, kFailed = 3;
 
@@ -81,7 +89,8 @@ int Run(int argc, char** argv) {
   }
   MergedStacks stacks;
   std::string why;
-  if (format == "html" && paths.size() == 1 && !ReadStacks(paths[0] + "/stacks.json", &stacks, &why)) {
+  const bool page = format == "html" || format == "explore";
+  if (page && paths.size() == 1 && !ReadStacks(paths[0] + "/stacks.json", &stacks, &why)) {
     stacks.refused = {why};
   }
   for (MergedStack& stack : stacks.stacks) {
@@ -89,9 +98,10 @@ int Run(int argc, char** argv) {
   }
   for (std::string& text : stacks.refused) text = redactor->Text(text);
   progress->Doing("writing the report");
-  std::string report = format == "json"   ? ReportJson(verdict, before)
-                       : format == "html" ? ReportHtml(verdict, *bundle, &stacks, before)
-                                          : ReportText(verdict, *bundle, before);
+  std::string report = format == "json"      ? ReportJson(verdict, before)
+                       : format == "html"    ? ReportHtml(verdict, *bundle, &stacks, before)
+                       : format == "explore" ? Explore(*bundle, verdict, stacks)
+                                             : ReportText(verdict, *bundle, before);
   if (options->Flag("start") && format == "text") report += "\n" + StartUpReport(verdict);
   progress.reset();  // its line is gone before the report comes
   std::unique_lock<std::mutex> whole;

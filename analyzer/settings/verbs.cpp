@@ -277,9 +277,10 @@ Verb Analyze() {
                    "types by content. Several paths are one job. Where the files are of several jobs, Lockstep lists "
                    "them and asks for one."},
           .examples = {{"lockstep analyze /tmp/nccl_trace_rank_*", "Flight Recorder dumps"},
-                       {"lockstep analyze --format html --output report.html incident", "a report to send"}},
+                       {"lockstep analyze --format html --output report.html incident", "a report to send"},
+                       {"lockstep analyze --format explore --output explore.html incident", "a page to explore"}},
           .groups = {{"Output",
-                      {Choice("format", "FORMAT", "text|json|html", "format of the report").Default("text"),
+                      {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
                        File("output", "write the report to FILE").Default("standard output"),
                        Flag("start", "after the text, show where the start of the job spent its time"),
                        Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),

@@ -62,9 +62,9 @@ class PagesTest(FolderTest):
 
     def test_completion_of_values(self):
         os.makedirs(self.folder + "/folder")
-        self.assertEqual(self.complete("lockstep", "analyze", "--format", ""), ["text", "json", "html"])
+        self.assertEqual(self.complete("lockstep", "analyze", "--format", ""), ["text", "json", "html", "explore"])
         self.assertEqual(self.complete("lockstep", "analyze", "--format", "=", "h"), ["html"], "--format=h")
-        self.assertEqual(self.complete("lockstep", "analyze", "--format", "="), ["text", "json", "html"], "--format=")
+        self.assertEqual(self.complete("lockstep", "analyze", "--format", "="), ["text", "json", "html", "explore"], "--format=")
         self.assertEqual(self.complete("lockstep", "analyze", "--late-after", ""), [])
         self.assertEqual(set(self.complete("lockstep-analyze", "--output", "")), {"folder", "lockstep"}, "a file")
         self.assertEqual(self.complete("lockstep", "clean", "--incidents", ""), ["folder"])

@@ -123,7 +123,7 @@ class Redact(unittest.TestCase):
                 for key in ("kind", "culprit_ranks", "operation", "sequence", "victim_count", "activity", "confidence"):
                     self.assertEqual(verdict["findings"][0].get(key), whole["findings"][0].get(key), key)
                 # An incident that was taken whole is redacted on its way out.
-                for form in ("text", "json", "html"):
+                for form in ("text", "json", "html", "explore"):
                     report = self.cluster.path(f"report-{level}.{form}")
                     subprocess.run([LOCKSTEP, "analyze", "--redact", level, "--format", form, "--output", report, self.cluster.path("out-no")],
                                    env=self.cluster.environment(), timeout=60, check=False)

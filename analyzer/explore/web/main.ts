@@ -1,0 +1,156 @@
+// The page: verdict on top, one view below it, the selected rank at the right.
+import { Incident, readIncident } from "./data";
+import { fillDetails } from "./details";
+import { button, count, el } from "./dom";
+import { FocusView } from "./focus";
+import { GraphView } from "./graph";
+import { MatrixView } from "./matrix";
+import { SearchBox } from "./search";
+import { StacksView } from "./stacks";
+import { commTable, rankTable } from "./tables";
+import { TimelineView } from "./timeline";
+import { Page, Place, View } from "./view";
+
+const VIEWS: [string, string][] = [
+  ["answer", "Answer"], ["matrix", "Matrix"], ["waits", "Waits"], ["stacks", "Stacks"], ["timeline", "Timeline"], ["ranks", "Ranks"],
+  ["comms", "Communicators"], ["report", "Report"],
+];
+const KEYS: [string, string][] = [
+  ["1 to 8", "views"], ["w", "the whole job; again: back to the answer"], ["/", "search: rank, host, communicator, #call, function"],
+  ["+ - 0", "zoom in, zoom out, all (matrix, timeline)"], ["arrows", "move (matrix, timeline)"], ["c", "the next culprit"], ["Escape", "close what is open; nothing selected"],
+  ["t", "light or dark"], ["?", "these keys"],
+];
+
+class Main implements Page {
+  private readonly views = new Map<string, View>();
+  private readonly tabs = new Map<string, HTMLButtonElement>();
+  private readonly body = el("main");
+  private readonly details = el("aside");
+  private readonly help = el("div", "help");
+  private readonly search: SearchBox;
+  private current = "answer";
+  private at: Place = { rank: -1, comm: -1, op: -1 };
+
+  constructor(readonly incident: Incident) {
+    this.search = new SearchBox(this, text => { (this.view("stacks") as StacksView).search(text); this.open("stacks"); });
+    this.build();
+    this.readHash();
+    window.addEventListener("hashchange", () => this.readHash());
+    window.addEventListener("resize", () => this.draw());
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    document.addEventListener("keydown", event => this.key(event));
+    new ResizeObserver(() => this.draw()).observe(this.body);
+  }
+
+  place(): Place { return this.at; }
+
+  select(place: Partial<Place>): void { this.open(this.current, place); }
+
+  open(view: string, place: Partial<Place> = {}): void {
+    this.current = VIEWS.some(([name]) => name === view) ? view : "answer";
+    this.at = { ...this.at, ...place };
+    const parts: string[] = [];
+    if (this.current !== "answer") parts.push("view=" + this.current);
+    if (this.at.rank >= 0) parts.push("rank=" + this.at.rank);
+    if (this.at.comm >= 0) parts.push("comm=" + encodeURIComponent(this.incident.commName(this.at.comm)));
+    if (this.at.op >= 0) parts.push("op=" + this.at.op);
+    history.replaceState(null, "", "#" + parts.join("&"));
+    this.draw();
+  }
+
+  private readHash(): void {
+    const asked = new URLSearchParams(document.location.hash.slice(1)), number = (name: string) => (/^\d{1,9}$/.test(asked.get(name) ?? "") ? Number(asked.get(name)) : -1);
+    const comm = asked.get("comm"), rank = number("rank"), op = number("op");
+    this.at = { rank, op, comm: comm === null ? -1 : this.incident.file.comms.findIndex(one => one.name === comm) };
+    const view = asked.get("view") ?? (rank >= 0 && op >= 0 ? "matrix" : "answer");
+    this.current = VIEWS.some(([name]) => name === view) ? view : "answer";
+    this.draw();
+  }
+
+  private build(): void {
+    const { file } = this.incident, section = file.sections[0], healthy = file.verdict === "HEALTHY";
+    document.title = `${file.verdict} ${file.job} - Lockstep`;
+    const title = section?.title ?? "", chip = el("span", healthy ? "chip ok" : "chip", file.verdict);
+    const head = el("header", "", el("h1", "", chip, " " + title));
+    const facts = [file.job && `job ${file.job}`, `${count(this.incident.rows)} of ${count(Math.max(file.expected, this.incident.rows))} ranks read`,
+      file.findings.length > 1 && `${file.findings.length} findings`,
+      file.calls.leftOut > 0 && `the newest ${count(file.calls.perRank)} calls of each rank are here, ${count(file.calls.leftOut)} older are left out`].filter(Boolean).join(" · ");
+    const nav = el("nav");
+    VIEWS.forEach(([name, label], at) => {
+      const tab = button(label, () => this.open(name), "tab");
+      tab.append(el("kbd", "", String(at + 1)));
+      this.tabs.set(name, tab);
+      nav.append(tab);
+    });
+    nav.append(el("span", "gap"), this.search.root, button("◐", () => this.theme(), "icon"), button("?", () => this.toggleHelp(), "icon"));
+    head.append(el("p", "faint", facts));
+    this.help.hidden = true;
+    const list = el("dl");
+    for (const [key, what] of KEYS) list.append(el("dt", "", el("kbd", "", key)), el("dd", "", what));
+    this.help.append(el("h2", "", "Keys"), list);
+    document.body.append(head, nav, el("div", "middle", this.body, this.details), this.help);
+  }
+
+  private report(): View {
+    const root = el("div", "report scroll"), { file } = this.incident;
+    for (const section of file.sections) {
+      const rows = el("dl");
+      for (const [label, lines] of section.rows) rows.append(el("dt", "", label), el("dd", "", ...lines.map(line => el("p", "", line))));
+      root.append(el("section", "card", section.title ? el("h2", "", section.title) : el("h2", "", "Data"), rows));
+    }
+    if (file.unknown.length) root.append(el("section", "card", el("h2", "", "Not known"), ...file.unknown.map(line => el("p", "", line))));
+    return { root, draw: () => undefined };
+  }
+
+  // Made when it is first looked at.
+  private view(name: string): View {
+    const made = this.views.get(name);
+    if (made) return made;
+    const make: Record<string, () => View> = {
+      answer: () => new FocusView(this), matrix: () => new MatrixView(this), waits: () => new GraphView(this), stacks: () => new StacksView(this),
+      timeline: () => new TimelineView(this), ranks: () => rankTable(this), comms: () => commTable(this), report: () => this.report(),
+    };
+    const view = make[name]();
+    this.views.set(name, view);
+    return view;
+  }
+
+  private draw(): void {
+    const view = this.view(this.current);
+    if (this.body.firstChild !== view.root) this.body.replaceChildren(view.root);
+    for (const [name, tab] of this.tabs) tab.setAttribute("aria-current", String(name === this.current));
+    fillDetails(this.details, this);
+    view.draw();
+  }
+
+  private theme(): void {
+    const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : window.matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    this.draw();
+  }
+
+  private toggleHelp(): void { this.help.hidden = !this.help.hidden; }
+
+  private nextCulprit(): void {
+    const all = [...this.incident.culprits], now = all.indexOf(this.at.rank);
+    if (all.length) this.select({ rank: all[(now + 1) % all.length], comm: this.incident.focusComm, op: this.incident.focusSeq });
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const target = event.target as HTMLElement;
+    if (/^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName)) { if (event.key === "Escape") target.blur(); return; }
+    const number = Number(event.key);
+    if (number >= 1 && number <= VIEWS.length) this.open(VIEWS[number - 1][0]);
+    else if (event.key === "w") this.open(this.current === "matrix" ? "answer" : "matrix", { rank: -1, comm: -1, op: -1 });
+    else if (event.key === "/") this.search.focus();
+    else if (event.key === "?") this.toggleHelp();
+    else if (event.key === "t") this.theme();
+    else if (event.key === "c") this.nextCulprit();
+    else if (event.key === "Escape") { if (!this.help.hidden) this.toggleHelp(); else this.select({ rank: -1, comm: -1, op: -1 }); }
+    else if (!this.view(this.current).key?.(event)) return;
+    event.preventDefault();
+  }
+}
+
+new Main(readIncident());

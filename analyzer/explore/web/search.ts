@@ -1,0 +1,83 @@
+// The search box: ranks, hosts, communicators, calls and frames.
+import { Incident, runsCount } from "./data";
+import { el, plural } from "./dom";
+import { Page } from "./view";
+
+interface Hit { text: string; go(): void }
+const MOST = 30;
+
+export function find(page: Page, wanted: string, openStacks: (text: string) => void): Hit[] {
+  const { incident } = page, text = wanted.trim().toLowerCase(), hits: Hit[] = [];
+  if (!text) return hits;
+  const number = /^(?:rank\s*)?(\d+)$/.exec(text), call = /^#(\d+)$/.exec(text);
+  if (number) addRank(page, hits, Number(number[1]));
+  if (call) addCalls(page, hits, Number(call[1]));
+  incident.ranks.rank.forEach((rank, row) => {
+    if (hits.length < MOST && incident.host(row).toLowerCase().includes(text)) hits.push({ text: `rank ${rank}, ${incident.where(row)}`, go: () => page.select({ rank, comm: -1, op: -1 }) });
+  });
+  incident.file.comms.forEach((comm, index) => {
+    if (hits.length < MOST && comm.name.toLowerCase().includes(text))
+      hits.push({ text: `communicator ${comm.name}, ${plural(comm.size, "member")}`, go: () => page.open("matrix", { rank: comm.ranks[0] ?? -1, comm: index, op: -1 }) });
+  });
+  const seen = new Set<number>(), { frame, ranks } = incident.file.stacks;
+  frame.forEach((name, node) => {
+    if (hits.length >= MOST || seen.has(name) || !incident.text(name).toLowerCase().includes(text)) return;
+    seen.add(name);
+    hits.push({ text: `frame ${incident.text(name)}, ${plural(runsCount(ranks[node]), "rank")}`, go: () => openStacks(incident.text(name)) });
+  });
+  return hits;
+}
+
+function addRank(page: Page, hits: Hit[], rank: number): void {
+  const row = page.incident.rowOf.get(rank);
+  if (row !== undefined) hits.push({ text: `rank ${rank}, ${page.incident.where(row)}: ${page.incident.stateText(row)}`, go: () => page.select({ rank, comm: -1, op: -1 }) });
+}
+
+// The first rank of each communicator that has a call of this number.
+function addCalls(page: Page, hits: Hit[], seq: number): void {
+  const incident: Incident = page.incident, seen = new Set<number>();
+  for (let row = 0; row < incident.rows && hits.length < MOST; row++) {
+    for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
+      const comm = incident.commOf(row, call);
+      if (incident.seq[call] !== seq || seen.has(comm)) continue;
+      seen.add(comm);
+      const rank = incident.ranks.rank[row];
+      hits.push({ text: `${incident.callName(call)} on ${incident.commName(comm)}`, go: () => page.open("matrix", { rank, comm, op: seq }) });
+    }
+  }
+}
+
+export class SearchBox {
+  readonly root = el("div", "search");
+  private readonly input = el("input");
+  private readonly list = el("div", "hits");
+  private hits: Hit[] = [];
+
+  constructor(private readonly page: Page, private readonly openStacks: (text: string) => void) {
+    this.input.type = "search";
+    this.input.id = "search";
+    this.input.placeholder = "rank, host, communicator, #call, function  ( / )";
+    this.root.append(this.input, this.list);
+    this.input.addEventListener("input", () => this.fill());
+    this.input.addEventListener("keydown", event => {
+      if (event.key === "Enter" && this.hits.length) this.take(this.hits[0]);
+      if (event.key === "Escape") this.close();
+    });
+    this.input.addEventListener("blur", () => window.setTimeout(() => this.list.replaceChildren(), 200));
+  }
+
+  focus(): void { this.input.focus(); this.input.select(); }
+  private close(): void { this.input.value = ""; this.list.replaceChildren(); this.input.blur(); }
+  private take(hit: Hit): void { this.close(); hit.go(); }
+
+  private fill(): void {
+    this.hits = find(this.page, this.input.value, this.openStacks);
+    const lines = this.hits.map(hit => {
+      const line = el("div", "hit", hit.text);
+      line.addEventListener("mousedown", () => this.take(hit));
+      return line;
+    });
+    if (!lines.length && this.input.value.trim()) lines.push(el("div", "hit faint", "nothing found"));
+    this.list.replaceChildren(...lines);
+  }
+}

@@ -1,0 +1,129 @@
+// Ranks x time, with the hosts' clocks brought together.
+import { BOLD, FONT, palette } from "./colors";
+import { State } from "./data";
+import { context, el, fitText } from "./dom";
+import { stateName } from "./focus";
+import { Page, View } from "./view";
+import { Viewport } from "./viewport";
+
+const LEFT = 150, TOP = 26;
+
+export class TimelineView implements View {
+  readonly root = el("div", "timeline fill");
+  private readonly canvas = el("canvas");
+  private readonly box = el("div", "canvas", this.canvas);
+  private readonly tip = el("div", "tip");
+  private readonly port = new Viewport(() => this.draw());
+  private readonly rows: number[];
+  private first = Infinity; private last = 0;
+
+  constructor(private readonly page: Page) {
+    const incident = page.incident;
+    // Culprits on top: they are what the others are compared with.
+    this.rows = incident.ranks.rank.map((_, row) => row);
+    const bad = (row: number) => Number(incident.culprits.has(incident.ranks.rank[row]));
+    const peer = (row: number) => Number(incident.membershipIn(row, incident.focusComm) >= 0);
+    this.rows.sort((a, b) => bad(b) - bad(a) || peer(b) - peer(a) || a - b);
+    for (let call = 0; call < incident.begin.length; call++) {
+      if (!incident.begin[call]) continue;
+      this.first = Math.min(this.first, incident.begin[call]);
+      this.last = Math.max(this.last, incident.begin[call], incident.end[call]);
+    }
+    if (this.first >= this.last) this.last = this.first + 1;
+    this.last += (this.last - this.first) * 0.03;
+    this.port.size(Math.max(1, this.last - this.first), Math.max(1, this.rows.length));
+    const begins = incident.begin.filter(time => time > 0).sort(), early = (begins[Math.floor(begins.length * 0.1)] ?? this.first) - this.first;
+    this.port.set(early, this.last - this.first, 0, Math.min(this.rows.length, 40));
+    this.root.append(el("div", "bar", el("span", "faint", "culprits first, then their peers; wheel zooms, with Shift in time alone; drag or arrows move; 0 shows all")),
+      this.box, this.tip);
+    this.port.attach(this.canvas, () => this.area(), (x, y) => { const row = this.rowAt(x, y); if (row >= 0) page.select({ rank: incident.ranks.rank[row], comm: -1, op: -1 }); });
+    this.canvas.addEventListener("mousemove", event => this.hover(event.offsetX, event.offsetY));
+  }
+
+  private area() { return { x: LEFT, y: TOP, w: Math.max(1, this.box.clientWidth - LEFT - 12), h: Math.max(1, this.box.clientHeight - TOP) }; }
+
+  draw(): void {
+    const g = context(this.canvas, this.box.clientWidth, this.box.clientHeight), colors = palette(), incident = this.page.incident;
+    if (!g) return;
+    const a = this.area(), { x0, x1, y0, y1 } = this.port, scale = a.w / (x1 - x0), ch = a.h / (y1 - y0);
+    g.fillStyle = colors.back;
+    g.fillRect(0, 0, this.box.clientWidth, this.box.clientHeight);
+    g.font = FONT;
+    g.textBaseline = "middle";
+    if (this.first === Infinity) { g.fillStyle = colors.text; g.fillText("The recording has no times.", 20, 40); return; }
+    const step = Math.max(1, Math.floor(1 / ch));
+    for (let at = Math.floor(y0); at < Math.min(this.rows.length, Math.ceil(y1)); at += step) {
+      const row = this.rows[at], y = a.y + (at - y0) * ch, rank = incident.ranks.rank[row], culprit = incident.culprits.has(rank);
+      const h = Math.max(1, ch * step - (ch > 6 ? 2 : 0));
+      if (culprit || rank === this.page.place().rank) { g.fillStyle = colors.band; g.fillRect(0, y, a.w + LEFT, h); }
+      // Backwards: of the calls that are not done the oldest, which the rank is in, covers those behind it.
+      for (let call = incident.firstCall[row + 1] - 1; call >= incident.firstCall[row]; call--) {
+        const state = incident.state[call], begin = incident.begin[call];
+        if (!begin) continue;
+        const end = incident.end[call] || (state === State.completed || state === State.issued ? begin : this.last);
+        const left = a.x + (begin - this.first - x0) * scale, right = a.x + (end - this.first - x0) * scale;
+        if (right < a.x || left > a.x + a.w) continue;
+        const x = Math.max(a.x, left), w = Math.max(1.5, Math.min(right, a.x + a.w) - x);
+        g.fillStyle = state === State.completed ? colors.state[State.started] : colors.state[state];
+        g.fillRect(x, y, w, h);
+        if (w > 60 && ch > 13) { g.fillStyle = colors.text; g.fillText(fitText(g, incident.callName(call), w - 6), x + 3, y + h / 2); }
+      }
+      if (culprit && ch > 6) this.drawCulprit(g, row, y, h, scale);
+      if (ch * step >= 11 || culprit) {
+        g.font = culprit ? BOLD : FONT;
+        g.fillStyle = culprit ? colors.bad : colors.faint;
+        g.fillText(fitText(g, `${rank}  ${incident.host(row)}`, LEFT - 16), 8, y + h / 2);
+        g.font = FONT;
+      }
+    }
+    g.fillStyle = colors.faint;
+    const unit = incident.file.calls.unitNs / 1e9;
+    for (let tick = 0; tick <= 6; tick++) {
+      const at = x0 + ((x1 - x0) * tick) / 6 + this.first - this.last;
+      g.textAlign = tick === 6 ? "right" : "left";
+      g.fillText(seconds(at * unit), a.x + (a.w * tick) / 6, 13);
+    }
+    g.textAlign = "left";
+  }
+
+  // From the end of its last call on: what it is in instead of the next.
+  private drawCulprit(g: CanvasRenderingContext2D, row: number, y: number, h: number, scale: number): void {
+    const incident = this.page.incident, a = this.area(), colors = palette();
+    let from = 0;
+    for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) from = Math.max(from, incident.end[call], incident.begin[call]);
+    const x = Math.max(a.x, a.x + (from - this.first - this.port.x0) * scale), w = a.x + a.w - x;
+    if (!from || w < 4) return;
+    g.strokeStyle = g.fillStyle = colors.bad;
+    g.lineWidth = 2;
+    g.strokeRect(x + 1, y + 1, w - 2, h - 2);
+    g.lineWidth = 1;
+    const text = incident.stateText(row);
+    g.textAlign = "right";
+    if (x - a.x > 120) g.fillText(fitText(g, text, x - a.x - 12), x - 6, y + h / 2);
+    g.textAlign = "left";
+  }
+
+  private rowAt(_x: number, y: number): number {
+    const a = this.area(), at = Math.floor(this.port.y0 + ((y - a.y) / a.h) * (this.port.y1 - this.port.y0));
+    return y < a.y ? -1 : this.rows[at] ?? -1;
+  }
+
+  private hover(x: number, y: number): void {
+    const row = this.rowAt(x, y), incident = this.page.incident, a = this.area();
+    if (row < 0) return;
+    const time = this.first + this.port.x0 + ((x - a.x) / a.w) * (this.port.x1 - this.port.x0);
+    let found = -1;
+    for (let call = incident.firstCall[row]; call < incident.firstCall[row + 1]; call++) {
+      if (incident.begin[call] && incident.begin[call] <= time && (incident.end[call] || this.last) >= time) found = call;
+    }
+    const what = found >= 0 ? `${incident.callName(found)} on ${incident.commName(incident.commOf(row, found))}: ${stateName(incident, incident.state[found])} ${incident.siteOf(found)}` : "between calls";
+    this.tip.textContent = `rank ${incident.ranks.rank[row]} — ${what}`;
+  }
+
+  key(event: KeyboardEvent): boolean { return this.port.key(event); }
+}
+
+function seconds(value: number): string {
+  const size = Math.abs(value);
+  return size >= 1 ? `${value.toFixed(2)} s` : size >= 1e-3 ? `${(value * 1e3).toFixed(2)} ms` : `${(value * 1e6).toFixed(0)} µs`;
+}
