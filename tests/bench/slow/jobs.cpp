@@ -50,7 +50,13 @@ Job InStep(const Request& request) {
   corpus::Random random(corpus::Mix(request.seed, 1));
   testing::TimedJob job;
   job.seed = request.seed;
-  job.jitter = request.jitter;
+  job.jitter = 0;
+  std::vector<corpus::Random> chance;
+  for (int r = 0; r < request.ranks; ++r)
+    chance.emplace_back(corpus::Mix(request.seed, 100 + static_cast<uint64_t>(r)));
+  job.compute_factor = [&](int rank, int) {
+    return 1 + request.jitter * (2 * chance[static_cast<size_t>(rank)].Unit() - 1);
+  };
   job.tp = static_cast<int>(random.Chance(0.5) ? 2 : 4);
   job.pp = static_cast<int>(request.ranks >= 16 && random.Chance(0.4) ? 2 : 1);
   job.dp = request.ranks / job.tp / job.pp;

@@ -127,6 +127,7 @@ int Main(int argc, char** argv) {
   constexpr int kSizes[] = {8, 16, 64};
   for (int i = 0; i < healthy; ++i) {
     const Form form = kForms[static_cast<size_t>(i) % std::size(kForms)];
+    if (getenv("ONLY") && form != kForms[atoi(getenv("ONLY"))]) continue;
     const int ranks = kSizes[i / 7 % 10 == 9 ? 2 : i / 7 % 2];
     const double jitter = 0.05 * (i / 7 % 11);
     const auto job = MakeJob(form, Fault::kNone, 0, ranks, jitter, seed * 1'000'000 + static_cast<uint64_t>(i));
