@@ -176,8 +176,8 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
       if (call != nullptr && call->membership != kNoIndex) {
         between.place = SortOf(*call, timing_.model.CommOf(rank, *call)) << 32 | SortOf(op, t.comm);
         const int64_t returned = IsTime(call->return_ns) ? call->return_ns : call->enter_ns;
-        if (op.enter_ns + timing_.ranks[r].late_by_ns >= from && op.enter_ns > returned)
-          between.host_ns = op.enter_ns - returned;
+        if (op.enter_ns > returned) between.host_ns = op.enter_ns - returned;
+        between.ahead = op.enter_ns + timing_.ranks[r].late_by_ns < from;
       }
     }
     held_until = std::max(held_until, t.end_ns);
@@ -204,7 +204,7 @@ std::map<uint64_t, Paces::Beside> Paces::WorkBesideWaiting(const std::vector<uin
       if (between.gap_ns < 0) continue;
       Values& values = own[between.place];
       values.gaps.push_back(between.gap_ns);
-      if (between.host_ns <= between.gap_ns) continue;
+      if (between.ahead || between.host_ns <= between.gap_ns) continue;
       values.gaps_behind.push_back(between.gap_ns);
       values.waits.push_back(between.host_ns - between.gap_ns);
     }
@@ -228,7 +228,7 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
   for (const Between& between : Betweens(r)) {
     gaps.push_back(between.gap_ns);
     const auto it = places.find(between.place);
-    if (between.gap_ns < 0 || it == places.end() || !it->second.works) continue;
+    if (between.gap_ns < 0 || it == places.end() || !(between.ahead || it->second.works)) continue;
     gaps.back() = std::max(between.gap_ns, std::min(between.host_ns, it->second.longest_ns));
   }
   return gaps;

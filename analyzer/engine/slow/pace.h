@@ -67,7 +67,8 @@ class Paces {
   // What lies between two operations of a rank.
   struct Between {
     int64_t gap_ns = -1;   // from the end of the one to the start of the other; -1: it cannot be told
-    int64_t host_ns = -1;  // of its CPU thread, which came to the other only after the end of the one
+    int64_t host_ns = -1;  // of its CPU thread, from the call before the other
+    bool ahead = false;    // the thread came to the other before the one had ended: it was not held up
     uint64_t place = 0;    // kinds of the other and of the call before it
   };
   // A place in the program of a role.
