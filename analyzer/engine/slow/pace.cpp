@@ -176,7 +176,9 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
       if (call != nullptr && call->membership != kNoIndex) {
         between.place = SortOf(*call, timing_.model.CommOf(rank, *call)) << 32 | SortOf(op, t.comm);
         const int64_t returned = IsTime(call->return_ns) ? call->return_ns : call->enter_ns;
-        if (op.enter_ns > returned) between.host_ns = op.enter_ns - returned;
+        // Most of the gap lies behind the call: it is work of the GPU.
+        const bool gpu = t.start_ns - op.enter_ns > timing_.ranks[r].late_by_ns + between.gap_ns / 2;
+        if (op.enter_ns > returned && !gpu) between.host_ns = op.enter_ns - returned;
         between.ahead = op.enter_ns + timing_.ranks[r].late_by_ns < from;
       }
     }
@@ -215,7 +217,7 @@ std::map<uint64_t, Paces::Beside> Paces::WorkBesideWaiting(const std::vector<uin
         shared[place].first += longer * longer;
         shared[place].second += longer * (static_cast<double>(values.gaps_behind[i]) - gap);
       }
-      places[place].longest_ns = std::max(places[place].longest_ns, Median(std::move(values.gaps)));
+      places[place].longest_ns = std::max(places[place].longest_ns, Quantile(&values.gaps, 0.9));
     }
   }
   for (auto& [place, beside] : places) beside.works = shared[place].second <= -kFollows * shared[place].first;

@@ -74,7 +74,7 @@ class Paces {
   // A place in the program of a role.
   struct Beside {
     bool works = false;      // the CPU threads work while their own operation waits
-    int64_t longest_ns = 0;  // the usual gap of the rank for which it is longest
+    int64_t longest_ns = 0;  // of the rank whose gaps are longest, nine in ten do not exceed it
   };
 
   void Classify();

@@ -209,12 +209,13 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
   for (int64_t u : usual) spread.push_back(u <= normal ? normal - u : u - normal);
   const int64_t stray = Quantile(&spread, 0.25);
   // How much the steps of one rank vary. All ranks of the role show it: a few steps of one do not.
-  std::vector<int64_t> strays;
+  std::vector<int64_t> middles, strays;
   for (uint32_t r : role) {
     const auto& own = paces_.ranks[r].own_ns;
-    const int64_t middle = Median(own);
-    for (int64_t value : own) strays.push_back(std::abs(value - middle));
+    middles.push_back(Median(own));
+    for (int64_t value : own) strays.push_back(std::abs(value - middles.back()));
   }
+  const int64_t middle = Quantile(&middles, 0.25);
   const double varies = kDeviation * static_cast<double>(Median(std::move(strays)));
   // What the fastest ranks of the role do in each of their last steps.
   std::vector<int64_t> fast_steps;
@@ -264,9 +265,11 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
       const auto [least, most] = std::minmax_element(pace.own_ns.begin(), pace.own_ns.end());
       if (static_cast<double>(*most - *least) > kChanceDiffers * static_cast<double>(s.excess_ns)) continue;
     }
-    if (!pace.durations_only && static_cast<double>(s.excess_ns) <
-                                    kClear * varies / std::sqrt(static_cast<double>(std::max<size_t>(steps, 2) - 1)))
-      continue;
+    // What is longer at single places must make whole steps longer, and by more than chance does.
+    if (!pace.durations_only) {
+      const auto longer = static_cast<double>(std::min(s.excess_ns, Median(pace.own_ns) - middle));
+      if (longer < kClear * varies / std::sqrt(static_cast<double>(std::max<size_t>(steps, 2) - 1))) continue;
+    }
     // The members of a group are slow in step with each other, and so are those that wait for them. So where only
     // durations are known, their variation says nothing about chance, but the variation of the difference from step to
     // step does.
