@@ -176,8 +176,8 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
       if (call != nullptr && call->membership != kNoIndex) {
         between.place = SortOf(*call, timing_.model.CommOf(rank, *call)) << 32 | SortOf(op, t.comm);
         const int64_t returned = IsTime(call->return_ns) ? call->return_ns : call->enter_ns;
-        // Most of the gap lies behind the call: it is work of the GPU.
-        const bool gpu = t.start_ns - op.enter_ns > timing_.ranks[r].late_by_ns + between.gap_ns / 2;
+        // If most of the gap lies behind the call, it is work of the GPU.
+        const bool gpu = t.start_ns - std::max(op.enter_ns, from) > timing_.ranks[r].late_by_ns + between.gap_ns / 2;
         if (op.enter_ns > returned && !gpu) between.host_ns = op.enter_ns - returned;
         between.ahead = op.enter_ns + timing_.ranks[r].late_by_ns < from;
       }
@@ -191,8 +191,8 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
 // as well, the gap does not depend on the wait.
 std::map<uint64_t, Paces::Beside> Paces::WorkBesideWaiting(const std::vector<uint32_t>& role) const {
   struct Values {
-    std::vector<int64_t> gaps, gaps_behind,
-        waits;  // the latter two where the CPU thread worked for longer than the gap
+    std::vector<int64_t> gaps;
+    std::vector<int64_t> gaps_behind, waits;  // where the thread may have been held up
   };
   const auto mean = [](const std::vector<int64_t>& values) {
     return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(std::max<size_t>(values.size(), 1));
