@@ -299,6 +299,7 @@ void Paces::Measure(uint32_t r) {
   const bool durations_only = DurationsOnly(rank);
   const std::vector<uint32_t> program = ProgramOrder(r);
   const std::vector<int64_t> gaps = durations_only ? std::vector<int64_t>(ops.size(), -1) : Gaps(r);
+  const std::vector<Between> plain = durations_only ? std::vector<Between>(ops.size()) : Betweens(r);
   const std::vector<uint32_t> starts = StepStarts(r, program);
   std::map<uint32_t, int64_t> inside;
   pace.durations_only = durations_only;
@@ -306,6 +307,7 @@ void Paces::Measure(uint32_t r) {
     std::vector<int64_t> lengths;
     const auto period = static_cast<uint32_t>(program.size()) - starts[0];
     std::map<uint64_t, std::vector<int64_t>> by_kind;
+    std::vector<int64_t> least;
     uint32_t end = static_cast<uint32_t>(program.size());
     // What operation times leave of a step is the rank's own work only if nearly all of them are known. A watchdog that
     // has not looked since, or was held up, records none of its last operations.
@@ -329,8 +331,10 @@ void Paces::Measure(uint32_t r) {
       }
       if (durations_only && !told(start, next)) continue;
       int64_t own = 0, in_operations = 0;
+      least.push_back(0);
       for (uint32_t i = start; i < next; ++i) {
         own += std::max<int64_t>(gaps[program[i]], 0);
+        least.back() += std::max<int64_t>(plain[program[i]].gap_ns, 0);
         const TimedOp& t = ops[program[i]];
         const int64_t duration = t.start_ns == 0 ? -1 : t.Duration();
         const int64_t value = durations_only ? duration : gaps[program[i]];
@@ -358,6 +362,7 @@ void Paces::Measure(uint32_t r) {
     if (durations_only) {
       for (int64_t& own : pace.own_ns) own += pace.step_ns;
     }
+    pace.least_own_ns = Median(std::move(least));
     pace.places = period;
     if (enough) {
       pace.usual_own_ns = OwnOver(pace, 0, steps);

@@ -30,6 +30,8 @@ struct RankPace {
   // A step's own time as it usually is, put together from what usually lies ahead of each operation: what hits a rank
   // now and then is not in it.
   int64_t usual_own_ns = 0;
+  // The same of whole steps, without work beside the rank's own waiting.
+  int64_t least_own_ns = 0;
   // Time of each step's operations by place in the step, newest step first: own time ahead of them (-1 not known), or,
   // where only durations are known, the time in them. Empty where there are less than kEnoughSteps.
   std::vector<int64_t> by_place;

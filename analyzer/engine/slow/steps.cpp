@@ -267,6 +267,8 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     }
     // What is longer at single places must make whole steps longer, and by more than chance does.
     if (!pace.durations_only) {
+      // Work that may have been waiting makes no rank slow.
+      if ((pace.least_own_ns - middle) * 2 < s.excess_ns) continue;
       const auto longer = static_cast<double>(std::min(s.excess_ns, Median(pace.own_ns) - middle));
       if (longer < kClear * varies / std::sqrt(static_cast<double>(std::max<size_t>(steps, 2) - 1))) continue;
     }
