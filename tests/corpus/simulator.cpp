@@ -151,7 +151,7 @@ bool Simulator::Step(int32_t r, const Instr& in) {
       rank.now += Jitter(r, 15 * kMicro, 40 * kMicro);
       if (gpus_[static_cast<size_t>(r)].capturing) return true;
       const auto ns = static_cast<double>(in.ns) * job_.compute_factor[static_cast<size_t>(r)] *
-                      (0.97 + 0.06 * gpus_[static_cast<size_t>(r)].random.Unit());
+                      (1 + options_.compute_jitter * (2 * gpus_[static_cast<size_t>(r)].random.Unit() - 1));
       int64_t extra = 0;
       if (options_.noise_chance > 0 && gpus_[static_cast<size_t>(r)].random.Chance(options_.noise_chance))
         extra = Jitter(r, options_.noise_ns / 2, options_.noise_ns * 3 / 2);

@@ -155,6 +155,7 @@ struct SimOptions {
   // Random delays on random ranks: chance per computation, and how long.
   double noise_chance = 0;
   int64_t noise_ns = 0;
+  double compute_jitter = 0.03;  // of each computation, even on both sides
 };
 
 // An operation that stands still: global ranks that are in it, and members that never came to it.

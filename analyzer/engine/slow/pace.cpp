@@ -1,6 +1,7 @@
 #include "analyzer/engine/slow/pace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <string>
@@ -16,6 +17,9 @@ using ring::IsPointToPoint;
 
 constexpr size_t kMostSteps = 64;
 constexpr size_t kLeastSteps = 3;
+// From this share of a longer wait on, a gap is shorter because of the wait. Where times are too coarse to show how
+// waits vary, their errors alone make it a half.
+constexpr double kFollows = 0.25;
 
 bool DurationsOnly(const Rank& rank) {
   return rank.time_source == TimeSource::kFrameworkDurations;
@@ -52,6 +56,8 @@ Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing)
       if (sort != std::exchange(last, sort)) measured_.insert(sort);
     }
   }
+  beside_.resize(roles.size());
+  Parallel(roles.size(), [&](size_t role, size_t) { beside_[role] = WorkBesideWaiting(roles[role]); });
   Parallel(ranks.size(), [&](size_t r, size_t) {
     if (ranks[r].role != kNoIndex) Measure(static_cast<uint32_t>(r));
   });
@@ -130,10 +136,10 @@ void Paces::GiveRoles() {
   }
 }
 
-std::vector<int64_t> Paces::Gaps(uint32_t r) const {
+std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;
-  std::vector<int64_t> gaps(ops.size(), -1);
+  std::vector<Between> betweens(ops.size());
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < ops.size(); ++i) {
     if (ops[i].start_ns != 0) order.push_back(i);
@@ -141,6 +147,13 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return std::tie(ops[a].start_ns, ops[a].op) < std::tie(ops[b].start_ns, ops[b].op);
   });
+  // The thread's call before each.
+  std::vector<const Op*> before(rank.ops.size());
+  std::map<uint32_t, const Op*> last;
+  for (size_t i = 0; i < rank.ops.size(); ++i) {
+    const Op& op = rank.ops[i];
+    if (!op.recent_only && IsTime(op.enter_ns)) before[i] = std::exchange(last[op.thread], &op);
+  }
   const auto overlaps = [&](uint32_t i) {
     return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)];
   };
@@ -153,10 +166,72 @@ std::vector<int64_t> Paces::Gaps(uint32_t r) const {
       if (overlaps(static_cast<uint32_t>(by_end))) beside_until = ops[by_end].end_ns;
     }
     if (overlaps(i)) continue;
+    const Op& op = rank.ops[t.op];
     // It is unknown whether the work in between waited for what ended beside it. Then only the rest counts.
     const int64_t from = std::max(held_until, std::min(beside_until, t.start_ns));
-    if (held_until != 0 && t.start_ns >= from) gaps[i] = t.start_ns - from;
+    if (held_until != 0 && t.start_ns >= from) {
+      Between& between = betweens[i];
+      between.gap_ns = t.start_ns - from;
+      const Op* const call = before[t.op];
+      if (call != nullptr && call->membership != kNoIndex) {
+        between.place = SortOf(*call, timing_.model.CommOf(rank, *call)) << 32 | SortOf(op, t.comm);
+        const int64_t returned = IsTime(call->return_ns) ? call->return_ns : call->enter_ns;
+        // If most of the gap lies behind the call, it is work of the GPU.
+        const bool gpu = t.start_ns - std::max(op.enter_ns, from) > timing_.ranks[r].late_by_ns + between.gap_ns / 2;
+        if (op.enter_ns > returned && !gpu) between.host_ns = op.enter_ns - returned;
+        between.ahead = op.enter_ns + timing_.ranks[r].late_by_ns < from;
+      }
+    }
     held_until = std::max(held_until, t.end_ns);
+  }
+  return betweens;
+}
+
+// If the CPU threads work beside their own waiting, a longer wait leaves a shorter gap behind it. If they are held up
+// as well, the gap does not depend on the wait.
+std::map<uint64_t, Paces::Beside> Paces::WorkBesideWaiting(const std::vector<uint32_t>& role) const {
+  struct Values {
+    std::vector<int64_t> gaps;
+    std::vector<int64_t> gaps_behind, waits;  // where the thread may have been held up
+  };
+  const auto mean = [](const std::vector<int64_t>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(std::max<size_t>(values.size(), 1));
+  };
+  std::map<uint64_t, Beside> places;
+  std::map<uint64_t, std::pair<double, double>> shared;  // how waits vary, and how gaps vary with them
+  for (uint32_t r : role) {
+    if (DurationsOnly(timing_.model.bundle.ranks[r])) continue;
+    std::map<uint64_t, Values> own;
+    for (const Between& between : Betweens(r)) {
+      if (between.gap_ns < 0) continue;
+      Values& values = own[between.place];
+      values.gaps.push_back(between.gap_ns);
+      if (between.ahead || between.host_ns <= between.gap_ns) continue;
+      values.gaps_behind.push_back(between.gap_ns);
+      values.waits.push_back(between.host_ns - between.gap_ns);
+    }
+    for (auto& [place, values] : own) {
+      const double gap = mean(values.gaps_behind), wait = mean(values.waits);
+      for (size_t i = 0; i < values.waits.size(); ++i) {
+        const double longer = static_cast<double>(values.waits[i]) - wait;
+        shared[place].first += longer * longer;
+        shared[place].second += longer * (static_cast<double>(values.gaps_behind[i]) - gap);
+      }
+      places[place].longest_ns = std::max(places[place].longest_ns, Quantile(&values.gaps, 0.9));
+    }
+  }
+  for (auto& [place, beside] : places) beside.works = shared[place].second <= -kFollows * shared[place].first;
+  return places;
+}
+
+std::vector<int64_t> Paces::Gaps(uint32_t r) const {
+  std::vector<int64_t> gaps;
+  const auto& places = beside_[ranks[r].role];
+  for (const Between& between : Betweens(r)) {
+    gaps.push_back(between.gap_ns);
+    const auto it = places.find(between.place);
+    if (between.gap_ns < 0 || it == places.end() || !(between.ahead || it->second.works)) continue;
+    gaps.back() = std::max(between.gap_ns, std::min(between.host_ns, it->second.longest_ns));
   }
   return gaps;
 }
@@ -224,6 +299,7 @@ void Paces::Measure(uint32_t r) {
   const bool durations_only = DurationsOnly(rank);
   const std::vector<uint32_t> program = ProgramOrder(r);
   const std::vector<int64_t> gaps = durations_only ? std::vector<int64_t>(ops.size(), -1) : Gaps(r);
+  const std::vector<Between> plain = durations_only ? std::vector<Between>(ops.size()) : Betweens(r);
   const std::vector<uint32_t> starts = StepStarts(r, program);
   std::map<uint32_t, int64_t> inside;
   pace.durations_only = durations_only;
@@ -231,6 +307,7 @@ void Paces::Measure(uint32_t r) {
     std::vector<int64_t> lengths;
     const auto period = static_cast<uint32_t>(program.size()) - starts[0];
     std::map<uint64_t, std::vector<int64_t>> by_kind;
+    std::vector<int64_t> least;
     uint32_t end = static_cast<uint32_t>(program.size());
     // What operation times leave of a step is the rank's own work only if nearly all of them are known. A watchdog that
     // has not looked since, or was held up, records none of its last operations.
@@ -254,8 +331,10 @@ void Paces::Measure(uint32_t r) {
       }
       if (durations_only && !told(start, next)) continue;
       int64_t own = 0, in_operations = 0;
+      least.push_back(0);
       for (uint32_t i = start; i < next; ++i) {
         own += std::max<int64_t>(gaps[program[i]], 0);
+        least.back() += std::max<int64_t>(plain[program[i]].gap_ns, 0);
         const TimedOp& t = ops[program[i]];
         const int64_t duration = t.start_ns == 0 ? -1 : t.Duration();
         const int64_t value = durations_only ? duration : gaps[program[i]];
@@ -283,6 +362,7 @@ void Paces::Measure(uint32_t r) {
     if (durations_only) {
       for (int64_t& own : pace.own_ns) own += pace.step_ns;
     }
+    pace.least_own_ns = Median(std::move(least));
     pace.places = period;
     if (enough) {
       pace.usual_own_ns = OwnOver(pace, 0, steps);

@@ -6,6 +6,7 @@
 #define LOCKSTEP_ANALYZER_ENGINE_SLOW_PACE_H_
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct RankPace {
   // A step's own time as it usually is, put together from what usually lies ahead of each operation: what hits a rank
   // now and then is not in it.
   int64_t usual_own_ns = 0;
+  // The same of whole steps, without work beside the rank's own waiting.
+  int64_t least_own_ns = 0;
   // Time of each step's operations by place in the step, newest step first: own time ahead of them (-1 not known), or,
   // where only durations are known, the time in them. Empty where there are less than kEnoughSteps.
   std::vector<int64_t> by_place;
@@ -50,7 +53,8 @@ class Paces {
  public:
   explicit Paces(const Timing& timing);
 
-  // Own time ahead of each timed operation, by its place in TimedRank::ops; -1 where it cannot be told.
+  // Own time ahead of each timed operation, by its place in TimedRank::ops; -1 where it cannot be told. Work of the CPU
+  // thread counts where it runs beside the rank's own waiting, as far as others of the role work as long there.
   std::vector<int64_t> Gaps(uint32_t rank) const;
   // Places in TimedRank::ops in the order in which the rank called them.
   std::vector<uint32_t> ProgramOrder(uint32_t rank) const;
@@ -62,9 +66,24 @@ class Paces {
   bool whole_steps = false;  // some rank's record holds at least three
 
  private:
+  // What lies between two operations of a rank.
+  struct Between {
+    int64_t gap_ns = -1;   // from the end of the one to the start of the other; -1: it cannot be told
+    int64_t host_ns = -1;  // of its CPU thread, from the call before the other
+    bool ahead = false;    // the thread came to the other before the one had ended: it was not held up
+    uint64_t place = 0;    // kinds of the other and of the call before it
+  };
+  // A place in the program of a role.
+  struct Beside {
+    bool works = false;      // the CPU threads work while their own operation waits
+    int64_t longest_ns = 0;  // of the rank whose gaps are longest, nine in ten do not exceed it
+  };
+
   void Classify();
   void FindOverlap();
   void GiveRoles();
+  std::vector<Between> Betweens(uint32_t rank) const;
+  std::map<uint64_t, Beside> WorkBesideWaiting(const std::vector<uint32_t>& role) const;
   void Measure(uint32_t rank);
   std::vector<uint32_t> StepStarts(uint32_t rank, const std::vector<uint32_t>& program) const;
   // Kind of communicator and call: what of it has durations at all (members of a framework's batch have none of their
@@ -72,8 +91,9 @@ class Paces {
   uint64_t SortOf(const Op& op, uint32_t comm) const;
 
   const Timing& timing_;
-  absl::flat_hash_set<uint64_t> measured_;  // sorts of operations of which some framework's durations are known
-  std::vector<bool> overlapped_;            // by 2 * class + point-to-point: runs beside the rank's own work
+  std::vector<std::map<uint64_t, Beside>> beside_;  // by role and place
+  absl::flat_hash_set<uint64_t> measured_;          // sorts of operations of which some framework's durations are known
+  std::vector<bool> overlapped_;                    // by 2 * class + point-to-point: runs beside the rank's own work
 };
 
 }  // namespace lockstep

@@ -27,10 +27,12 @@ constexpr size_t kMostBeside = 8;
 constexpr int64_t kClosely = 10;
 // Own times of a few steps that vary by more than this share of their excess are chance.
 constexpr double kChanceDiffers = 0.2;
-// From this many steps on, chance averages out. With fewer, the excess of a rank's steps must be this many times their
-// variation.
+// Steps of the fastest ranks that are compared one by one.
 constexpr size_t kManySteps = 16;
+// The excess of a rank's steps must be this many times their variation.
 constexpr double kClear = 6;
+// The standard deviation, relative to the median deviation, of what chance makes.
+constexpr double kDeviation = 1.4826;
 
 // How far chance alone moves the median of values that vary like these: their standard error, from the median
 // deviation, so that one step hit by something else does not count.
@@ -39,7 +41,8 @@ double ChanceOf(const std::vector<int64_t>& values) {
   std::vector<int64_t> deviations;
   deviations.reserve(values.size());
   for (const int64_t value : values) deviations.push_back(std::abs(value - middle));
-  return 1.4826 * static_cast<double>(Median(std::move(deviations))) / std::sqrt(static_cast<double>(values.size()));
+  return kDeviation * static_cast<double>(Median(std::move(deviations))) /
+         std::sqrt(static_cast<double>(values.size()));
 }
 
 // Whether the ranks of a role that take as long as `value` are clearly separate from the rest. There must be a gap
@@ -205,15 +208,15 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
   spread.reserve(usual.size());
   for (int64_t u : usual) spread.push_back(u <= normal ? normal - u : u - normal);
   const int64_t stray = Quantile(&spread, 0.25);
-  // How much a rank's own steps vary. With few steps, the median may be any of them.
-  std::vector<int64_t> ranges;
+  // How much the steps of one rank vary. All ranks of the role show it: a few steps of one do not.
+  std::vector<int64_t> middles, strays;
   for (uint32_t r : role) {
     const auto& own = paces_.ranks[r].own_ns;
-    if (own.empty() || own.size() >= kEnoughSteps || paces_.ranks[r].durations_only) continue;
-    const auto [least, most] = std::minmax_element(own.begin(), own.end());
-    ranges.push_back(static_cast<int64_t>(static_cast<double>(*most - *least) / std::sqrt(own.size())));
+    middles.push_back(Median(own));
+    for (int64_t value : own) strays.push_back(std::abs(value - middles.back()));
   }
-  const int64_t chance = Median(std::move(ranges));
+  const int64_t middle = Quantile(&middles, 0.25);
+  const double varies = kDeviation * static_cast<double>(Median(std::move(strays)));
   // What the fastest ranks of the role do in each of their last steps.
   std::vector<int64_t> fast_steps;
   for (size_t i = 0; i < kManySteps; ++i) {
@@ -238,7 +241,6 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) *
                                             std::sqrt(pace.operations / 3.0 / static_cast<double>(steps))) +
                        3 * stray;
-    if (pace.own_ns.size() < kEnoughSteps) s.uncertainty_ns += chance;
     const auto base = static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
     s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
     if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
@@ -263,9 +265,17 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
       const auto [least, most] = std::minmax_element(pace.own_ns.begin(), pace.own_ns.end());
       if (static_cast<double>(*most - *least) > kChanceDiffers * static_cast<double>(s.excess_ns)) continue;
     }
-    // The members of a group are slow in step with each other, and so are those that wait for them. So their variation
-    // says nothing about chance, but the variation of the difference from step to step does.
-    if (pace.durations_only && pace.own_ns.size() >= kEnoughSteps && pace.own_ns.size() < kManySteps) {
+    // What is longer at single places must make whole steps longer, and by more than chance does.
+    if (!pace.durations_only) {
+      // Work that may have been waiting makes no rank slow.
+      if ((pace.least_own_ns - middle) * 2 < s.excess_ns) continue;
+      const auto longer = static_cast<double>(std::min(s.excess_ns, Median(pace.own_ns) - middle));
+      if (longer < kClear * varies / std::sqrt(static_cast<double>(std::max<size_t>(steps, 2) - 1))) continue;
+    }
+    // The members of a group are slow in step with each other, and so are those that wait for them. So where only
+    // durations are known, their variation says nothing about chance, but the variation of the difference from step to
+    // step does.
+    if (pace.durations_only && pace.own_ns.size() >= kEnoughSteps) {
       std::vector<int64_t> longer;
       for (size_t i = 0; i < std::min(pace.own_ns.size(), fast_steps.size()); ++i)
         longer.push_back(pace.own_ns[i] - pace.step_ns - fast_steps[i]);

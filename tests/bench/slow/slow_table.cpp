@@ -1,0 +1,178 @@
+// Prints how often healthy jobs are called SLOW and how often stragglers and slow links are found, by form of the
+// times, fault and size; then how often each confidence was right.
+//
+//   slow_table [--healthy N] [--each N] [--seed S] [--check | --sample] [HEALTHY_FOLDER...]
+//
+// --healthy: healthy jobs (1000); --each: stragglers of each form, fault, share and size (4). Each folder below a
+// HEALTHY_FOLDER holds the dumps of one healthy job. --check fails on more than one healthy job in 1,000 called SLOW,
+// and on a confidence that is off by more than three standard deviations of 30 or more findings. --sample takes 63
+// healthy jobs and 24 stragglers of 50 %, and fails if one of the former is called SLOW or fewer than 20 of the latter
+// are right.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/load/load.h"
+#include "tests/bench/slow/jobs.h"
+
+namespace lockstep::slow {
+namespace {
+
+struct Row {
+  int jobs = 0, slow = 0, right = 0, set = 0, wrong = 0, missed = 0;
+};
+
+struct Band {
+  int findings = 0, right = 0;
+  double stated = 0;
+};
+
+class Table {
+ public:
+  void Add(const std::string& name, const Bundle& bundle, const std::vector<int32_t>& culprits) {
+    Row& row = rows_[name];
+    if (row.jobs++ == 0) order_.push_back(name);
+    const Verdict verdict = Analyze(bundle);
+    std::vector<const Finding*> found;
+    for (const Finding& f : verdict.findings()) {
+      if (f.kind() == STRAGGLER || f.kind() == SLOW_HOST || f.kind() == SLOW_LINK) found.push_back(&f);
+    }
+    row.slow += !found.empty();
+    const auto holds = [&](const Finding& f) {
+      const auto& named = f.culprit_ranks();
+      return !culprits.empty() && std::all_of(culprits.begin(), culprits.end(), [&](int32_t r) {
+        return std::find(named.begin(), named.end(), r) != named.end();
+      });
+    };
+    const auto exact = [&](const Finding& f) {
+      return holds(f) && static_cast<size_t>(f.culprit_ranks_size()) == culprits.size();
+    };
+    const auto honest = [&](const Finding& f) {
+      return holds(f) && f.culprit_ranks_size() <= 4 && f.confidence() < 0.9;
+    };
+    for (const Finding* f : found) {
+      Band& band = bands_[static_cast<int>(f->confidence() * 100 + 0.5)];
+      ++band.findings;
+      band.stated += f->confidence();
+      band.right += exact(*f) || honest(*f);
+    }
+    if (culprits.empty()) {
+      healthy_ += 1;
+      alarms_ += !found.empty();
+    } else if (found.empty()) {
+      ++row.missed;
+    } else {
+      ++(exact(*found[0]) ? row.right : honest(*found[0]) ? row.set : row.wrong);
+    }
+  }
+
+  // Whether alarms and confidences are as they should be.
+  bool Print() const {
+    std::printf("%-58s %6s %6s %6s %6s %6s %6s\n", "", "jobs", "SLOW", "right", "set", "wrong", "missed");
+    for (const std::string& name : order_) {
+      const Row& row = rows_.at(name);
+      std::printf("%-58s %6d %6d %6d %6d %6d %6d\n", name.c_str(), row.jobs, row.slow, row.right, row.set, row.wrong,
+                  row.missed);
+    }
+    std::printf("\n%d healthy jobs, %d called SLOW\n\nconfidence  findings  right\n", healthy_, alarms_);
+    bool good = alarms_ * 1000 <= std::max(healthy_, 1000);
+    for (const auto& [percent, band] : bands_) {
+      const double stated = band.stated / band.findings, share = static_cast<double>(band.right) / band.findings;
+      const double stray = std::sqrt(stated * (1 - stated) / band.findings);
+      const bool off = band.findings >= 30 && std::abs(share - stated) > 3 * stray;
+      std::printf("      %.2f  %8d   %.2f%s\n", stated, band.findings, share, off ? "  off by more than chance" : "");
+      good &= !off;
+    }
+    return good;
+  }
+
+  int alarms() const { return alarms_; }
+  int right() const {
+    int sum = 0;
+    for (const auto& [name, row] : rows_) sum += row.right;
+    return sum;
+  }
+
+ private:
+  std::map<std::string, Row> rows_;
+  std::vector<std::string> order_;
+  std::map<int, Band> bands_;  // by confidence in percent
+  int healthy_ = 0, alarms_ = 0;
+};
+
+int Main(int argc, char** argv) {
+  int healthy = 1000, each = 4;
+  uint64_t seed = 1;
+  bool check = false, sample = false;
+  std::vector<std::string> folders;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const bool number = word == "--healthy" || word == "--each" || word == "--seed";
+    if (number && i + 1 == argc) return std::fprintf(stderr, "slow_table: %s needs a number\n", word.c_str()), 2;
+    if (word == "--healthy") {
+      healthy = std::atoi(argv[++i]);
+    } else if (word == "--each") {
+      each = std::atoi(argv[++i]);
+    } else if (word == "--seed") {
+      seed = std::strtoull(argv[++i], nullptr, 10);
+    } else if (word == "--check") {
+      check = true;
+    } else if (word == "--sample") {
+      sample = true;
+      healthy = 63, each = 3;
+    } else {
+      folders.push_back(word);
+    }
+  }
+  Table table;
+  constexpr int kSizes[] = {8, 16, 64};
+  for (int i = 0; i < healthy; ++i) {
+    const Form form = kForms[static_cast<size_t>(i) % std::size(kForms)];
+    const int ranks = kSizes[i / 7 % 10 == 9 ? 2 : i / 7 % 2];
+    const double jitter = 0.05 * (i / 7 % 11);
+    const auto job = MakeJob(form, Fault::kNone, 0, ranks, jitter, seed * 1'000'000 + static_cast<uint64_t>(i));
+    if (job) table.Add(std::string("healthy: ") + FormName(form), job->bundle, {});
+  }
+  for (const std::string& folder : folders) {
+    std::error_code code;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+      const absl::StatusOr<Bundle> bundle = LoadPaths({entry.path().string()});
+      if (bundle.ok()) table.Add("healthy: " + folder, *bundle, {});
+    }
+  }
+  uint64_t number = seed * 1'000'000 + 500'000;
+  for (const Fault fault : kFaults) {
+    for (const int percent : {10, 20, 50}) {
+      for (const Form form : kForms) {
+        for (const int ranks : kSizes) {
+          const bool easy =
+              percent == 50 && ranks == 8 && (fault == Fault::kRank || fault == Fault::kHost) &&
+              (form == Form::kEvents || form == Form::kPolled || form == Form::kDurations || form == Form::kOwnDump);
+          for (int i = 0; i < each; ++i) {
+            if (sample && !easy) continue;
+            const auto job = MakeJob(form, fault, percent / 100.0, ranks, 0.02, ++number);
+            if (!job) continue;
+            table.Add(std::string(FaultName(fault)) + " +" + std::to_string(percent) + " %: " + FormName(form),
+                      job->bundle, job->culprits);
+          }
+        }
+      }
+    }
+  }
+  const bool good = table.Print();
+  if (sample) return table.alarms() == 0 && table.right() >= 20 ? 0 : 1;
+  return check && !good ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace lockstep::slow
+
+int main(int argc, char** argv) {
+  return lockstep::slow::Main(argc, argv);
+}
