@@ -22,7 +22,7 @@ lockstep_folder(recorder/calls USES recorder/core recorder/abi recorder/base rec
 lockstep_folder(analyzer/util)
 lockstep_folder(analyzer/settings USES analyzer/util recorder/ring)
 lockstep_folder(analyzer/model USES analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/words USES analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/words USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/evidence USES analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/formats USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/formats/fr USES analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
@@ -36,7 +36,7 @@ lockstep_folder(analyzer/engine/facts USES analyzer/evidence analyzer/model anal
 lockstep_folder(analyzer/engine/rules USES analyzer/engine/facts analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine/slow USES analyzer/engine/facts analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/engine USES analyzer/words analyzer/engine/slow analyzer/engine/rules analyzer/engine/facts analyzer/model analyzer/util proto recorder/ring)
-lockstep_folder(analyzer/report USES analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/report USES analyzer/words analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/report/html USES analyzer/report analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/export USES analyzer/report analyzer/engine/facts analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/viewdata USES analyzer/engine analyzer/engine/facts analyzer/report analyzer/load analyzer/formats/lsi analyzer/formats/lsd

@@ -18,6 +18,7 @@
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/load/load.h"
 #include "analyzer/report/before.h"
+#include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/folders.h"
@@ -473,11 +474,12 @@ absl::Status FinaliseFolder(const std::string& folder) {
   state->redacted = RedactionOf(*bundle);
   Verdict verdict = Analyze(*bundle);
   AddDesync(state->desync, &verdict);
+  verdict = WithCircumstances(verdict, *bundle);
   Incident incident;
   *incident.mutable_job() = state->identity;
   incident.set_path(folder);
   *incident.mutable_verdict() = verdict;
-  incident.set_text(ReportText(verdict, *bundle));
+  incident.set_text(VerdictText(verdict, *bundle));
   incident.set_whole(missing.empty());
   MergedStacks stacks;
   std::string why;
@@ -488,7 +490,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
   // as they are.
   const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
   if (!before.empty()) {
-    incident.set_text(ReportText(verdict, *bundle, before));
+    incident.set_text(VerdictText(verdict, *bundle, before));
     result.Update(WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks, before)));
     result.Update(WriteVerdictFiles(*state, incident.text(), ReportJson(verdict, before), true, missing));
   }
