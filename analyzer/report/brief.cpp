@@ -80,7 +80,7 @@ std::vector<std::string> BriefChain(const Finding& finding) {
   constexpr int kMostLinks = 2;
   std::vector<std::string> items;
   std::set<int32_t> told;
-  for (int i = 0; i < std::min(finding.chain_size(), finding.chain_size() == kMostLinks + 1 ? 3 : kMostLinks); ++i) {
+  for (int i = 0; i < std::min(finding.chain_size(), kMostLinks); ++i) {
     const ChainLink& link = finding.chain(i);
     told.insert(link.ranks().begin(), link.ranks().end());
     std::string text = absl::StrCat(FewRanks(link.ranks()), link.ranks_size() == 1 ? " waits" : " wait");
@@ -143,7 +143,7 @@ std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& 
 
 std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const ReportContent& content) {
   std::vector<BriefRow> rows;
-  rows.emplace_back("do", Lines(content.first, "do"), 7, 2);
+  rows.emplace_back("do", Lines(content.first, "do"), 8, 2);
   rows.emplace_back("why", BriefWhy(verdict, content), 5);
   if (verdict.findings().empty()) {
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);

@@ -110,7 +110,7 @@ std::vector<std::string> CircumstanceTexts(const Verdict& verdict) {
   std::vector<std::string> texts;
   if (!verdict.job().empty())
     texts.push_back(
-        absl::StrCat("job ", Printable(verdict.job(), 80),
+        absl::StrCat(Printable(verdict.job(), 80),
                      verdict.job_step().empty() ? "" : absl::StrCat(" step ", Printable(verdict.job_step(), 40))));
   if (verdict.hung_since_real_ns() > 0)
     texts.push_back(absl::StrCat("hung since ", TimeText(verdict.hung_since_real_ns())));

@@ -17,7 +17,7 @@ Verdict WithCircumstances(const Verdict& verdict, const Bundle& bundle);
 // How long the job has been stuck: "18 s"; empty: it is not known, or the job is not stuck.
 std::string LastedText(const Verdict& verdict);
 
-// "job train-39557", "hung since 2026-11-25 09:14:02 UTC", "1,024 of 1,024 ranks read", ...; what is not known is left
+// "train-39557", "hung since 2026-11-25 09:14:02 UTC", "1,024 of 1,024 ranks read", ...; what is not known is left
 // out. For a verdict that has its circumstances.
 std::vector<std::string> CircumstanceTexts(const Verdict& verdict);
 

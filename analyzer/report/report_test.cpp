@@ -147,7 +147,8 @@ TEST(Report, TextSaysWhoWhatAndWhyFirst) {
   culprit.process.stack = {"read", "load_batch"};
   const std::string text = ReportText(MakeHung(), bundle);
   const std::vector<std::string> lines = Lines(text);
-  EXPECT_EQ(lines[0], "HUNG  8 ranks, 31 s: rank 5 = node0 gpu 5 (pid 105): never entered AllReduce #41 on dp_1");
+  EXPECT_EQ(lines[0],
+            "HUNG 31 s  rank 5 (node0, GPU 5): never entered AllReduce #41 on dp_1. 7 other ranks are waiting for it.");
   EXPECT_THAT(lines, Contains("  cause    host"));
   EXPECT_THAT(lines, Contains("  stack    read < load_batch"));
   EXPECT_THAT(lines, Contains("  moving   no: 0 ms of CPU, 0 bytes of I/O in 1.0 s"));
@@ -173,7 +174,7 @@ TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
   verdict.add_not_measured("bandwidth: no clock; LOCKSTEP_GPU=events would");
   bundle.ranks[5].process.python_stack = {"torch/save.py:12 write", "train.py:8 main"};
   const std::string text = ReportText(verdict, bundle);
-  EXPECT_THAT(text, StartsWith("HUNG  8 ranks, 31 s: possibly rank 5 = node0"));
+  EXPECT_THAT(text, StartsWith("HUNG 31 s  possibly rank 5 (node0"));
   size_t last = 0;
   for (const char* row :
        {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
@@ -238,7 +239,7 @@ TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
       text,
       HasSubstr("  likewise 11 more findings that differ in names and numbers only: rank 10; rank 11; rank 12; rank"));
   EXPECT_THAT(text, HasSubstr("and 3 more\n"));
-  EXPECT_THAT(text, HasSubstr("also: rank 21 = node0 gpu 5 (pid 105): sends to nobody\n"));
+  EXPECT_THAT(text, HasSubstr("also: rank 21 (node0, GPU 5): sends to nobody\n"));
   EXPECT_EQ(text.find("also: "), text.rfind("also: "));
 }
 
@@ -365,7 +366,7 @@ TEST(Report, TextNamesWhoseDataIsMissingAndWhetherThatMatters) {
   Verdict verdict = MakeHung();
   verdict.set_ranks_read(6);
   const std::string text = ReportText(verdict, bundle);
-  EXPECT_THAT(text, StartsWith("HUNG  6 of 8 ranks, 31 s: rank 5"));
+  EXPECT_THAT(text, StartsWith("HUNG 31 s  rank 5"));
   EXPECT_THAT(text, HasSubstr("no data of ranks 6, 7: no suspects"));
   verdict.mutable_findings(0)->add_culprit_ranks(7);
   EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("no data of rank 7, which others wait for; no data of rank 6"));
