@@ -132,7 +132,7 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
   const auto note = [&result](absl::Status status) {
     if (result.ok()) result = std::move(status);
   };
-  note(WriteFileSafely(folder + "/verdict.txt", VerdictText(verdict, bundle)));
+  note(WriteFileSafely(folder + "/verdict.txt", ReportText(verdict, bundle)));
   if (!facts.decisions.empty())
     note(WriteFileSafely(folder + "/decisions.jsonl", absl::StrJoin(facts.decisions, "\n") + "\n"));
   note(WriteFileSafely(folder + "/verdict.json", ReportJson(verdict)));

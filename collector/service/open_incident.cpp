@@ -485,14 +485,15 @@ absl::Status FinaliseFolder(const std::string& folder) {
   std::string why;
   if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
   absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
-  result.Update(WriteVerdictFiles(*state, incident.text(), ReportJson(verdict), true, missing));
+  result.Update(WriteVerdictFiles(*state, ReportText(verdict, *bundle), ReportJson(verdict), true, missing));
   // All is written: the archive delays nobody. What it knows is added, and an archive that says nothing leaves things
   // as they are.
   const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
   if (!before.empty()) {
     incident.set_text(VerdictText(verdict, *bundle, before));
     result.Update(WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks, before)));
-    result.Update(WriteVerdictFiles(*state, incident.text(), ReportJson(verdict, before), true, missing));
+    result.Update(
+        WriteVerdictFiles(*state, ReportText(verdict, *bundle, before), ReportJson(verdict, before), true, missing));
   }
   result.Update(WriteFileSafely(folder + kFinalFile, incident.SerializeAsString()));
   return result;
