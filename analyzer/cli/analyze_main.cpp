@@ -1,7 +1,9 @@
 // lockstep-analyze: reads what was recorded and says what stopped the job.
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -19,6 +21,7 @@
 #include "analyzer/load/load.h"
 #include "analyzer/model/topology.h"
 #include "analyzer/report/before.h"
+#include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/start.h"
 #include "analyzer/report/words.h"
@@ -26,6 +29,7 @@
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/interrupt.h"
 #include "analyzer/util/large_pages.h"
+#include "analyzer/util/system.h"
 #include "analyzer/viewdata/facts.h"
 
 namespace lockstep {
@@ -48,6 +52,16 @@ absl::Status Write(const std::string& path, std::string_view text) {
 int Complain(const std::string& text, int status) {
   fprintf(stderr, "lockstep analyze: %s\n", Printable(text).c_str());
   return status;
+}
+
+// Of a terminal: its width, and colors unless NO_COLOR is set. Of a file or a pipe: 80 columns, plain.
+TextStyle StyleFor(const std::string& output) {
+  TextStyle style;
+  winsize window{};
+  if (!output.empty() || ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0) return style;
+  if (window.ws_col > 0) style.width = std::clamp<size_t>(window.ws_col, 40, 160);
+  style.color = EnvironmentValue("NO_COLOR").empty() && EnvironmentValue("TERM") != "dumb";
+  return style;
 }
 
 int Run(int argc, char** argv) {
@@ -81,7 +95,7 @@ int Run(int argc, char** argv) {
   progress->Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
   AnalyzeOptions analyze;
   analyze.late_after_ns = options->Nanoseconds("late-after");
-  const Verdict verdict = Analyze(*bundle, analyze);
+  const Verdict verdict = WithCircumstances(Analyze(*bundle, analyze), *bundle);
   Before before;
   if (const std::string archive = options->Text("archive"); !archive.empty()) {
     progress->Doing("asking the archive");
@@ -98,10 +112,11 @@ int Run(int argc, char** argv) {
   }
   for (std::string& text : stacks.refused) text = redactor->Text(text);
   progress->Doing("writing the report");
-  std::string report = format == "json"      ? ReportJson(verdict, before)
-                       : format == "html"    ? ReportHtml(verdict, *bundle, &stacks, before)
-                       : format == "explore" ? Explore(*bundle, verdict, stacks)
-                                             : ReportText(verdict, *bundle, before);
+  std::string report = format == "json"        ? ReportJson(verdict, before)
+                       : format == "html"      ? ReportHtml(verdict, *bundle, &stacks, before)
+                       : format == "explore"   ? Explore(*bundle, verdict, stacks)
+                       : options->Flag("full") ? ReportText(verdict, *bundle, before)
+                                               : VerdictText(verdict, *bundle, before, StyleFor(output));
   if (options->Flag("start") && format == "text") report += "\n" + StartUpReport(verdict);
   progress.reset();  // its line is gone before the report comes
   std::unique_lock<std::mutex> whole;

@@ -97,6 +97,17 @@ Frame ParseFrame(std::string_view text) {
   return frame;
 }
 
+std::string PlaceText(std::string_view text) {
+  const Frame frame = ParseFrame(text);
+  std::string place = frame.function();
+  if (!place.empty() && place.back() != ')' && place.back() != '>') place += "()";
+  if (frame.file().empty()) return place;
+  if (!place.empty()) place += " at ";
+  place += frame.file().substr(frame.file().rfind('/') + 1);
+  if (frame.line() > 0) place += ":" + std::to_string(frame.line());
+  return place;
+}
+
 std::string CodePlace(const google::protobuf::RepeatedPtrField<Frame>& frames) {
   std::string_view any_python, native;
   for (int i = 0; i < std::min(frames.size(), kMostPlaceFrames); ++i) {

@@ -17,6 +17,9 @@ Frame ParseFrame(std::string_view text);
 // The frame's text without an offset ("+0x2a/0x50").
 std::string_view WithoutOffset(std::string_view text);
 
+// "log_metrics() at train.py:402", without folders: how every sentence names a place in the code.
+std::string PlaceText(std::string_view frame);
+
 // Whether the frame is the kernel's entry of system calls, which says nothing.
 bool IsSystemCallEntry(std::string_view text);
 

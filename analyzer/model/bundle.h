@@ -220,6 +220,7 @@ struct Rank {
   int32_t local_rank = -1;
   std::string host;  // empty unknown
   std::string boot_id, job;
+  std::string step;  // of the job, by the scheduler; empty: none, or unknown
   uint32_t restart_count = 0;
   int32_t pid = 0;
   int32_t gpu_index = -1;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyzer/report/content.h"
+#include "analyzer/report/report.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
@@ -37,6 +38,8 @@ struct Before {
 };
 
 // The reports of report.h with it.
+std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Before& before,
+                        const TextStyle& style = {});
 std::string ReportText(const Verdict& verdict, const Bundle& bundle, const Before& before);
 std::string ReportJson(const Verdict& verdict, const Before& before);
 std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged, const Before& before);

@@ -3,6 +3,7 @@
 #define LOCKSTEP_ANALYZER_REPORT_BLOCK_H_
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,13 @@ struct ReportBlock {
   int finding = -1;   // into Verdict::findings; -1: of none
   std::vector<ReportRow> rows;
 
+  // Null: there is none.
+  const ReportRow* Find(std::string_view label) const {
+    for (const ReportRow& row : rows) {
+      if (row.label == label) return &row;
+    }
+    return nullptr;
+  }
   // A row that has nothing to say is left out.
   void AddRow(std::string label, std::vector<std::string> lines) {
     if (!lines.empty()) rows.push_back({std::move(label), std::move(lines)});

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/report/circumstances.h"
 #include "analyzer/report/evidence.h"
 #include "analyzer/report/finding.h"
 #include "analyzer/report/report.h"
@@ -249,13 +250,14 @@ void AddLikewise(const std::vector<const Finding*>& findings, ReportBlock* block
 
 ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   ReportContent content;
-  content.verdict = VerdictName(verdict.verdict());
-  std::string who = verdict.ranks_read() < verdict.ranks_expected()
-                        ? absl::StrCat(verdict.ranks_read(), " of ", verdict.ranks_expected(), " ranks")
-                        : absl::StrCat(verdict.ranks_read(), verdict.ranks_read() == 1 ? " rank" : " ranks");
-  if (verdict.stalled_ns() > 0) absl::StrAppend(&who, ", ", DurationText(verdict.stalled_ns()));
+  content.verdict = VerdictWord(verdict);
+  content.lasted = LastedText(verdict);
+  const std::string who = verdict.ranks_read() < verdict.ranks_expected()
+                              ? absl::StrCat(verdict.ranks_read(), " of ", verdict.ranks_expected(), " ranks")
+                              : absl::StrCat(verdict.ranks_read(), verdict.ranks_read() == 1 ? " rank" : " ranks");
   if (!verdict.findings().empty()) {
-    content.headline = absl::StrCat(who, ": ", Headline(verdict.findings(0)));
+    content.headline = Headline(verdict.findings(0));
+    content.waiting = WaitingText(verdict.findings(0));
     content.first = FindingBlock(verdict.findings(0), bundle, /*brief=*/false);
     content.first.finding = 0;
   } else if (verdict.verdict() == VERDICT_HEALTHY) {
@@ -273,7 +275,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
         "do", {"1. Fix what DATA and problems list, then analyze again: a cause may be in the missing data."});
   }
   std::vector<ReportRow>& rows = content.first.rows;
-  if (!verdict.job().empty()) rows.insert(rows.begin(), {"job", {Printable(verdict.job(), 200)}});
+  rows.insert(rows.begin(), {"job", {absl::StrJoin(CircumstanceTexts(verdict), "; ")}});
   const auto before = [&rows](std::string_view label) {
     return std::find_if(rows.begin(), rows.end(),
                         [label](const ReportRow& r) { return r.label == label || r.label == "do"; });

@@ -13,12 +13,15 @@ namespace lockstep {
 
 struct ReportContent {
   std::string verdict;              // "HUNG"
-  std::string headline;             // "8 ranks, 31 s: rank 5 = ...: never entered ..."
+  std::string lasted;               // "18 s"; empty: not known, or nothing is stuck
+  std::string headline;             // "rank 5 (node03, GPU 1): never entered ..."
+  std::string waiting;              // "7 other ranks are waiting for it."; may be empty
   ReportBlock first;                // the root cause; no title, the headline has it
   std::vector<ReportBlock> others;  // findings that differ from those before them in more than names and numbers
   ReportBlock data;                 // what was read, what is missing, where the files are
 };
 
+// For a verdict that has its circumstances (analyzer/report/circumstances.h).
 ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle);
 
 }  // namespace lockstep

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/evidence/frames.h"
 #include "analyzer/evidence/process_evidence.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/evidence.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr int kMaxCulpritsShown = 8;
 constexpr int kMaxHostsShown = 8;
 constexpr int kMaxLinksShown = 12;
+constexpr int kMaxSitesShown = 4;
 constexpr size_t kMaxLinesShown = 8;
 constexpr size_t kMaxHardwareShown = 5;  // of one host
 constexpr int kMaxEvidenceShown = 8;
@@ -32,7 +34,7 @@ std::vector<int32_t> List(const google::protobuf::RepeatedField<int32_t>& ranks)
 std::vector<std::string> WhoLines(const Finding& finding) {
   std::vector<std::string> lines;
   if (finding.culprits_size() <= kMaxCulpritsShown) {
-    for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit));
+    for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit, /*details=*/true));
     // With bare numbers the headline has said it all.
     const bool more = std::any_of(finding.culprits().begin(), finding.culprits().end(), MoreThanItsNumber);
     return more ? lines : std::vector<std::string>();
@@ -45,7 +47,7 @@ std::vector<std::string> WhoLines(const Finding& finding) {
       lines.push_back(absl::StrCat("and ", hosts.size() - kMaxHostsShown, " more hosts"));
       break;
     }
-    lines.push_back(absl::StrCat(RanksText(ranks), " = ", Printable(host, 64)));
+    lines.push_back(absl::StrCat(RanksText(ranks), " (", Printable(host, 64), ")"));
   }
   return lines;
 }
@@ -102,7 +104,14 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
                                " named ranks are on ", common, ", which has ", finding.common_factor().members(),
                                ": one broken part is likelier than many")});
   }
-  if (finding.culprits_size() > 1) block.AddRow("who", WhoLines(finding));
+  block.AddRow("who", WhoLines(finding));
+  std::vector<std::string> calls;
+  for (int i = 0; i < std::min(finding.call_sites_size(), kMaxSitesShown); ++i) {
+    const CallSite& site = finding.call_sites(i);
+    calls.push_back(absl::StrCat(RanksText(List(site.ranks())), ": ", Printable(site.operation(), 40), " in ",
+                                 Printable(PlaceText(site.place()), 120)));
+  }
+  block.AddRow("calls", std::move(calls));
   std::string cause = finding.cause().empty() ? FindingFactsOf(finding.kind()).cause : Printable(finding.cause(), 40);
   if (!finding.activity().empty()) absl::StrAppend(&cause, ", in ", Printable(finding.activity(), 60));
   block.AddRow("cause", {cause});

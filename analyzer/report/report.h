@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_ANALYZER_REPORT_REPORT_H_
 #define LOCKSTEP_ANALYZER_REPORT_REPORT_H_
 
+#include <cstddef>
 #include <string>
 
 #include "analyzer/model/bundle.h"
@@ -11,7 +12,17 @@ namespace lockstep {
 
 struct MergedStacks;
 
-// The first screen, plain text, at most 100 columns, ends in a newline.
+struct TextStyle {
+  size_t width = 80;
+  bool color = false;
+};
+
+// The reports are of a verdict that has its circumstances (analyzer/report/circumstances.h).
+
+// The first screen: who, where, what and how long, what to do and why. At most 24 lines from 80 columns on, whatever
+// the job's size. Ends in a newline.
+std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const TextStyle& style = {});
+// Everything, plain text, at most 100 columns, ends in a newline.
 std::string ReportText(const Verdict& verdict, const Bundle& bundle);
 // The messages of proto/verdict.proto as JSON, two-space indent, ends in a newline. Deterministic.
 std::string ReportJson(const Verdict& verdict);

@@ -147,7 +147,8 @@ TEST(Report, TextSaysWhoWhatAndWhyFirst) {
   culprit.process.stack = {"read", "load_batch"};
   const std::string text = ReportText(MakeHung(), bundle);
   const std::vector<std::string> lines = Lines(text);
-  EXPECT_EQ(lines[0], "HUNG  8 ranks, 31 s: rank 5 = node0 gpu 5 (pid 105): never entered AllReduce #41 on dp_1");
+  EXPECT_EQ(lines[0],
+            "HUNG 31 s  rank 5 (node0, GPU 5): never entered AllReduce #41 on dp_1. 7 other ranks are waiting for");
   EXPECT_THAT(lines, Contains("  cause    host"));
   EXPECT_THAT(lines, Contains("  stack    read < load_batch"));
   EXPECT_THAT(lines, Contains("  moving   no: 0 ms of CPU, 0 bytes of I/O in 1.0 s"));
@@ -158,6 +159,21 @@ TEST(Report, TextSaysWhoWhatAndWhyFirst) {
   EXPECT_THAT(lines, Contains("           2. Restart."));
   EXPECT_THAT(lines, Contains("  DATA     8 of 8 ranks"));
   EXPECT_THAT(lines, Contains("  files    /incident"));
+}
+
+TEST(Report, TheFirstScreenHasOneSizeAndNamesTheNextStep) {
+  Bundle bundle;
+  for (const Verdict& verdict : {MakeHuge(&bundle), MakeRich(&bundle), MakeHostile(&bundle)}) {
+    const std::vector<std::string> lines = Lines(VerdictText(verdict, bundle));
+    EXPECT_LE(lines.size(), 25u);  // the last one is empty
+    for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
+  }
+  const std::vector<std::string> lines = Lines(VerdictText(MakeHung(), MakeBundle(8)));
+  EXPECT_EQ(lines[0], "HUNG 31 s  rank 5 (node0, GPU 5): never entered AllReduce #41 on dp_1. 7 other");
+  EXPECT_EQ(lines[1], "           ranks are waiting for it.");
+  EXPECT_EQ(lines[2], "  do       1. Look at the stacks.");
+  EXPECT_THAT(VerdictText(MakeHung(), MakeBundle(8), {.width = 80, .color = true}),
+              StartsWith("\x1b[1;31mHUNG\x1b[0m"));
 }
 
 TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
@@ -173,7 +189,7 @@ TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
   verdict.add_not_measured("bandwidth: no clock; LOCKSTEP_GPU=events would");
   bundle.ranks[5].process.python_stack = {"torch/save.py:12 write", "train.py:8 main"};
   const std::string text = ReportText(verdict, bundle);
-  EXPECT_THAT(text, StartsWith("HUNG  8 ranks, 31 s: possibly rank 5 = node0"));
+  EXPECT_THAT(text, StartsWith("HUNG 31 s  possibly rank 5 (node0"));
   size_t last = 0;
   for (const char* row :
        {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
@@ -215,7 +231,7 @@ TEST(Report, WhatAllCulpritsShareIsNamedBeforeThem) {
   finding->mutable_common_factor()->set_members(32);
   std::string text = ReportText(verdict, MakeBundle(8));
   EXPECT_THAT(text, HasSubstr("switch leaf3 (32 of its 32 ranks: 8-39): never entered"));
-  EXPECT_THAT(text, HasSubstr("  who      ranks 8-15 = node1\n           ranks 16-23 = node2\n"));
+  EXPECT_THAT(text, HasSubstr("  who      ranks 8-15 (node1)\n           ranks 16-23 (node2)\n"));
   EXPECT_THAT(text, HasSubstr("  state    all: its network card does not answer\n"));
   finding->mutable_common_factor()->set_culprits(31);
   text = ReportText(verdict, MakeBundle(8));
@@ -238,7 +254,7 @@ TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
       text,
       HasSubstr("  likewise 11 more findings that differ in names and numbers only: rank 10; rank 11; rank 12; rank"));
   EXPECT_THAT(text, HasSubstr("and 3 more\n"));
-  EXPECT_THAT(text, HasSubstr("also: rank 21 = node0 gpu 5 (pid 105): sends to nobody\n"));
+  EXPECT_THAT(text, HasSubstr("also: rank 21 (node0, GPU 5): sends to nobody\n"));
   EXPECT_EQ(text.find("also: "), text.rfind("also: "));
 }
 
@@ -365,7 +381,7 @@ TEST(Report, TextNamesWhoseDataIsMissingAndWhetherThatMatters) {
   Verdict verdict = MakeHung();
   verdict.set_ranks_read(6);
   const std::string text = ReportText(verdict, bundle);
-  EXPECT_THAT(text, StartsWith("HUNG  6 of 8 ranks, 31 s: rank 5"));
+  EXPECT_THAT(text, StartsWith("HUNG 31 s  rank 5"));
   EXPECT_THAT(text, HasSubstr("no data of ranks 6, 7: no suspects"));
   verdict.mutable_findings(0)->add_culprit_ranks(7);
   EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("no data of rank 7, which others wait for; no data of rank 6"));
@@ -387,7 +403,7 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
               StartsWith("LATE  8 ranks: something takes long, and no rank is known to hold it up"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
-              StartsWith("INCOMPLETE_DATA  8 ranks: nothing wrong in the data that could be read"));
+              StartsWith("INCOMPLETE DATA  8 ranks: nothing wrong in the data that could be read"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Fix what DATA and problems list"));
   EXPECT_EQ(ExitStatus(verdict), 1);
   EXPECT_EQ(ExitStatus(MakeHung()), 1);

@@ -35,7 +35,9 @@ std::string ReportText(const Verdict& verdict, const Bundle& bundle, const Befor
   ReportContent content = BuildReport(verdict, bundle);
   AddBeforeRow(before, &content);
   std::string out;
-  AppendWrapped(absl::StrCat(content.verdict, "  "), content.headline, 2, kWidth, LongWords::kCut, &out);
+  AppendWrapped(absl::StrCat(content.verdict, content.lasted.empty() ? "" : " ", content.lasted, "  "),
+                absl::StrCat(content.headline, content.waiting.empty() ? "" : ". ", content.waiting), 2, kWidth,
+                LongWords::kCut, &out);
   AppendBlock(content.first, &out);
   int shown = 0;
   for (const ReportBlock& block : content.others) {

@@ -4,7 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "analyzer/evidence/frames.h"
 #include "analyzer/model/finding_kinds.h"
+#include "analyzer/report/report.h"
 
 namespace lockstep {
 std::string RanksText(const std::vector<int32_t>& ranks, size_t limit) {
@@ -37,16 +41,23 @@ bool MoreThanItsNumber(const Culprit& culprit) {
   return !culprit.host().empty() || culprit.gpu() >= 0 || culprit.pid() != 0;
 }
 
-std::string CulpritText(const Culprit& culprit) {
-  std::string text = absl::StrCat("rank ", culprit.rank());
-  if (!MoreThanItsNumber(culprit)) return text;
-  absl::StrAppend(&text, " =");
-  if (!culprit.host().empty()) absl::StrAppend(&text, " ", Printable(culprit.host(), 64));
-  if (culprit.gpu() >= 0) absl::StrAppend(&text, " gpu ", culprit.gpu());
-  std::string more = Printable(culprit.gpu_pci(), 32);
-  if (culprit.pid() != 0) absl::StrAppend(&more, more.empty() ? "" : ", ", "pid ", culprit.pid());
-  if (!more.empty()) absl::StrAppend(&text, " (", more, ")");
-  return text;
+std::string VerdictWord(const Verdict& verdict) {
+  if (verdict.verdict() == VERDICT_CRASHED && !verdict.findings().empty()) {
+    const Finding& first = verdict.findings(0);
+    const bool exited = first.reason() == REASON_EXITED || first.reason() == REASON_EXITED_WHILE_OTHERS_WAIT;
+    if (exited && first.detail().number() == 0) return "ENDED EARLY";
+  }
+  return absl::StrReplaceAll(VerdictName(verdict.verdict()), {{"_", " "}});
+}
+
+std::string CulpritText(const Culprit& culprit, bool details) {
+  std::vector<std::string> parts;
+  if (!culprit.host().empty()) parts.push_back(Printable(culprit.host(), 64));
+  if (culprit.gpu() >= 0) parts.push_back(absl::StrCat("GPU ", culprit.gpu()));
+  if (details && !culprit.gpu_pci().empty()) parts.push_back(Printable(culprit.gpu_pci(), 32));
+  if (details && culprit.pid() != 0) parts.push_back(absl::StrCat("PID ", culprit.pid()));
+  return absl::StrCat("rank ", culprit.rank(),
+                      parts.empty() ? "" : absl::StrCat(" (", absl::StrJoin(parts, ", "), ")"));
 }
 
 std::string CommName(const CommunicatorRef& comm) {
@@ -57,6 +68,31 @@ std::string CommonText(const Finding& finding) {
   const CommonFactor& common = finding.common_factor();
   if (!finding.has_common_factor() || common.name().empty()) return "";
   return absl::StrCat(Printable(common.kind(), 24), common.kind().empty() ? "" : " ", Printable(common.name(), 64));
+}
+
+namespace {
+
+// " is in load() at data.py:64", " at step() at train.py:288": where the named rank is, or issued the call at issue.
+std::string AtPlace(const Finding& finding) {
+  const FindingFacts& facts = FindingFactsOf(finding.kind());
+  const bool several = finding.culprit_ranks_size() > 1;
+  if (facts.host_shows_why && !finding.place().empty())
+    return absl::StrCat(several ? " are in " : " is in ", Printable(PlaceText(finding.place()), 80));
+  if (facts.cause != FindingFactsOf(MISMATCH_KIND).cause || several || finding.culprit_ranks().empty()) return "";
+  for (const CallSite& site : finding.call_sites()) {
+    if (std::find(site.ranks().begin(), site.ranks().end(), finding.culprit_ranks(0)) != site.ranks().end())
+      return absl::StrCat(" in ", Printable(PlaceText(site.place()), 80));
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string WaitingText(const Finding& finding) {
+  if (finding.victim_count() <= 0) return "";
+  return absl::StrCat(CountText(finding.victim_count()),
+                      finding.victim_count() == 1 ? " other rank is" : " other ranks are", " waiting for ",
+                      finding.culprit_ranks_size() == 1 ? "it." : "them.");
 }
 
 std::string Headline(const Finding& finding) {
@@ -83,7 +119,7 @@ std::string Headline(const Finding& finding) {
     const CommunicatorRef& comm = finding.communicator();
     if (!comm.id().empty()) absl::StrAppend(&what, " on ", CommName(comm));
   }
-  return absl::StrCat(finding.hypothesis() ? "possibly " : "", who, ": ", what);
+  return absl::StrCat(finding.hypothesis() ? "possibly " : "", who, AtPlace(finding), ": ", what);
 }
 
 std::vector<std::string> AdviceSteps(const Finding& finding) {

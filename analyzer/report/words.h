@@ -30,8 +30,11 @@ std::string ConfidenceWord(double confidence);
 // Whether anything but its rank is known of it.
 bool MoreThanItsNumber(const Culprit& culprit);
 
-// "rank 5 = node03 gpu 1 (0000:1b:00.0, pid 48211)", as much as is known.
-std::string CulpritText(const Culprit& culprit);
+// "HUNG"; "ENDED EARLY" where what is called CRASHED in JSON is an exit with status 0.
+std::string VerdictWord(const Verdict& verdict);
+
+// "rank 5 (node03, GPU 1)", as much as is known; with `details` also "0000:1b:00.0, PID 48211".
+std::string CulpritText(const Culprit& culprit, bool details = false);
 
 // A communicator's name, or its identity where it has none.
 std::string CommName(const CommunicatorRef& comm);
@@ -39,8 +42,12 @@ std::string CommName(const CommunicatorRef& comm);
 // "host node03", "switch leaf7": what the culprits share; empty: nothing.
 std::string CommonText(const Finding& finding);
 
-// One sentence: who, and what it did not do. What all culprits share (a host, a switch) is named before their ranks.
+// One sentence: who, where in the code, and what it did not do. What all culprits share (a host, a switch) is named
+// before their ranks.
 std::string Headline(const Finding& finding);
+
+// "7 other ranks are waiting for it."; empty: none is.
+std::string WaitingText(const Finding& finding);
 
 // Finding::advice_steps, safe to print.
 std::vector<std::string> AdviceSteps(const Finding& finding);

@@ -282,6 +282,7 @@ Verb Analyze() {
           .groups = {{"Output",
                       {Choice("format", "FORMAT", "text|json|html|explore", "format of the report").Default("text"),
                        File("output", "write the report to FILE").Default("standard output"),
+                       Flag("full", "print everything: all evidence, stacks, the whole chain, what is not known"),
                        Flag("start", "after the text, show where the start of the job spent its time"),
                        Flag("json-schema", "print the JSON Schema of --format json, and exit").Lone(),
                        Redact(kRedactHelp)}},

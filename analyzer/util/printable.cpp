@@ -92,13 +92,28 @@ size_t Columns(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
+namespace {
+
+// Where the first word ends; a command between backquotes is one if it has no more columns than `room`.
+size_t EndOfWord(std::string_view text, size_t room) {
+  size_t end = std::min(text.find(' '), text.size());
+  const size_t open = text.find('`');
+  if (open >= end) return end;
+  const size_t close = text.find('`', open + 1);
+  if (close == std::string_view::npos) return end;
+  const size_t whole = std::min(text.find(' ', close), text.size());
+  return Columns(text.substr(0, whole)) <= room ? std::max(whole, end) : end;
+}
+
+}  // namespace
+
 void AppendWrapped(std::string_view first_prefix, std::string_view text, size_t indent, size_t width, LongWords words,
                    std::string* out) {
   std::string line(first_prefix);
   const std::string margin(indent, ' ');
   bool empty = true;
   while (!text.empty()) {
-    const size_t space = std::min(text.find(' '), text.size());
+    const size_t space = EndOfWord(text, width > indent ? width - indent : 0);
     std::string_view word = text.substr(0, space);
     text.remove_prefix(std::min(space + 1, text.size()));
     if (word.empty()) continue;

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "analyzer/report/circumstances.h"
 #include "analyzer/report/content.h"
 #include "analyzer/report/report.h"
 
@@ -21,11 +23,12 @@ void Append(const ReportBlock& block, const std::string& title, ViewFacts* facts
 
 }  // namespace
 
-void SetReport(const Bundle& bundle, const Verdict& verdict, ViewFacts* facts) {
+void SetReport(const Bundle& bundle, const Verdict& analyzed, ViewFacts* facts) {
+  const Verdict verdict = WithCircumstances(analyzed, bundle);
   facts->set_report_text(ReportText(verdict, bundle));
   facts->clear_report();
   const ReportContent content = BuildReport(verdict, bundle);
-  Append(content.first, content.headline, facts);
+  Append(content.first, absl::StrCat(content.lasted, content.lasted.empty() ? "" : ": ", content.headline), facts);
   for (const ReportBlock& block : content.others) Append(block, block.title, facts);
   Append(content.data, "", facts);
 }

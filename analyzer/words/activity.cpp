@@ -1,5 +1,7 @@
 #include "analyzer/words/activity.h"
 
+#include "analyzer/words/commands.h"
+
 namespace lockstep {
 
 std::vector<std::string> ActivityAdvice(const Finding& finding) {
@@ -11,14 +13,14 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
         "drain a host for it."};
   }
   if (activity == "checkpoint") {
-    return {
-        "Look at the file system that the checkpoint goes to, from this host: is it full or slow, or is its server "
-        "down?",
-        "If it makes progress, wait. If not, write the checkpoint elsewhere and restart from the previous one."};
+    return {Step("Look at the file system that the checkpoint goes to, from this host: is it full, is its server down?",
+                 HostCommand(finding, "df -h")),
+            "If it makes progress, wait. If not, write the checkpoint elsewhere and restart from the previous one."};
   }
   if (activity == "storage") {
-    return {"Look at the file systems mounted on this host: is a server down, are there disk errors in the kernel log?",
-            "If all stalled ranks are on it, drain the host."};
+    return {Step("Look at the file systems mounted on this host: is a server down, are there disk errors?",
+                 HostCommand(finding, "'df -h; dmesg -T | tail -50'")),
+            RestartStep(finding, "If all stalled ranks are on it, restart")};
   }
   if (activity == "data loading") {
     return {"Look at the loader's workers on this host: are they dead, out of shared memory, or waiting for storage?",
@@ -40,8 +42,7 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
   }
   if (activity == "rendezvous") {
     return {
-        "Find out which process it waits for: the one that sets the key, or the one missing from the barrier. Its "
-        "stack shows the call.",
+        "Find out which process it waits for: the one that sets the key, or the one missing from the barrier.",
         "Check that all ranks of the group reach this place. Look for a branch that only some take, or a group created "
         "on only some ranks."};
   }

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/words/commands.h"
 #include "analyzer/words/reasons.h"
 
 namespace lockstep {
@@ -64,7 +65,8 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_NOT_BACK_FROM_CREATION:
       words.what =
           absl::StrCat("did not return from ", call, ", which ", detail.count(), " other members returned from");
-      words.advice = {"Look at these ranks' stacks and at the network between them and their neighbors."};
+      words.advice = {Step("See where inside the call they are", LookCommand(finding)),
+                      "Look at the network between them and their neighbors."};
       break;
     case REASON_ALL_IN_CREATION:
       words.what = absl::StrCat("all members are in ", call, " and none returns");
@@ -118,8 +120,8 @@ std::optional<Words> CreationWords(const Finding& finding) {
     case REASON_CUDA_ERROR_REPORTED:
       words.what = absl::StrCat("NCCL reported an unhandled CUDA error on ", detail.name());
       words.refuted_by = "an earlier error on another rank";
-      words.advice = {
-          "Look for Xid errors of this GPU in the host's kernel log, and for the CUDA error in this rank's output."};
+      words.advice = {"Look for the CUDA error in the end of its error output.",
+                      Step("Read the GPU's state and the Xid errors of its host", GpuCommand(finding))};
       break;
     case REASON_ERROR_REPORTED:
       words.what = absl::StrCat("NCCL reported asynchronous error ", detail.number(), " on ", detail.name());

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/words/commands.h"
 #include "analyzer/words/reasons.h"
 
 namespace lockstep {
@@ -9,9 +10,8 @@ namespace lockstep {
 std::optional<Words> GpuWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = CallText(detail.call());
-  constexpr char kXid[] = "Read the host's kernel log for Xid errors.";
-  constexpr char kGpuState[] = "Read the host's kernel log for Xid errors, and nvidia-smi for this GPU's state.";
-  constexpr char kDrain[] = "Drain the GPU if it is gone; restart the job without it.";
+  const std::string gpu_state = Step("Read the GPU's state and the Xid errors of its host", GpuCommand(finding));
+  const std::string drain = RestartStep(finding, "If the GPU is broken, restart");
   constexpr char kKernel[] = "Look for a kernel or host callback that never ends on this GPU, ahead of the collective.";
   constexpr char kStart[] = "a recorded start of that operation on that GPU";
   const std::string error = detail.name().empty() ? "" : absl::StrCat("; ", detail.name());
@@ -21,14 +21,14 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.what = absl::StrCat(Pick(finding, "its GPU reported an error and has completed",
                                      "their GPUs reported an error and have completed"),
                                 " nothing since", call.empty() ? "" : absl::StrCat(", first ", call), error);
-      words.advice = {"Read that rank's own error output and the host's kernel log for Xid errors.",
-                      "If it is a hardware error, drain the GPU. Restart the job."};
+      words.advice = {"Read the end of its error output.", gpu_state,
+                      RestartStep(finding, "If it is a hardware error, restart")};
       words.refuted_by = "the error being a consequence of the job's end";
       break;
     case REASON_GPU_BEHIND:
       words.what = absl::StrCat(Pick(finding, "its GPU", "their GPUs"), " never completed ", call, ", which ",
                                 Pick(finding, "its", "their"), " peers completed", error);
-      words.advice = {kGpuState, kDrain};
+      words.advice = {gpu_state, drain};
       words.refuted_by = "the rank's own watchdog being slow to notice completions";
       break;
     case REASON_GPU_OR_OTHER_CALL:
@@ -39,34 +39,37 @@ std::optional<Words> GpuWords(const Finding& finding) {
                       absl::StrCat("a different call of ", RankNames(detail.others()), " with that number")};
       words.tells_apart = absl::StrCat("an undamaged dump of ", RankNames(detail.others()),
                                        "; Xid errors of the GPU of ", RankNames(detail.ranks()));
-      words.advice = {kGpuState, kDrain};
+      words.advice = {gpu_state, drain};
       words.refuted_by = "the rank's own watchdog being slow to notice completions";
       break;
     case REASON_STREAM_BLOCKED:
-      words.what = absl::StrCat("its stream never reached ", call, ": non-NCCL work ahead of it does not end", error);
-      words.advice = {kKernel, kXid};
+      words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call,
+                                ": a kernel queued before it does not finish", error);
+      words.advice = {kKernel, gpu_state};
       words.refuted_by = kStart;
       break;
     case REASON_STREAM_BLOCKED_BESIDE:
-      words.what = absl::StrCat("its stream never reached ", call, ", which ", Pick(finding, "its", "their"),
+      words.what = absl::StrCat(Pick(finding, "its GPU has", "their GPUs have"), " not started ", call, ", which ",
+                                Pick(finding, "its", "their"),
                                 " peers are in, while another of its streams waits in a later operation");
       words.rivals = {"non-NCCL work ahead of it on that stream does not end",
                       "the GPU runs the two operations in the opposite order of the other GPUs"};
       words.tells_apart = "a kernel trace of this GPU; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1";
-      words.advice = {kKernel, kXid};
+      words.advice = {kKernel, gpu_state};
       words.refuted_by = kStart;
       break;
     case REASON_NO_STREAM_CAME:
-      words.what = absl::StrCat(Several(finding) ? "no member's stream ever" : "its stream never", " reached ", call,
-                                ": non-NCCL work ahead of it does not end");
+      words.what =
+          absl::StrCat(Several(finding) ? "no member's GPU" : "its GPU", " has ", Several(finding) ? "" : "not ",
+                       "started ", call, ": a kernel queued before it does not finish");
       words.advice = {"Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.",
-                      "Read the hosts' kernel logs for Xid errors."};
+                      Step("Read the GPUs' state and the Xid errors", GpuCommand(finding))};
       words.refuted_by = "a recorded start of that operation, or a long computation that ends";
       break;
     case REASON_ERROR_IN_OPERATION:
       words.what =
           absl::StrCat(detail.name(), "; ", call, ", which all ", detail.of(), " members entered, does not end");
-      words.advice = {kGpuState, kDrain};
+      words.advice = {gpu_state, drain};
       words.refuted_by = "the error being a consequence of the job's end";
       break;
     case REASON_GPU_STOPPED_AFTER:
@@ -76,7 +79,7 @@ std::optional<Words> GpuWords(const Finding& finding) {
       words.tells_apart =
           "full GPU marks (which GPU did not start), the profiler (which network steps stopped), Xid and link errors "
           "of their hosts";
-      words.advice = {kGpuState,
+      words.advice = {gpu_state,
                       "If there are no errors, suspect the network between the members of this communicator."};
       words.refuted_by = "a member that had not arrived";
       break;

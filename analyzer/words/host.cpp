@@ -2,17 +2,31 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/evidence/frames.h"
+#include "analyzer/words/commands.h"
 #include "analyzer/words/reasons.h"
 
 namespace lockstep {
 namespace {
 
 constexpr char kOwnRecord[] = "that rank's own record of the operation";
-constexpr char kStacks[] =
-    "Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.";
-constexpr char kKernel[] = "Look for a kernel that never ends on this GPU.";
-constexpr char kXid[] = "Read the host's kernel log for Xid errors.";
-constexpr char kOnlyWait[] = "The network and the other ranks only wait for it.";
+constexpr char kUsual[] = "data loader, checkpoint, lock, exception, garbage collection";
+
+// Where it is in the code is shown, or is to be looked up.
+std::vector<std::string> StackAdvice(const Finding& finding) {
+  if (finding.place().empty())
+    return {Step(absl::StrCat("Read ", Pick(finding, "its stacks", "their stacks"), " (", kUsual, ")"),
+                 LookCommand(finding))};
+  return {absl::StrCat("Find out why ", Pick(finding, "it does", "they do"), " not return from ",
+                       PlaceText(finding.place()), ": ", kUsual, "."),
+          Step("See what its other threads do", LookCommand(finding))};
+}
+
+std::vector<std::string> KernelAdvice(const Finding& finding) {
+  if (finding.cpu_only()) return StackAdvice(finding);
+  return {"Look for a kernel that never ends on this GPU.",
+          Step("Read the GPU's state and Xid errors", GpuCommand(finding))};
+}
 
 std::string InNothing(const Finding& finding) {
   return absl::StrCat(Pick(finding, "its process is", "their processes are"), " in no NCCL call and no GPU wait",
@@ -49,12 +63,12 @@ std::optional<Words> HostWords(const Finding& finding) {
     case REASON_INSIDE_CALL:
       words.what = absl::StrCat(Pick(finding, "is", "are"), " inside nccl", detail.name(), ForText(detail),
                                 AndNeverEntered(finding));
-      words.advice = {"Look at this thread's stack: the call itself does not return."};
+      words.advice = {Step("See where inside the call its threads are", LookCommand(finding))};
       break;
     case REASON_WAITS_FOR_OTHER_WORK:
       words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", detail.name(), ForText(detail),
                                 " for non-NCCL GPU work", AndNeverEntered(finding));
-      words.advice = {kKernel, kXid};
+      words.advice = KernelAdvice(finding);
       break;
     case REASON_WAITS_UNSEEN:
       words.what = absl::StrCat(Pick(finding, "waits", "wait"), " in ", detail.name(), ForText(detail), " for ",
@@ -62,18 +76,20 @@ std::optional<Words> HostWords(const Finding& finding) {
                                 AndNeverEntered(finding));
       words.rivals = {"it waits for an NCCL operation, and is a victim"};
       words.tells_apart = "GPU marks (LOCKSTEP_GPU=done or full)";
-      words.advice = {kKernel, kXid};
+      words.advice = KernelAdvice(finding);
       break;
     case REASON_OUTSIDE_NCCL:
-      words.what = absl::StrCat(never.empty() ? "" : absl::StrCat(never, "; "), InNothing(finding));
-      words.advice = {kStacks, kOnlyWait};
+      words.what = never.empty()             ? InNothing(finding)
+                   : finding.place().empty() ? absl::StrCat(never, "; ", InNothing(finding))
+                                             : never;
+      words.advice = StackAdvice(finding);
       break;
     case REASON_OUTSIDE_NCCL_OTHERS_MEET:
       words.what = absl::StrCat(InNothing(finding), ", and all others wait for another process outside NCCL");
       words.rivals = {"the program needs no call of the named ranks there, and what the others wait for is elsewhere"};
       words.tells_apart = "which key or barrier they wait for, and which process sets it";
       words.refuted_by = "the named ranks being inside that rendezvous as well";
-      words.advice = {"Look at this rank's Python and native stacks: it has not reached what the others wait for.",
+      words.advice = {Step("See what it does: it has not reached what the others wait for", LookCommand(finding)),
                       "At the start of a job: does this rank hand out the unique id of a group?"};
       break;
     case REASON_FEWER_LAUNCHES:
@@ -82,17 +98,17 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.rivals = {"a rank without data is stuck, and this one does other work"};
       words.tells_apart = "the dumps of the ranks without data";
       words.refuted_by = "that rank having less to launch by design";
-      words.advice = {kStacks};
+      words.advice = StackAdvice(finding);
       break;
     case REASON_NEVER_ENTERED:
       words.what = never.empty() ? "never arrived" : never;
-      words.advice = {"Look at this rank's process: data loader, checkpoint, lock held, exception.", kOnlyWait};
+      words.advice = StackAdvice(finding);
       break;
     case REASON_STOPPED_SHORT:
       words.what =
           absl::StrCat(Pick(finding, "its process", "their processes"),
                        " stopped before a call that ranks with the same role made with the same work unfinished");
-      words.advice = {"Look at this rank's process: data loader, checkpoint, lock held, exception.", kOnlyWait};
+      words.advice = StackAdvice(finding);
       break;
     case REASON_ELSEWHERE_OTHERS_WAIT:
       words.what = absl::StrCat(Pick(finding, "is ", "are "), detail.name(), " while ",

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/util/signal_text.h"
+#include "analyzer/words/commands.h"
 #include "analyzer/words/reasons.h"
 
 namespace lockstep {
@@ -33,14 +34,24 @@ std::string DifferentEnds(const Finding& finding) {
 }
 
 std::vector<std::string> ExitAdvice(const Finding& finding) {
-  if (finding.detail().number() != 0) return {"Read that rank's own error output: it failed first.", kOthersOnlyWait};
-  return {"Find out why this rank left the training loop early: its data ran out, or an exception was swallowed.",
+  if (finding.detail().number() != 0)
+    return {absl::StrCat("Read the end of ", Pick(finding, "its error output: it", "their error output: they"),
+                         " failed first.")};
+  return {absl::StrCat("Read the end of ", Pick(finding, "its", "their"),
+                       " output: did the data run out, was an exception swallowed?"),
           "Make every rank run the same number of steps."};
 }
 
+std::string LookForCore(const Finding& finding) {
+  return PidCommand(finding, "coredumpctl info");
+}
+
 constexpr char kEarlierEnd[] = "the process still running, or another rank's process having ended before it";
-constexpr char kContinue[] =
-    "Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID.";
+std::vector<std::string> ContinueAdvice(const Finding& finding) {
+  const std::string command = PidCommand(finding, "kill -CONT");
+  return {absl::StrCat("Continue ", Pick(finding, "it", "them"), ": ", command.empty() ? "kill -CONT PID" : command),
+          "Find out what stopped it: a debugger, a SIGSTOP, a job manager."};
+}
 
 }  // namespace
 
@@ -52,17 +63,19 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.what = absl::StrCat("died of signal ", SignalText(detail.number()));
       words.refuted_by = kEarlierEnd;
       if (detail.number() != SIGKILL && detail.number() != SIGBUS) {
-        words.advice = {"Read that rank's own error output and core file.",
-                        "Fix the crash; the other ranks only wait."};
+        words.advice = {
+            Step(absl::StrCat("Read the end of ", Pick(finding, "its", "their"), " error output, and the core file"),
+                 LookForCore(finding))};
       } else if (detail.flag()) {
         words.advice = {
             "Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel log shows no "
             "out-of-memory kill.",
-            "Restart; drain the host if it happens again."};
+            RestartStep(finding, "If it happens again, restart")};
       } else {
-        words.advice = {"Look in that host's kernel log for the out-of-memory killer and for hardware errors.",
-                        "Ask who sent the signal (scheduler, operator).",
-                        "Restart; drain the host if it happens again."};
+        words.advice = {Step("Look for the out-of-memory killer and hardware errors in the host's kernel log",
+                             KernelLogCommand(finding, "out of memory|oom-kill|xid|mce")),
+                        "If it shows nothing, ask who sent the signal: the scheduler, an operator.",
+                        RestartStep(finding, "If it happens again, restart")};
       }
       break;
     case REASON_KILLED_FOR_MEMORY:
@@ -72,9 +85,8 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.advice = {
           "Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints "
           "staged in memory.",
-          "The line in the kernel log shows how much memory it had, and whether it reached the container's or the "
-          "host's limit.",
-          kOthersOnlyWait};
+          Step("The kernel log shows how much memory it had, and whose limit it reached, the container's or the host's",
+               KernelLogCommand(finding, "out of memory|oom-kill"))};
       break;
     case REASON_EXITED:
       words.what = absl::StrCat("exited with status ", detail.number());
@@ -85,7 +97,9 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.what =
           absl::StrCat(Pick(finding, "its process is", "their processes are"), " gone; the exit was not observed");
       words.refuted_by = kEarlierEnd;
-      words.advice = {"Read that rank's own error output and its host's kernel log."};
+      words.advice = {
+          Step(absl::StrCat("Read the end of ", Pick(finding, "its", "their"), " error output, and the kernel log"),
+               KernelLogCommand(finding, "out of memory|oom-kill|xid|segfault"))};
       break;
     case REASON_ENDED_UNSEEN:
       words.what = absl::StrCat(Pick(finding, "its process", "their processes"),
@@ -95,10 +109,10 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.tells_apart =
           "the exit status that the launcher or the scheduler saw; the hosts' kernel logs from that time";
       words.refuted_by = "an exit status of 0 in the launcher's log";
-      words.advice = {
-          "Read the launcher's and the scheduler's log for the exit status or the signal.",
-          "Look in the hosts' kernel logs for the out-of-memory killer: dmesg -T | grep -i 'out of memory'.",
-          "Next time, start the job under lockstep run or an agent: these see how each process ends."};
+      words.advice = {"Read the launcher's and the scheduler's log for the exit status or the signal.",
+                      Step("Look for the out-of-memory killer in the kernel log",
+                           KernelLogCommand(finding, "out of memory|oom-kill")),
+                      "Next time, start the job under lockstep run or an agent: these see how each process ends."};
       break;
     case REASON_EXITED_WHILE_OTHERS_WAIT:
       words.what = absl::StrCat("exited with status ", detail.number());
@@ -111,7 +125,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
       words.what = absl::StrCat(Pick(finding, "its process is", "their processes are"), " stopped (state ",
                                 detail.name(), ")", AndNeverEntered(finding));
       words.refuted_by = "that rank's own record of the operation";
-      words.advice = {kContinue};
+      words.advice = ContinueAdvice(finding);
       break;
     case REASON_STOPPED_WHILE_OTHERS_WAIT:
       words.what = absl::StrCat(Pick(finding, "its process is", "their processes are"), " stopped (state ",
@@ -120,7 +134,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
           "an operation never ends on a GPU or in the network, and somebody stopped the process to look at it"};
       words.tells_apart = "GPU marks: what each GPU is in";
       words.refuted_by = "the job still being stuck after it was continued";
-      words.advice = {kContinue};
+      words.advice = ContinueAdvice(finding);
       break;
     default:
       return std::nullopt;

@@ -55,7 +55,6 @@ inline const char* Pick(const Finding& finding, const char* one, const char* sev
   return Several(finding) ? several : one;
 }
 
-inline constexpr char kOthersOnlyWait[] = "The other ranks only wait for it.";
 inline constexpr char kLargerRing[] = "Record with a larger ring (LOCKSTEP_RING_KIB).";
 inline constexpr char kByDesign[] = "the ranks with the same role running a different program by design";
 

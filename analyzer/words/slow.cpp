@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/util/time_text.h"
+#include "analyzer/words/commands.h"
 #include "analyzer/words/reasons.h"
 
 namespace lockstep {
@@ -25,10 +26,9 @@ std::string OthersWait(const Finding& finding) {
 std::optional<Words> SlowWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   Words words;
-  words.advice = {
-      "Compare clocks, power and temperature of the named GPUs with their neighbors (nvidia-smi -q -d "
-      "CLOCK,POWER,TEMPERATURE,PERFORMANCE).",
-      "Look for other work on the host, and for data or shapes that only these ranks have."};
+  words.advice = {Step("Compare clocks, power and temperature of the named GPUs with their neighbors",
+                       HostCommand(finding, "nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE")),
+                  "Look for other work on the host, and for data or shapes that only these ranks have."};
   words.refuted_by = "the ranks with the same role having less work by design";
   switch (finding.reason()) {
     case REASON_SLOW_WORK:
@@ -70,8 +70,8 @@ std::optional<Words> SlowWords(const Finding& finding) {
           ", although all members have arrived; this points to ", detail.name());
       words.refuted_by = "the slow communicators moving more data than comparable ones by design";
       words.advice = {
-          "Read link errors, speed and width of the named ranks' network ports (ibstat, ethtool -S, nvidia-smi nvlink "
-          "-e).",
+          Step("Read link errors, speed and width of the network ports (ibstat, ethtool -S, nvidia-smi nvlink -e)",
+               HostCommand(finding, "'ibstat; nvidia-smi nvlink -e'")),
           "Run nccl-tests between the named hosts and between others, and compare."};
       break;
     default:

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/words/commands.h"
 #include "analyzer/words/reasons.h"
 
 namespace lockstep {
@@ -9,6 +10,7 @@ namespace lockstep {
 std::optional<Words> StuckWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = detail.has_call() ? CallText(detail.call()) : "its operation";
+  constexpr char kLinkErrors[] = "xid|nvlink|mlx5|link is down";
   constexpr char kBetween[] = "the network between these ranks";
   constexpr char kInside[] = "the GPU of one of them, inside the operation";
   constexpr char kDecides[] =
@@ -19,7 +21,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
   words.tells_apart = kDecides;
   words.refuted_by = "a member that had not arrived";
   words.advice = {"Suspect the network between these ranks, or one of their GPUs: the record does not show which.",
-                  "Read link and Xid errors on their hosts; full GPU marks or profiler data would show more."};
+                  Step("Read link and Xid errors on their hosts", KernelLogCommand(finding, kLinkErrors))};
   switch (finding.reason()) {
     case REASON_ALL_IN:
       words.what = absl::StrCat("all members entered ", call, " and none finishes it");
@@ -46,7 +48,8 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.rivals = {"the network between these two ranks", "one of their network adapters"};
       words.tells_apart = "counters and errors of the two hosts' network ports";
       words.refuted_by = "a step of that channel that advances";
-      words.advice = {"Look at the network ports of both hosts, and the switches between them.",
+      words.advice = {Step("Look at the network ports of both hosts, and the switches between them",
+                           HostCommand(finding, "ibstat")),
                       "Run a bandwidth test between these two hosts alone."};
       break;
     case REASON_STUCK_WITH_COMMON_PART:
@@ -56,7 +59,7 @@ std::optional<Words> StuckWords(const Finding& finding) {
                                 detail.name());
       words.rivals = {"several links or GPUs at once", kBetween, kInside};
       words.advice = {"Read the state and error counters of the ports there, and of the switch.",
-                      "Drain what is named and restart without it."};
+                      RestartStep(finding, "If a part is broken, restart")};
       break;
     case REASON_STUCK_NEIGHBOURS:
       words.what = "are in sends and receives with each other that all sides entered and none finishes";

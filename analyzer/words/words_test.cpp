@@ -114,6 +114,32 @@ TEST(WordsTest, ProcessesThatEndedDifferentlyAreSaidOneByOne) {
   EXPECT_EQ(finding.summary(), "ended differently: ranks 0, 2 died of signal 9 (SIGKILL); rank 1 exited with status 1");
 }
 
+TEST(WordsTest, CommandsAreOfHostNamesAlone) {
+  Finding finding = Of(REASON_PROCESS_STOPPED, 1);
+  Culprit* culprit = finding.mutable_culprits(0);
+  culprit->set_host("gpu036");
+  culprit->set_pid(32082);
+  PutIntoWords(&finding);
+  EXPECT_EQ(finding.advice_steps(0), "Continue it: `ssh gpu036 kill -CONT 32082`");
+  for (const char* evil : {"-oProxyCommand=x", "a;reboot", "a`b`", "$(x)", "a b"}) {
+    culprit->set_host(evil);
+    PutIntoWords(&finding);
+    EXPECT_EQ(finding.advice_steps(0), "Continue it: kill -CONT PID") << evil;
+  }
+}
+
+TEST(WordsTest, AJobWithoutGpusGetsNoAdviceAboutThem) {
+  for (const Reason reason : {REASON_KILLED, REASON_WAITS_FOR_OTHER_WORK}) {
+    Finding finding = Of(reason, 1);
+    finding.mutable_detail()->set_number(9);
+    finding.mutable_culprits(0)->set_host("cpu1");
+    finding.set_cpu_only(true);
+    PutIntoWords(&finding);
+    for (const char* word : {"nvidia-smi", "sbatch", "cordon"})
+      EXPECT_FALSE(absl::StrContains(finding.advice(), word)) << finding.advice();
+  }
+}
+
 TEST(WordsTest, WhereAProcessIsSeenDecidesTheAdvice) {
   Finding finding = Of(REASON_OUTSIDE_NCCL, 2);
   finding.set_activity("checkpoint");

@@ -155,6 +155,7 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
     }
     header.set_boot_id(bundle.ranks[ranks[0]].boot_id);
     header.set_job(facts.job);
+    header.set_step(bundle.ranks[ranks[0]].step);
     header.set_restart_count(bundle.ranks[ranks[0]].restart_count);
     header.set_captured_real_ns(facts.captured_real_ns);
     header.set_ranks_expected(bundle.ranks_expected);

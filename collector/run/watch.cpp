@@ -11,6 +11,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/evidence/redact.h"
 #include "analyzer/formats/ring/loader.h"
+#include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/system.h"
@@ -167,7 +168,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   }
   AnalyzeOptions options;
   options.late_after_ns = options_.limits.late_after;
-  gathered.verdict = Analyze(gathered.bundle, options);
+  gathered.verdict = WithCircumstances(Analyze(gathered.bundle, options), gathered.bundle);
   return gathered;
 }
 
@@ -444,7 +445,7 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   decisions_.clear();
   ++incidents_;
   // The verdict first: a full disk must not keep it from the screen.
-  if (tell) SayBlock(ReportText(gathered.verdict, gathered.bundle));
+  if (tell) SayBlock(VerdictText(gathered.verdict, gathered.bundle));
   const absl::StatusOr<EarlierIncident> earlier = SetEarlierIncidentAside(gathered.folder);
   if (!earlier.ok()) {
     Say(earlier.status().message());

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/evidence/redact.h"
+#include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
 #include "collector/common/say.h"
 #include "collector/incident/incident.h"
@@ -137,9 +138,9 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
   actions_->Work(
       {CoreTask::Lane::kAnalysis,
        [round, written, first, now = now_, most = options_.evidence_ranks, merged = options_.merged_ranks] {
-         written->verdict = round->verdict();
-         written->text = ReportText(round->verdict(), round->bundle());
-         written->json = ReportJson(round->verdict());
+         written->verdict = WithCircumstances(round->verdict(), round->bundle());
+         written->text = VerdictText(written->verdict, round->bundle());
+         written->json = ReportJson(written->verdict);
          written->redacted = RedactionOf(round->bundle());
          written->evidence = round->EvidenceRanks(most);
          written->merged = round->StackRanks(merged, written->evidence);

@@ -19,6 +19,7 @@
 #include "analyzer/formats/lsd/writer.h"
 #include "analyzer/load/load.h"
 #include "analyzer/report/before.h"
+#include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/folders.h"
@@ -475,24 +476,26 @@ absl::Status FinaliseFolder(const std::string& folder) {
   state->redacted = RedactionOf(*bundle);
   Verdict verdict = Analyze(*bundle);
   AddDesync(state->desync, &verdict);
+  verdict = WithCircumstances(verdict, *bundle);
   Incident incident;
   *incident.mutable_job() = state->identity;
   incident.set_path(folder);
   *incident.mutable_verdict() = verdict;
-  incident.set_text(ReportText(verdict, *bundle));
+  incident.set_text(VerdictText(verdict, *bundle));
   incident.set_whole(missing.empty());
   MergedStacks stacks;
   std::string why;
   if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
   absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
-  result.Update(WriteVerdictFiles(*state, incident.text(), ReportJson(verdict), true, missing));
+  result.Update(WriteVerdictFiles(*state, ReportText(verdict, *bundle), ReportJson(verdict), true, missing));
   // All is written: the archive delays nobody. What it knows is added, and an archive that says nothing leaves things
   // as they are.
   const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
   if (!before.empty()) {
-    incident.set_text(ReportText(verdict, *bundle, before));
+    incident.set_text(VerdictText(verdict, *bundle, before));
     result.Update(WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks, before)));
-    result.Update(WriteVerdictFiles(*state, incident.text(), ReportJson(verdict, before), true, missing));
+    result.Update(
+        WriteVerdictFiles(*state, ReportText(verdict, *bundle, before), ReportJson(verdict, before), true, missing));
   }
   result.Update(WriteFileSafely(folder + kFinalFile, incident.SerializeAsString()));
   return result;

@@ -32,6 +32,7 @@ constexpr std::array kLabels = {
     Label{"state", "state", false},
     Label{"who", "who", false},
     Label{"common", "in common", false},
+    Label{"calls", "calls", false},
     Label{"chain", "who waits", false},
     Label{"evidence", "evidence", false},
     Label{"moving", "moving", false},
@@ -209,7 +210,7 @@ int Number(const QStringList& parts, int i) {
 
 QString VerdictWord(const Document& document) {
   if (document.verdict().verdict() == VERDICT_UNSPECIFIED) return "READING";
-  return Plain(VerdictName(document.verdict().verdict()), 24).replace('_', ' ');
+  return Plain(lockstep::VerdictWord(document.verdict()), 24);
 }
 
 QString VerdictHeadline(const Document& document) {

@@ -54,7 +54,7 @@ TEST(VerdictPanelTest, SaysWhatTheReportSays) {
   EXPECT_EQ(window.panel->findChild<QLabel*>("verdict word")->text(), "HUNG");
   const QString report = Simple(QString::fromStdString(document->facts().report_text()));
   EXPECT_TRUE(report.contains(Simple("HUNG" + window.headline->text()))) << window.headline->text().toStdString();
-  EXPECT_TRUE(window.headline->text().contains("rank 5 = node100 gpu 5"));
+  EXPECT_TRUE(window.headline->text().contains("rank 5 (node100, GPU 5)"));
   const QString page = Simple(window.page->toPlainText());
   int lines = 0;
   for (const ReportSection& section : document->facts().report()) {

@@ -66,7 +66,7 @@ class EvidenceTest(FolderTest):
         result = subprocess.run([LOCKSTEP, "run", "-n", str(ranks), "--out", out, "--hang-after", "15", "--kill-on-hang", "--", *command],
                                 env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=240)
         self.assertEqual(result.returncode, 90, result.stderr)
-        again = subprocess.run([LOCKSTEP, "analyze", out], capture_output=True, text=True, timeout=60)
+        again = subprocess.run([LOCKSTEP, "analyze", "--full", out], capture_output=True, text=True, timeout=60)
         with open(os.path.join(out, "verdict.txt")) as text, open(os.path.join(out, "report.html")) as html, \
                 open(os.path.join(out, "verdict.json")) as verdict:
             self.assertIn("  stack ", again.stdout)

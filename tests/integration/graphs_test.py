@@ -56,7 +56,7 @@ class GraphsTest(FolderTest):
         finding = verdict["findings"][0]
         self.assertEqual((finding["kind"], finding["culprit_ranks"]), ("GPU_STALL", [1]))
         self.assertEqual(finding["graph_replay"]["number"], 5)
-        self.assertIn("non-NCCL work ahead of it does not end", finding["summary"])
+        self.assertIn("a kernel queued before it does not finish", finding["summary"])
 
     def test_work_ahead_of_a_collective_that_is_not_nccls_is_told(self):
         result, verdict = self.run_job("--steps", "1000000", "--fault", "rank=3,step=6,kind=stall-gpu,comm=dp", marks="full")
@@ -64,7 +64,7 @@ class GraphsTest(FolderTest):
         finding = verdict["findings"][0]
         self.assertEqual((finding["kind"], finding["culprit_ranks"]), ("GPU_STALL", [3]))
         self.assertEqual(finding["graph_replay"]["number"], 0)
-        self.assertIn("non-NCCL work ahead of it does not end", finding["summary"])
+        self.assertIn("a kernel queued before it does not finish", finding["summary"])
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class NamesakesTest(unittest.TestCase):
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [2], made.logs())
         self.assertEqual((verdict["ranks_read"], verdict["ranks_expected"]), (4, 4), made.logs())
         with open(os.path.join(folders[0], "verdict.txt")) as file:
-            self.assertIn(f"pid {stalls[2].pid}", file.read())
+            self.assertIn(f"PID {stalls[2].pid}", file.read())
         with open(os.path.join(folders[0], "manifest.json")) as file:
             manifest = json.load(file)
         self.assertTrue(manifest["whole"], f"missing {manifest['missing']}: " + "\n".join(

@@ -78,7 +78,7 @@ class Live(unittest.TestCase):
             return heard[-1]["verdict"] == "HUNG" and heard[-1]["ranks"] == [2] and len(heard[-1]["report"]) > 0
 
         self.assertTrue(wait_for(hung_and_whole, 120), (heard[-1], made.log("viewer")))
-        reports = [subprocess.run([os.path.join(BIN, "lockstep-analyze"), folder], capture_output=True, text=True, env=made.environment()).stdout for folder in whole()]
+        reports = [subprocess.run([os.path.join(BIN, "lockstep-analyze"), "--full", folder], capture_output=True, text=True, env=made.environment()).stdout for folder in whole()]
 
         def as_analyzed():
             heard.append(viewer.told(5) or heard[-1])

@@ -588,6 +588,7 @@ void LsdFile::Deliver(BundleBuilder* builder) {
   for (ReadRank& read : ranks_) {
     Rank& rank = read.loose.rank;
     const uint64_t have = rank.ops.size() + read.left;
+    rank.step = header_.step();
     if (!read.has_header) {
       rank.source = Source::kDump;
       rank.job = header_.job();

@@ -273,6 +273,7 @@ class RankMaker {
     rank.host = CleanUtf8(process.host, 256);
     rank.boot_id = CleanUtf8(process.boot_id, 64);
     rank.job = CleanUtf8(process.job, 256);
+    rank.step = CleanUtf8(process.step, 64);
     rank.restart_count = process.restart_count;
     rank.pid = process.pid;
     rank.gpu_index = draft_.split ? draft_.part.device : process.gpu_index;

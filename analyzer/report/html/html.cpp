@@ -15,13 +15,6 @@ namespace {
 constexpr int kMaxEvidence = 60;
 constexpr size_t kMaxOthers = 40;
 
-const ReportRow* FindRow(const ReportBlock& block, std::string_view label) {
-  for (const ReportRow& row : block.rows) {
-    if (row.label == label) return &row;
-  }
-  return nullptr;
-}
-
 void AppendRows(const ReportBlock& block, const std::vector<std::string_view>& without, std::string* out) {
   absl::StrAppend(out, "<dl>");
   for (const ReportRow& row : block.rows) {
@@ -66,7 +59,7 @@ void AppendEvidence(const Finding& finding, std::string* out) {
 void AppendDoubts(const ReportBlock& block, std::string* out) {
   ReportBlock doubts;
   for (const char* label : {"NOT", "maybe", "blind"}) {
-    if (const ReportRow* row = FindRow(block, label)) doubts.rows.push_back(*row);
+    if (const ReportRow* row = block.Find(label)) doubts.rows.push_back(*row);
   }
   if (doubts.rows.empty()) return;
   OpenSection("doubts", "What it is not, and what is not known", out);
@@ -149,7 +142,8 @@ std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const Merge
                   healthy ? " ok"
                   : mild  ? " warn"
                           : "",
-                  "\">", Escaped(content.verdict), "</span>", Escaped(content.headline), "</h1>\n");
+                  "\">", Escaped(content.verdict), content.lasted.empty() ? "" : " ", content.lasted, "</span>",
+                  Escaped(content.headline), content.waiting.empty() ? "" : ". ", content.waiting, "</h1>\n");
   AppendRows(content.first, {"evidence", "chain", "do", "NOT", "maybe", "blind"}, &out);
   absl::StrAppend(&out, "</header>\n");
   const std::vector<RankRole> roles = RolesOf(verdict, bundle);

@@ -1,0 +1,238 @@
+// The first screen: what a tired engineer reads at once, in at most 24 lines.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/report/before.h"
+#include "analyzer/report/circumstances.h"
+#include "analyzer/report/content.h"
+#include "analyzer/report/evidence.h"
+#include "analyzer/report/report.h"
+#include "analyzer/report/words.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kScreenLines = 24;
+constexpr size_t kTextColumn = 11;       // of a row
+constexpr size_t kContinuedColumn = 13;  // of what does not fit into its first line
+constexpr size_t kMostAlso = 3;          // further findings
+constexpr size_t kMostRankColumns = 18;  // longer lists of ranks in a chain are counted
+
+// Items as lines. The last ones are left out where the row has more than `most` lines; what is left of a single item
+// that is too long ends in "..".
+class BriefRow {
+ public:
+  BriefRow(std::string label, std::vector<std::string> items, size_t most, size_t least = 1)
+      : label_(std::move(label)), items_(std::move(items)), most_(most), least_(least) {}
+
+  void Lay(size_t width) {
+    lines_.clear();
+    std::string label = absl::StrCat("  ", label_);
+    label.resize(std::max(label.size() + 1, kTextColumn), ' ');
+    for (const std::string& item : items_) {
+      std::string text;
+      AppendWrapped(label, item, kContinuedColumn, width, LongWords::kCut, &text);
+      std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+      if (lines_.size() + lines.size() > most_) {
+        if (!lines_.empty()) break;
+        lines.resize(most_);
+        if (Columns(lines.back()) + 3 > width) lines.back().resize(lines.back().rfind(' '));
+        lines.back() += " ..";
+      }
+      lines_.insert(lines_.end(), lines.begin(), lines.end());
+      label.assign(kTextColumn, ' ');
+    }
+  }
+  bool Shrink(size_t width) {
+    if (lines_.size() <= least_) return false;
+    most_ = lines_.size() - 1;
+    Lay(width);
+    return true;
+  }
+  const std::vector<std::string>& lines() const { return lines_; }
+
+ private:
+  std::string label_;
+  std::vector<std::string> items_;
+  size_t most_, least_;
+  std::vector<std::string> lines_;
+};
+
+using RankList = google::protobuf::RepeatedField<int32_t>;
+
+// "ranks 0-3", or "12 ranks".
+std::string FewRanks(const RankList& list) {
+  const std::vector<int32_t> ranks(list.begin(), list.end());
+  std::string text = RanksText(ranks, 1000);
+  return text.size() <= kMostRankColumns ? text : absl::StrCat(CountText(static_cast<int64_t>(ranks.size())), " ranks");
+}
+
+// At most two links, and who waits behind them.
+std::vector<std::string> BriefChain(const Finding& finding) {
+  constexpr int kMostLinks = 2;
+  std::vector<std::string> items;
+  std::set<int32_t> told;
+  for (int i = 0; i < std::min(finding.chain_size(), kMostLinks); ++i) {
+    const ChainLink& link = finding.chain(i);
+    told.insert(link.ranks().begin(), link.ranks().end());
+    std::string text = absl::StrCat(FewRanks(link.ranks()), link.ranks_size() == 1 ? " waits" : " wait");
+    if (link.waits_for_size() > 0) absl::StrAppend(&text, " for ", FewRanks(link.waits_for()));
+    absl::StrAppend(&text, " in ", Printable(link.operation(), 40));
+    const CommunicatorRef& comm = link.communicator();
+    if (!comm.id().empty() || !comm.name().empty()) absl::StrAppend(&text, " (", Printable(CommName(comm), 60), ")");
+    items.push_back(std::move(text));
+  }
+  if (const int64_t more = finding.victim_count() - static_cast<int64_t>(told.size()); more > 0 && !items.empty())
+    items.push_back(
+        absl::StrCat(CountText(more), more == 1 ? " more rank waits behind it" : " more ranks wait behind these"));
+  return items;
+}
+
+std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content) {
+  std::vector<std::string> items;
+  const auto add_row = [&](const ReportBlock& block, std::string_view label, size_t most) {
+    const ReportRow* row = block.Find(label);
+    for (size_t i = 0; row != nullptr && i < std::min(row->lines.size(), most); ++i) items.push_back(row->lines[i]);
+  };
+  for (const char* label : {"common", "calls", "hardware", "memory", "costs"}) add_row(content.first, label, 2);
+  if (!verdict.findings().empty()) {
+    const Finding& finding = verdict.findings(0);
+    for (const Evidence& item : finding.evidence()) {
+      // The chain shows who waits in what, and the first line for how long.
+      if (!HasOwnRow(item) && item.kind() != Evidence::WAITING && item.kind() != Evidence::IN_OPERATION)
+        items.push_back(Printable(EvidenceText(item), 300));
+    }
+    if (finding.culprits_size() == 1 && finding.culprits(0).state() != finding.summary())
+      add_row(content.first, "state", 1);
+  }
+  std::vector<std::string> not_it;
+  for (const NotTheCause& ruled_out : verdict.ruled_out()) {
+    if (ruled_out.what() == NotTheCause::NETWORK) not_it.push_back("not the network");
+    if (ruled_out.what() == NotTheCause::GPU) not_it.push_back("not the GPU");
+  }
+  if (!not_it.empty()) items.push_back(absl::StrJoin(not_it, ", "));
+  return items;
+}
+
+std::vector<std::string> BriefSure(const Finding& finding) {
+  return {absl::StrCat(ConfidenceWord(finding.confidence()), " (", absl::StrFormat("%.2f", finding.confidence()), ")",
+                       finding.hypothesis() ? ", a hypothesis" : "")};
+}
+
+std::vector<std::string> Lines(const ReportBlock& block, std::string_view label) {
+  const ReportRow* row = block.Find(label);
+  return row == nullptr ? std::vector<std::string>() : row->lines;
+}
+
+// What is missing of the data, and why; nothing where all was read.
+std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& content) {
+  std::vector<std::string> items;
+  const std::vector<std::string> data = Lines(content.data, "DATA");
+  if (verdict.ranks_read() < verdict.ranks_expected() && data.size() > 1) items.push_back(data[1]);
+  for (const std::string& problem : Lines(content.data, "problems")) items.push_back(problem);
+  return items;
+}
+
+std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const ReportContent& content) {
+  std::vector<BriefRow> rows;
+  rows.emplace_back("do", Lines(content.first, "do"), 8, 2);
+  rows.emplace_back("why", BriefWhy(verdict, content), 5);
+  if (verdict.findings().empty()) {
+    rows.emplace_back("blind", Lines(content.first, "blind"), 6);
+  } else {
+    const Finding& finding = verdict.findings(0);
+    rows.emplace_back("chain", BriefChain(finding), 3);
+    rows.emplace_back("likewise", Lines(content.first, "likewise"), 2);
+    std::vector<std::string> rivals;
+    for (const std::string& rival : finding.alternatives()) rivals.push_back(Printable(rival, 300));
+    rows.emplace_back("or", std::move(rivals), 3);
+    rows.emplace_back("sure", BriefSure(finding), 1);
+  }
+  rows.emplace_back("before", Lines(content.first, "before"), 2);
+  rows.emplace_back("job", Lines(content.first, "job"), 3);
+  rows.emplace_back("data", BriefData(verdict, content), 2);
+  // Rings go with their processes.
+  const std::vector<std::string> files = Lines(content.data, "files");
+  const bool on_disk = std::none_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
+    return rank.source == Source::kRing && !absl::EndsWith(rank.path, ".lsd");
+  });
+  if (on_disk && files.size() == 1 && !verdict.findings().empty())
+    rows.emplace_back("keep", std::vector<std::string>{absl::StrCat(files[0], ", before a restart")}, 2);
+  return rows;
+}
+
+std::vector<std::string> HeadLines(const ReportContent& content, size_t width) {
+  constexpr size_t kMost = 5;
+  std::string text;
+  AppendWrapped(absl::StrCat(content.verdict, content.lasted.empty() ? "" : " ", content.lasted, "  "),
+                absl::StrCat(content.headline, ".", content.waiting.empty() ? "" : " ", content.waiting), kTextColumn,
+                width, LongWords::kCut, &text);
+  std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  if (lines.size() > kMost) {
+    lines.resize(kMost);
+    lines.back() = absl::StrCat(lines.back().substr(0, lines.back().rfind(' ')), " ..");
+  }
+  return lines;
+}
+
+std::string Colored(const std::vector<std::string>& lines, const ReportContent& content, VerdictKind kind) {
+  const char* color = kind == VERDICT_HEALTHY                                                           ? "32"
+                      : kind == VERDICT_LATE || kind == VERDICT_SLOW || kind == VERDICT_INCOMPLETE_DATA ? "33"
+                                                                                                        : "31";
+  std::string out;
+  for (const std::string& line : lines) {
+    const bool labelled = line.size() > kTextColumn && line[2] != ' ' && line.compare(0, 2, "  ") == 0;
+    if (&line == &lines.front()) {
+      const size_t word = content.verdict.size();
+      absl::StrAppend(&out, "\x1b[1;", color, "m", line.substr(0, word), "\x1b[0m", line.substr(word), "\n");
+    } else if (labelled) {
+      const size_t end = line.find(' ', 2);
+      absl::StrAppend(&out, "  \x1b[1m", line.substr(2, end - 2), "\x1b[0m", line.substr(end), "\n");
+    } else {
+      absl::StrAppend(&out, line, "\n");
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const TextStyle& style) {
+  return VerdictText(verdict, bundle, Before(), style);
+}
+
+std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Before& before, const TextStyle& style) {
+  ReportContent content = BuildReport(verdict, bundle);
+  AddBeforeRow(before, &content);
+  std::vector<std::string> lines = HeadLines(content, style.width);
+  std::vector<BriefRow> rows = RowsOf(verdict, bundle, content);
+  for (size_t i = 0; i < std::min(content.others.size(), kMostAlso); ++i)
+    rows.emplace_back("also", std::vector<std::string>{content.others[i].title}, 2);
+  const size_t left_out = content.others.size() - std::min(content.others.size(), kMostAlso);
+  const size_t room = kScreenLines - lines.size() - (left_out > 0 ? 1 : 0);
+  for (BriefRow& row : rows) row.Lay(style.width);
+  for (;;) {
+    size_t total = 0;
+    for (const BriefRow& row : rows) total += row.lines().size();
+    if (total <= room) break;
+    // The longest row gives a line.
+    auto longest = std::max_element(rows.begin(), rows.end(), [](const BriefRow& a, const BriefRow& b) {
+      return a.lines().size() < b.lines().size();
+    });
+    if (!longest->Shrink(style.width)) break;
+  }
+  for (const BriefRow& row : rows) lines.insert(lines.end(), row.lines().begin(), row.lines().end());
+  if (left_out > 0) lines.push_back(absl::StrCat("  ", left_out, " more: --full"));
+  if (style.color) return Colored(lines, content, verdict.verdict());
+  return absl::StrCat(absl::StrJoin(lines, "\n"), "\n");
+}
+
+}  // namespace lockstep

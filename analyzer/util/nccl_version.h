@@ -1,0 +1,15 @@
+// Versions of NCCL as people write them.
+#ifndef LOCKSTEP_ANALYZER_UTIL_NCCL_VERSION_H_
+#define LOCKSTEP_ANALYZER_UTIL_NCCL_VERSION_H_
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep {
+
+// Of the number that ncclGetVersion gives: 2804 is 2.8.4, 23203 is 2.32.3.
+std::string NcclVersionText(int32_t code);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_NCCL_VERSION_H_

@@ -1,0 +1,33 @@
+// Commands for the named processes, made of what is known of them alone, between backquotes. Empty where a fact is
+// missing: a host that no record names, a PID. Host names came with the job: what is no host name gets no command.
+#ifndef LOCKSTEP_ANALYZER_WORDS_COMMANDS_H_
+#define LOCKSTEP_ANALYZER_WORDS_COMMANDS_H_
+
+#include <string>
+#include <string_view>
+
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// "`ssh gpu036 ibstat`". A command with spaces or shell characters comes with its quotes.
+std::string HostCommand(const Finding& finding, std::string_view command);
+// "`ssh gpu036 'dmesg -T | grep -iE "xid|nvlink"'`".
+std::string KernelLogCommand(const Finding& finding, std::string_view pattern);
+// "`ssh gpu036 'nvidia-smi -i 6; dmesg -T | grep -i xid'`".
+std::string GpuCommand(const Finding& finding);
+// "`ssh gpu036 kill -CONT 32082`", with the PIDs of the first host.
+std::string PidCommand(const Finding& finding, std::string_view command);
+// "`ssh gpu036 lockstep evidence 32082`": stacks and state of the first process.
+std::string LookCommand(const Finding& finding);
+
+// "LEAD: COMMAND", or "LEAD." without a command.
+std::string Step(std::string_view lead, const std::string& command);
+
+// "WHEN without the node: `sbatch --exclude=gpu036` (Slurm), `kubectl cordon gpu036` (Kubernetes)". "WHEN." where no
+// host is known, many are, or the job uses no GPU: its hosts are as good as any.
+std::string RestartStep(const Finding& finding, std::string_view when);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_WORDS_COMMANDS_H_

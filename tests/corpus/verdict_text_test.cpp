@@ -1,0 +1,74 @@
+// The first screen of each family of findings at 8, 64 and 1,024 ranks, as files that people review.
+// LOCKSTEP_WRITE_VERDICTS=1 writes them again.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/load/load.h"
+#include "analyzer/report/circumstances.h"
+#include "analyzer/report/report.h"
+#include "analyzer/util/printable.h"
+#include "tests/corpus/scenario.h"
+#include "tests/support/files.h"
+
+namespace lockstep::corpus {
+namespace {
+
+constexpr size_t kScreenLines = 24, kScreenColumns = 80;
+
+struct Family {
+  int scenario;
+  const char* name;
+};
+constexpr Family kFamilies[] = {
+    {1, "skipped"},     {3, "other-call"}, {6, "splits"},        {7, "data-loader"}, {8, "checkpoint"},
+    {13, "killed"},     {15, "stopped"},   {16, "gpu-kernel"},   {18, "link"},       {22, "orders"},
+    {26, "open-group"}, {28, "creation"},  {29, "missing-data"}, {33, "slow-gpu"},   {39, "two-faults"},
+};
+
+class VerdictTexts : public ::testing::TestWithParam<Family> {};
+
+TEST_P(VerdictTexts, FitOneScreenAndReadAsReviewed) {
+  for (const int32_t ranks : {8, 64, 1024}) {
+    const std::string name = absl::StrCat(GetParam().name, "-", ranks);
+    SCOPED_TRACE(name);
+    Request request;
+    request.scenario = GetParam().scenario;
+    request.ranks = ranks;
+    request.depth = 64;
+    std::string why;
+    if (!Applies(request, &why)) continue;
+    support::TempFolder folder;
+    ASSERT_TRUE(Generate(request, folder.path(), &why)) << why;
+    absl::StatusOr<Bundle> bundle = LoadPaths({folder.path() + "/data"});
+    ASSERT_TRUE(bundle.ok()) << bundle.status();
+    for (Rank& rank : bundle->ranks) rank.path = "/incidents/train/node.lsd";  // not this run's folder
+    for (Problem& problem : bundle->problems)
+      if (!problem.path.empty()) problem.path = "/incidents/train/node.lsd";
+    Verdict verdict = WithCircumstances(Analyze(*bundle), *bundle);
+    verdict.set_tool_version("1.0");
+    const std::string text = VerdictText(verdict, *bundle);
+    const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+    EXPECT_LE(lines.size(), kScreenLines) << text;
+    for (const std::string& line : lines) EXPECT_LE(Columns(line), kScreenColumns) << line;
+    const std::string file = absl::StrCat(LOCKSTEP_VERDICTS, "/", name, ".txt");
+    if (getenv("LOCKSTEP_WRITE_VERDICTS") != nullptr) {
+      std::ofstream(file) << text;
+    } else {
+      EXPECT_EQ(text, support::ReadFile(file));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Corpus, VerdictTexts, ::testing::ValuesIn(kFamilies),
+                         [](const auto& info) { return absl::StrCat("Scenario", info.param.scenario); });
+
+}  // namespace
+}  // namespace lockstep::corpus
