@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/nccl_version.h"
 #include "analyzer/util/printable.h"
 #include "analyzer/util/rank_text.h"
 
@@ -17,12 +18,6 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kMostLibraries = 4, kMostNames = 6;
-
-// As ncclGetVersion numbers them: 2804 is 2.8.4, 23203 is 2.32.3.
-std::string VersionText(int32_t code) {
-  const int32_t major = code < 10000 ? 1000 : 10000;
-  return absl::StrCat(code / major, ".", code % major / 100, ".", code % 100);
-}
 
 }  // namespace
 
@@ -37,10 +32,10 @@ void SayWhatIsNotWrapped(const Bundle& bundle, Verdict* verdict) {
   for (const auto& [library, ranks] : libraries) {
     if (said++ == kMostLibraries) break;
     const auto& [version, newest, unwrapped, text] = library;
-    std::string line =
-        absl::StrCat("NCCL ", VersionText(version), ranks.size() == 1 ? " of rank " : " of ranks ", FoldRanks(ranks));
+    std::string line = absl::StrCat("NCCL ", NcclVersionText(version), ranks.size() == 1 ? " of rank " : " of ranks ",
+                                    FoldRanks(ranks));
     if (version > newest)
-      absl::StrAppend(&line, " is newer than the recorder, which knows up to ", VersionText(newest));
+      absl::StrAppend(&line, " is newer than the recorder, which knows up to ", NcclVersionText(newest));
     if (unwrapped == 0) {
       absl::StrAppend(&line, ": it knows all functions of this version, but not what is new in their arguments");
     } else {

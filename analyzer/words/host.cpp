@@ -116,7 +116,7 @@ std::optional<Words> HostWords(const Finding& finding) {
       words.rivals = {"the named rank waits for another one by means that its stack does not show"};
       words.tells_apart = "a record of their NCCL calls";
       words.refuted_by = "the named rank moving on while the others still wait";
-      words.advice = {"Look at this rank's process: data loader, checkpoint, lock held, exception.", kOnlyWait};
+      words.advice = StackAdvice(finding);
       break;
     case REASON_ELSEWHERE_BY_STACK:
       words.what = absl::StrCat(Pick(finding, "is ", "are "), detail.name(),

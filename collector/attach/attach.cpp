@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/load/load.h"
+#include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
 #include "analyzer/util/atomic_file.h"
 #include "analyzer/util/clock.h"
@@ -230,8 +231,8 @@ void SetAside(const std::string& folder) {
 // Prints the verdict and writes the folder.
 int Deliver(Bundle bundle, const std::string& folder) {
   for (Rank& rank : bundle.ranks) rank.path = absl::StrCat(folder, "/", DumpFileName(rank.host));
-  const Verdict verdict = Analyze(bundle, AnalyzeOptions());
-  fputs(ReportText(verdict, bundle).c_str(), stdout);
+  const Verdict verdict = WithCircumstances(Analyze(bundle, AnalyzeOptions()), bundle);
+  fputs(VerdictText(verdict, bundle).c_str(), stdout);
   fflush(stdout);
   const absl::Status written = WriteIncident(folder, bundle, verdict, FactsOf(bundle));
   if (written.ok()) {
