@@ -26,11 +26,17 @@ constexpr size_t kScreenLines = 24, kScreenColumns = 80;
 struct Family {
   int scenario;
   const char* name;
+  Marks marks = Marks::kFull;
 };
 constexpr Family kFamilies[] = {
-    {1, "skipped"},     {3, "other-call"}, {6, "splits"},        {7, "data-loader"}, {8, "checkpoint"},
-    {13, "killed"},     {15, "stopped"},   {16, "gpu-kernel"},   {18, "link"},       {22, "orders"},
-    {26, "open-group"}, {28, "creation"},  {29, "missing-data"}, {33, "slow-gpu"},   {39, "two-faults"},
+    {1, "skipped"},       {3, "other-call"},
+    {6, "splits"},        {7, "data-loader"},
+    {8, "checkpoint"},    {13, "killed"},
+    {15, "stopped"},      {16, "gpu-kernel"},
+    {18, "link"},         {22, "orders"},
+    {26, "open-group"},   {28, "creation"},
+    {29, "missing-data"}, {33, "slow-gpu", Marks::kTimed},
+    {39, "two-faults"},
 };
 
 class VerdictTexts : public ::testing::TestWithParam<Family> {};
@@ -43,6 +49,7 @@ TEST_P(VerdictTexts, FitOneScreenAndReadAsReviewed) {
     request.scenario = GetParam().scenario;
     request.ranks = ranks;
     request.depth = 64;
+    request.marks = GetParam().marks;
     std::string why;
     if (!Applies(request, &why)) continue;
     support::TempFolder folder;
