@@ -136,7 +136,12 @@ std::vector<std::string> Lines(const ReportBlock& block, std::string_view label)
 std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& content) {
   std::vector<std::string> items;
   const std::vector<std::string> data = Lines(content.data, "DATA");
-  if (verdict.ranks_read() < verdict.ranks_expected() && data.size() > 1) items.push_back(data[1]);
+  if (verdict.ranks_read() < verdict.ranks_expected()) {
+    if (data.size() > 1) items.push_back(data[1]);
+    // Without a finding they have a row of their own.
+    for (int i = 0; i < (verdict.findings().empty() ? 0 : verdict.blind_size()); ++i)
+      items.push_back(Printable(verdict.blind(i), 300));
+  }
   for (const std::string& problem : Lines(content.data, "problems")) items.push_back(problem);
   return items;
 }
@@ -158,7 +163,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
   }
   rows.emplace_back("before", Lines(content.first, "before"), 2);
   rows.emplace_back("job", Lines(content.first, "job"), 3);
-  rows.emplace_back("data", BriefData(verdict, content), 2);
+  rows.emplace_back("data", BriefData(verdict, content), 4);
   // Rings go with their processes.
   const std::vector<std::string> files = Lines(content.data, "files");
   const bool on_disk = std::none_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {

@@ -272,7 +272,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   } else {
     content.headline = absl::StrCat(who, ": nothing wrong in the data that could be read; some could not");
     content.first.AddRow(
-        "do", {"1. Fix what DATA and problems list, then analyze again: a cause may be in the missing data."});
+        "do", {"1. Add the data that is missing or could not be read, and analyze again: the cause may be in it."});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   rows.insert(rows.begin(), {"job", {absl::StrJoin(CircumstanceTexts(verdict), "; ")}});

@@ -99,10 +99,9 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
   ReportBlock block;
   const std::string common = CommonText(finding);
   if (!common.empty()) {
-    block.AddRow("common",
-                 {absl::StrCat(finding.common_factor().culprits(), " of the ", finding.culprit_ranks_size(),
-                               " named ranks are on ", common, ", which has ", finding.common_factor().members(),
-                               ": one broken part is likelier than many")});
+    block.AddRow("common", {absl::StrCat(finding.common_factor().culprits(), " of the ", finding.culprit_ranks_size(),
+                                         " named ranks are on ", common, ", which has ",
+                                         finding.common_factor().members(), ": suspect one shared fault first")});
   }
   block.AddRow("who", WhoLines(finding));
   std::vector<std::string> calls;

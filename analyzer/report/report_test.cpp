@@ -404,7 +404,7 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
               StartsWith("INCOMPLETE DATA  8 ranks: nothing wrong in the data that could be read"));
-  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Fix what DATA and problems list"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the data that is missing"));
   EXPECT_EQ(ExitStatus(verdict), 1);
   EXPECT_EQ(ExitStatus(MakeHung()), 1);
 }

@@ -85,7 +85,7 @@ TEST(SettingsFileTest, WhatIsWrongIsNamedWithFileLineAndKey) {
   EXPECT_THAT(problem("[agent]\n= x\n"), HasSubstr("no key"));
   EXPECT_THAT(problem("[agent]\nalone = perhaps\n"), HasSubstr("takes yes or no"));
   EXPECT_THAT(problem("[agent]\ncollector = head\n"), HasSubstr("tcp://ADDRESS:PORT"));
-  EXPECT_THAT(problem("[analyze]\nformat = xml\n"), HasSubstr("takes one of text, json, html, not 'xml'"));
+  EXPECT_THAT(problem("[analyze]\nformat = xml\n"), HasSubstr("takes one of text, json, html, explore, not 'xml'"));
   EXPECT_THAT(problem("[clean]\nolder-than = 7w\n"), HasSubstr("7d"));
   EXPECT_THAT(problem(std::string(600, '#')), HasSubstr("longer than 512"));
   EXPECT_THAT(problem(std::string("[agent]\nlog = a\0b\n", 17)), HasSubstr("zero byte"));

@@ -13,7 +13,7 @@ std::optional<Words> CallWords(const Finding& finding) {
   Words words;
   words.refuted_by = "records of the other members showing the same arguments";
   words.advice = {
-      "Compare the arguments at this call site on the named ranks: data-dependent shape, branch or configuration.",
+      "Find why this call differs on the named ranks: a shape, branch or configuration that depends on local data.",
       "Results since then may be wrong even where nothing hangs."};
   switch (finding.reason()) {
     case REASON_UNLIKE_MEMBERS:

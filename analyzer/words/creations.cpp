@@ -46,7 +46,7 @@ std::optional<Words> CreationWords(const Finding& finding) {
         absl::StrAppend(&words.what, "; ", Pick(finding, "its process is", "their processes are"), " stopped");
       words.advice = {
           "Look at the named ranks' processes: are they still starting, in an exception, or elsewhere in the program?",
-          "Check that they got the same world size and rank from the launcher."};
+          "Check that the launcher gave every rank the same world size, and a rank number of its own."};
       break;
     case REASON_CREATION_IN_CIRCLE:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " in ", call, ", ",

@@ -7,8 +7,8 @@ namespace lockstep {
 std::optional<Words> NoDataWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   Words words;
-  words.advice = {"Look at this rank by hand: is its process alive, was the recorder loaded, was its dump written?",
-                  "Add its dump and analyze again."};
+  words.advice = {"Look at it by hand: is the process alive, was the recorder loaded, was a dump written?",
+                  "Add the missing dump and analyze again."};
   words.refuted_by = "its data showing that it had arrived";
   const std::vector<std::string> started = {
       "Check that this rank was started and is alive: scheduler, launcher log, its own error output.",
@@ -21,10 +21,12 @@ std::optional<Words> NoDataWords(const Finding& finding) {
       words.what = absl::StrCat(detail.flag() ? "others wait for it, and its " : "", detail.name());
       break;
     case REASON_NO_DATA_OTHERS_WAIT:
-      words.what = "others wait for it, and it left no data";
+      words.what =
+          Pick(finding, "others wait for it, and it left no data", "others wait for them, and they left no data");
       break;
     case REASON_DATA_LOST_OTHERS_WAIT:
-      words.what = "others wait for it, and the part of its data that would show why is lost";
+      words.what = Pick(finding, "others wait for it, and the part of its data that would show why is lost",
+                        "others wait for them, and the part of their data that would show why is lost");
       break;
     case REASON_NO_DATA_OR_LOST:
       words.what = "left no data, or lost the part of it that matters, and all others wait for one of them";

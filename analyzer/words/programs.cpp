@@ -74,8 +74,8 @@ std::optional<Words> ProgramWords(const Finding& finding) {
           kSameSteps};
       break;
     case REASON_ELSEWHERE_IN_CIRCLE:
-      words.what = absl::StrCat("is in ", call, " where all ", detail.count(), " others of the circle are in ", other,
-                                ": it left out or added an earlier call");
+      words.what = absl::StrCat("is in ", call, ", and the ", detail.count(), " ranks that it waits for are in ", other,
+                                ": it skipped or added an earlier call");
       words.refuted_by = "one of the operations completing";
       words.advice = {
           "Compare the calls of the named rank with those of one with the same role around the operations listed."};

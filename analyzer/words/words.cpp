@@ -39,7 +39,8 @@ std::string NeverEntered(const Finding& finding) {
   if (!detail.has_call()) return "";
   // Of a send or receive of another rank: its other side.
   if (detail.ranks_size() > 0)
-    return absl::StrCat("never issued the other side of ", RankNames(detail.ranks()), "'s ", CallText(detail.call()));
+    return absl::StrCat("never issued the call that matches ", RankNames(detail.ranks()), "'s ",
+                        CallText(detail.call()));
   return absl::StrCat("never entered ", CallText(detail.call()));
 }
 
@@ -68,8 +69,8 @@ RivalWords WordsOf(const Rival& rival) {
                            ", which left no data, is a member too and never arrived"),
               ""};
     case Rival::GPU_ORDER:
-      return {absl::StrCat("the GPUs of ", detail.count(), " members run it and ", CallText(detail.call()),
-                           ", which all entered too, in different orders"),
+      return {absl::StrCat("the GPUs of its ", detail.count(), " members run this call and ", CallText(detail.call()),
+                           " in different orders; all ranks entered both"),
               "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
               "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)"};
     case Rival::OTHER_STREAM:

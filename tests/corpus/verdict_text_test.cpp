@@ -39,6 +39,10 @@ constexpr Family kFamilies[] = {
     {39, "two-faults"},
 };
 
+void PrintTo(const Family& family, std::ostream* out) {
+  *out << family.name;
+}
+
 class VerdictTexts : public ::testing::TestWithParam<Family> {};
 
 TEST_P(VerdictTexts, FitOneScreenAndReadAsReviewed) {

@@ -293,7 +293,7 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     c.evidence.push_back({absl::StrCat(RankList(bundle_, orders[i].ranks),
                                        orders[i].ranks.size() == 1 && steps.size() == 1 ? " waits in " : alone,
                                        absl::StrJoin(steps, ", then "),
-                                       steps.size() == 1 ? " and did not issue the rest of the circle" : ""),
+                                       steps.size() == 1 ? " and have not issued what the others wait in" : ""),
                           orders[i].ranks});
   }
   std::set<uint32_t> comms;

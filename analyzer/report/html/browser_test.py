@@ -108,7 +108,7 @@ def generate(corpus, analyze, folder):
         subprocess.run([corpus, "generate", *arguments.split(), "--out", job], check=True, stdout=subprocess.DEVNULL)
         data = os.path.join(job, "data")
         subprocess.run([analyze, "--format", "html", "--output", os.path.join(folder, name + ".html"), data], check=False)
-        said = [subprocess.run([analyze, "--format", form, data], capture_output=True, check=False).stdout.decode() for form in ("text", "json")]
+        said = [subprocess.run([analyze, "--full", "--format", form, data], capture_output=True, check=False).stdout.decode() for form in ("text", "json")]
         made[name + ".html"] = (shows, said[0], json.loads(said[1]))
         shutil.rmtree(job)
     return made
