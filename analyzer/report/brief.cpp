@@ -132,16 +132,14 @@ std::vector<std::string> Lines(const ReportBlock& block, std::string_view label)
   return row == nullptr ? std::vector<std::string>() : row->lines;
 }
 
-// What is missing of the data, and why; nothing where all was read.
+// What is missing of the data, what it cannot show, and why.
 std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& content) {
   std::vector<std::string> items;
   const std::vector<std::string> data = Lines(content.data, "DATA");
-  if (verdict.ranks_read() < verdict.ranks_expected()) {
-    if (data.size() > 1) items.push_back(data[1]);
-    // Without a finding they have a row of their own.
-    for (int i = 0; i < (verdict.findings().empty() ? 0 : verdict.blind_size()); ++i)
-      items.push_back(Printable(verdict.blind(i), 300));
-  }
+  if (verdict.ranks_read() < verdict.ranks_expected() && data.size() > 1) items.push_back(data[1]);
+  // Without a finding they have a row of their own.
+  if (!verdict.findings().empty())
+    for (const std::string& blind : verdict.blind()) items.push_back(Printable(blind, 300));
   for (const std::string& problem : Lines(content.data, "problems")) items.push_back(problem);
   return items;
 }

@@ -270,7 +270,7 @@ def stuck_replay(session, part, replays):
     part.check(counted == replays + 1, name, f"the record counts {counted} replays, {replays + 1} were launched and the last is stuck")
     say_it_hangs(copies, 1)
     try:
-        done = run([session.find_analyzer(), copies], timeout=60)
+        done = run([session.find_analyzer(), "--full", copies], timeout=60)
     except NotMeasured as reason:
         part.line(NOT_MEASURED, name + ", named", reason)
         return

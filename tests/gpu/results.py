@@ -55,7 +55,7 @@ def rows(head, body):
 
 
 def markdown(results, command):
-    """A section for docs/measurements.md."""
+    """A page for the folder results."""
     machine = dict(results["machine"])
     page = []
     if results.get("standin"):
