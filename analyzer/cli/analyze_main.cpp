@@ -54,7 +54,7 @@ int Complain(const std::string& text, int status) {
   return status;
 }
 
-// Of a terminal: its width, and colors unless NO_COLOR is set. Of a file or a pipe: 80 columns, plain.
+// A terminal gets its own width, and colors unless NO_COLOR is set. A file or a pipe gets 80 plain columns.
 TextStyle StyleFor(const std::string& output) {
   TextStyle style;
   winsize window{};

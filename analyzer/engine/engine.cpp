@@ -189,7 +189,7 @@ std::string RanksAre(const std::vector<int32_t>& ranks) {
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks), ranks.size() == 1 ? " is" : " are");
 }
 
-// Ranks whose stacks could not be read. Of a job of which only processes are known.
+// Ranks whose stacks could not be read, in a job without recorded calls.
 std::vector<int32_t> SayWhatWasRefused(const Bundle& bundle, Verdict* verdict) {
   std::vector<int32_t> refused;
   std::string why;

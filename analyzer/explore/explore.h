@@ -10,7 +10,7 @@
 namespace lockstep {
 
 // Its Content-Security-Policy allows its own script and style only, by hash. Texts from files are printable, and stand
-// in the page's data alone. Of large jobs the newest calls are in it; the page says how many are not.
+// in the page's data alone. For a large job it holds the newest calls only; the page says how many are missing.
 std::string ExploreHtml(const Bundle& bundle, const ViewFacts& facts);
 
 // The page's data as JSON without '<'.

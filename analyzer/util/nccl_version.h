@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Of the number that ncclGetVersion gives: 2804 is 2.8.4, 23203 is 2.32.3.
+// The number that ncclGetVersion returns, as text: 2804 is 2.8.4, 23203 is 2.32.3.
 std::string NcclVersionText(int32_t code);
 
 }  // namespace lockstep

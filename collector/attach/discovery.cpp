@@ -34,7 +34,7 @@ constexpr const char* kLocalWorlds[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOC
 constexpr const char* kRestarts[] = {"LOCKSTEP_RESTART", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"};
 constexpr const char* kNames[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID",
                                   "PBS_JOBID",    "LSB_JOBID",    "FLUX_JOB_ID"};
-// Of one start of a job they are equal in all its processes, and differ from those of others.
+// They are equal in all processes of one start of a job, and differ from those of other starts.
 constexpr const char* kKeys[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "SLURM_STEP_ID",  "TORCHELASTIC_RUN_ID",
                                  "MASTER_ADDR",  "MASTER_PORT",  "PMIX_NAMESPACE", "PMI_JOBID",
                                  "PBS_JOBID",    "LSB_JOBID",    "FLUX_JOB_ID",    "TORCHELASTIC_RESTART_COUNT"};

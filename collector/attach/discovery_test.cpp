@@ -129,7 +129,7 @@ TEST_F(DiscoveryTest, RanksThatHaveEnded) {
   EXPECT_EQ(Find().jobs[0].ended[0].wait_status, 3 << 8);
 }
 
-// Of eight ranks four run on this host, and which those are is known.
+// Four of eight ranks run on this host, and it is known which.
 TEST_F(DiscoveryTest, RanksOfOtherHostsHaveNotEnded) {
   for (const int local : {0, 1, 3}) {
     std::vector<std::string> environment = {absl::StrCat("RANK=", 4 + local), absl::StrCat("LOCAL_RANK=", local),

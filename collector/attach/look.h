@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-// Of each of `job.ranks`, then of each of `job.ended`: stacks of all threads twice, thread states, CPU and I/O in
-// between. `host` is the name of this one. What is there after `limit_ns` is kept. Each thread is stopped for under 50
-// ms a look.
+// One entry for each of `job.ranks`, then for each of `job.ended`: stacks of all threads taken twice, thread states,
+// and CPU and I/O in between. `host` is the name of this host. Keeps what has arrived after `limit_ns`. Each thread is
+// stopped for under 50 ms a look.
 std::vector<Rank> LookAtRanks(const FoundJob& job, const std::string& host, int64_t limit_ns);
 
 }  // namespace lockstep

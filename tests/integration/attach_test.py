@@ -46,10 +46,10 @@ def block_until_ready():
 
 if rank == 2:
     threading.Thread(target=hold, daemon=True).start()
-    time.sleep(0.2)
-    log_metrics()
-else:
-    block_until_ready()
+    while not lock.locked():
+        time.sleep(0.01)
+print("ready", flush=True)
+log_metrics() if rank == 2 else block_until_ready()
 '''
 
 
@@ -66,8 +66,10 @@ REPORT = """
 
 def block_until_ready():
     if os.environ["RANK"] != "0":
+        print("ready", flush=True)
         time.sleep(1000)
     with socket.create_server(("127.0.0.1", int(os.environ["NCCL_RAS_ADDR"].split(":")[1]))) as server:
+        print("ready", flush=True)
         while True:
             client = server.accept()[0]
             client.recv(100)
@@ -98,10 +100,11 @@ class AttachTest(FolderTest):
         for process in processes:
             process.wait()
 
-    def said(self, job, what):
-        """A rank of the job printed it."""
+    def said(self, job, what, ranks=1):
+        """So many ranks of the job printed it."""
         port = job.split("-")[1]
-        return any(what in pathlib.Path(self.folder, name).read_text() for name in os.listdir(self.folder) if name.startswith(port + "."))
+        logs = [pathlib.Path(self.folder, name).read_text() for name in os.listdir(self.folder) if name.startswith(port + ".")]
+        return sum(what in log for log in logs) >= ranks
 
     def attach(self, *arguments):
         began = time.monotonic()
@@ -204,14 +207,14 @@ class AttachTest(FolderTest):
 
     def test_a_python_rank_that_waits_for_a_lock(self):
         job, _ = self.start(4, [sys.executable, "-c", LOCKED, os.path.join(STANDIN, "libnccl.so.2")])
-        time.sleep(2)
+        self.assertTrue(wait_for(lambda: self.said(job, "ready", 4), 60))
         told, verdict = self.verdict(job)
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[2]], told.stdout)
         self.assertIn("log_metrics (<string>:", " ".join(told.stdout.split()))
 
     def test_nccls_own_counts(self):
         job, _ = self.start(4, [sys.executable, "-c", COUNTED], NCCL_RAS_ADDR=f"localhost:{free_port()}")
-        time.sleep(2)
+        self.assertTrue(wait_for(lambda: self.said(job, "ready", 4), 60))
         told, verdict = self.verdict(job)
         self.assertEqual([finding["culprit_ranks"] for finding in verdict["findings"]], [[3]], told.stdout)
         self.assertTrue(os.path.exists(self.path("incident", "logs", "ncclras.txt")))

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 namespace {
@@ -30,22 +33,24 @@ void Causes::AddFromNewestGroups(std::vector<Cause>* causes) const {
   const auto usual = std::max_element(by_size.begin(), by_size.end(),
                                       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   const auto few = [&](const std::vector<int32_t>& ranks) { return 3 * ranks.size() <= usual->second.size(); };
-  const auto size_text = [](int32_t size) {
-    return absl::StrCat("the newest group that they made has ", size, " members");
+  const auto made = [&](int32_t size, const std::vector<int32_t>& ranks) {
+    std::vector<int32_t> numbers;
+    for (const int32_t r : ranks) numbers.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
+    return EvidenceItem(absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(std::move(numbers)),
+                                     ": the newest group made has ", size, " members"),
+                        ranks);
   };
+  std::set<uint32_t> used;  // by ranks with a group of the usual size
+  for (const int32_t r : usual->second) used.insert(NewestUsed(bundle_.ranks[static_cast<size_t>(r)]));
   Cause c;
-  c.evidence.push_back({size_text(usual->first), usual->second});
+  c.evidence.push_back(made(usual->first, usual->second));
   for (const auto& [size, ranks] : by_size) {
     for (const int32_t r : ranks) {
       const uint32_t comm = size == usual->first ? kNoIndex : NewestUsed(bundle_.ranks[static_cast<size_t>(r)]);
-      if (comm == kNoIndex) continue;
-      const bool usual_there = std::any_of(usual->second.begin(), usual->second.end(), [&](int32_t other) {
-        return NewestUsed(bundle_.ranks[static_cast<size_t>(other)]) == comm;
-      });
-      if (!usual_there) continue;
+      if (comm == kNoIndex || !used.contains(comm)) continue;
       c.ranks.push_back(r);
       c.comm = comm;
-      c.evidence.push_back({size_text(size), {r}});
+      c.evidence.push_back(made(size, {r}));
     }
   }
   if (!c.ranks.empty() && few(c.ranks)) {
@@ -53,7 +58,7 @@ void Causes::AddFromNewestGroups(std::vector<Cause>* causes) const {
     c.grade = GRADE_GOOD;
     c.reason = REASON_OTHER_MEMBERS;
     c.detail.set_name(CommText(bundle_.comms[c.comm]));
-    // Who has not made that group waits in its creation.
+    // A rank that has not made that group waits in its creation.
     std::erase_if(*causes, [&](const Cause& known) {
       return !known.ranks.empty() && std::all_of(known.ranks.begin(), known.ranks.end(), [&](int32_t r) {
         return bundle_.ranks[static_cast<size_t>(r)].newest_group_size != usual->first;
@@ -68,7 +73,7 @@ void Causes::AddFromNewestGroups(std::vector<Cause>* causes) const {
       std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& r) { return !r.ops.empty(); });
   if (!causes->empty() || called || whole == by_size.end() || by_size.size() > 2 || !few(whole->second)) return;
   c.ranks = whole->second;
-  c.evidence.push_back({size_text(whole->first), c.ranks});
+  c.evidence.push_back(made(whole->first, c.ranks));
   c.kind = INIT_INCOMPLETE;
   c.grade = GRADE_WEAK;
   c.reason = REASON_BEHIND_IN_GROUPS;

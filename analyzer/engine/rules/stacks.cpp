@@ -1,5 +1,5 @@
-// Jobs of which only processes are known: a few ranks have ended, are stopped, or are in a different place in the
-// program from all others.
+// For jobs without recorded calls, only processes are known: a few ranks have ended, are stopped, or are in a different
+// place in the program from all others.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kManyAgainstOne = 3;
 
-// Of more than one rank to name there are three times as many that wait.
+// One rank against the others is enough. For several ranks, at least three times as many must wait.
 bool AreFew(size_t few, size_t most) {
   return few > 0 && (few == 1 ? most > 0 : few * kManyAgainstOne <= most);
 }

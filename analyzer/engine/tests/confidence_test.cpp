@@ -37,7 +37,7 @@ TEST(ConfidenceTest, NeverOutsideItsRange) {
 }
 
 TEST(ConfidenceTest, FindingsThatWereOftenWrongStateLess) {
-  // Of ranks without data that others wait for, two of three were missing for another reason (confidence_table.inc).
+  // Two of three ranks without data, though others waited for them, were not at fault (confidence_table.inc).
   EXPECT_LT(ConfidenceOf(GRADE_OPEN, REASON_NO_DATA_OTHERS_WAIT, false, false),
             ConfidenceOf(GRADE_OPEN, REASON_TWO_STREAMS_STUCK, true, false));
 }

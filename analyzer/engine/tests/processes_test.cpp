@@ -1,4 +1,4 @@
-// Jobs of which only processes are known, looked at from outside.
+// Jobs without recorded calls, whose processes were looked at from outside.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -158,7 +158,7 @@ TEST(Processes, StacksThatWereRefused) {
   EXPECT_EQ(verdict.findings_size(), 0);
   EXPECT_THAT(std::vector<std::string>(verdict.blind().begin(), verdict.blind().end()),
               ::testing::Contains("where ranks 0-3 are: ptrace refused: run as root"));
-  // Of a stopped process no stack is needed.
+  // A stopped process needs no stack.
   bundle.ranks[1].process.state = "T";
   for (const int rank : {0, 3}) bundle.ranks[static_cast<size_t>(rank)].process = At(kInAllReduce);
   verdict = Analyze(bundle, {});
