@@ -42,14 +42,6 @@ std::optional<Words> CountWords(const Finding& finding) {
           CallText(detail.call()));
       words.advice = {"Look for a call of this rank that depends on local data.", kLargerRing};
       break;
-    case REASON_COUNTED_FEWER:
-      words.what =
-          "made fewer calls on one communicator than a rank with the same role before a call that both made: it left "
-          "one out";
-      words.rivals = {"its thread that makes these calls is stuck"};
-      words.tells_apart = "the stacks of all its threads";
-      words.advice = {"Look for a call of this rank that depends on local data.", kLargerRing};
-      break;
     case REASON_SIGNALS_MISSING:
       words.what = absl::StrCat("sent ", detail.count(), " of the ", detail.of(), " signals that ",
                                 RankNames(detail.ranks()), " waits for on ", detail.name());

@@ -73,6 +73,13 @@ std::optional<Words> ProgramWords(const Finding& finding) {
           "condition that depends on local data), or should no rank make it there?",
           kSameSteps};
       break;
+    case REASON_LEFT_OUT_OR_ADDED:
+      words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " issued ", call, ", and ",
+                                RankNames(detail.others()), " did not. Either that call was added or it was left out");
+      words.tells_apart = "the program of these ranks: whether it makes that call at this place";
+      words.refuted_by = "both sides issuing that call";
+      words.advice = {"Find the branch around that call on which the named ranks decide differently.", kSameSteps};
+      break;
     case REASON_ELSEWHERE_IN_CIRCLE:
       words.what = absl::StrCat("is in ", call, ", and the ", detail.count(), " ranks that it waits for are in ", other,
                                 ": it skipped or added an earlier call");

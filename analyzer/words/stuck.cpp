@@ -52,18 +52,6 @@ std::optional<Words> StuckWords(const Finding& finding) {
                            HostCommand(finding, "ibstat")),
                       "Run a bandwidth test between these two hosts alone."};
       break;
-    case REASON_STUCK_WITH_COMMON_PART:
-      words.what = absl::StrCat(detail.count(),
-                                " operations on different communicators, entered by all their members, do "
-                                "not end; what they have in common is ",
-                                detail.name());
-      words.rivals = {"several links or GPUs at once", kBetween, kInside};
-      words.advice = {"Read the state and error counters of the ports there, and of the switch.",
-                      RestartStep(finding, "If a part is broken, restart")};
-      break;
-    case REASON_STUCK_NEIGHBOURS:
-      words.what = "are in sends and receives with each other that all sides entered and none finishes";
-      break;
     case REASON_STUCK_SIBLINGS:
       words.what = "are stuck in communicators of the same kind at once: all members of each entered, none finishes";
       break;
@@ -78,16 +66,11 @@ std::optional<Words> StuckWords(const Finding& finding) {
       break;
     case REASON_RECORDS_GONE:
     case REASON_RECORDS_GONE_PAIR:
-    case REASON_RECORDS_GONE_MANY:
       if (finding.reason() == REASON_RECORDS_GONE_PAIR) {
         words.what = absl::StrCat("are in a send or receive with each other on ", detail.name(),
                                   " that does not end; its record is gone");
-      } else if (finding.reason() == REASON_RECORDS_GONE) {
-        words.what = "are in operations whose records are gone, and no other rank holds up the rest";
       } else {
-        words.what = absl::StrCat(detail.count(),
-                                  " of them are in operations whose records are gone, and no other rank holds up the "
-                                  "rest: which call went wrong is no longer recorded");
+        words.what = "are in operations whose records are gone, and no other rank holds up the rest";
       }
       words.rivals = {"any of the named ranks, or what lies between them"};
       words.tells_apart = "a longer record (a larger ring), or a dump taken earlier";

@@ -49,7 +49,7 @@ std::string Read(const Model& model, const std::vector<bool>& given_up, size_t i
       absl::StrAppend(&role, view.klass, "@", ms.member_rank, ";");
       continue;
     }
-    if (ms.issued < 0 && ms.issued != kNone) return "";
+    if (ms.issued < 0 && ms.issued != kNone) continue;
     if (!lanes.try_emplace(view.klass, m, std::max<int64_t>(ms.issued, 0)).second) return "";
   }
   std::vector<size_t> lane_of(rank.memberships.size(), lanes.size());
@@ -130,103 +130,6 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
   }
   std::sort(odd.begin(), odd.end());
   return odd;
-}
-
-namespace {
-
-// How many collectives of a membership the rank had issued when it made a call at `enter_ns`; -1: not recorded.
-int64_t IssuedBefore(const Model& model, size_t rank_index, size_t membership, int64_t enter_ns) {
-  const std::vector<Op>& ops = model.bundle.ranks[rank_index].ops;
-  const std::vector<uint32_t>& list = model.ranks[rank_index].collectives[membership];
-  const auto next =
-      std::partition_point(list.begin(), list.end(), [&](uint32_t i) { return ops[i].enter_ns < enter_ns; });
-  if (next == list.begin()) return -1;
-  const int64_t seq = ops[*(next - 1)].seq;
-  const int64_t following =
-      next == list.end() ? model.bundle.ranks[rank_index].memberships[membership].issued + 1 : ops[*next].seq;
-  return following == seq || following == seq + 1 ? seq : -1;
-}
-
-// Memberships by kind of communicator; empty if a rank has two of a kind.
-std::map<std::string, size_t> LanesOf(const Model& model, const std::vector<bool>& given_up, size_t rank_index) {
-  std::map<std::string, size_t> lanes;
-  const auto& memberships = model.bundle.ranks[rank_index].memberships;
-  for (size_t m = 0; m < memberships.size(); ++m) {
-    const CommView& view = model.comms[memberships[m].comm];
-    if (given_up[memberships[m].comm] || view.used_for_p2p || memberships[m].issued < 1) continue;
-    if (!lanes.try_emplace(view.klass, m).second) return {};
-  }
-  return lanes;
-}
-
-// Whether `index` made fewer calls on a communicator than `sibling` had made before the newest call of `lane` that
-// `index` made too. Both made equally many in each earlier round, and `sibling` continued to.
-bool LeftOutBefore(const Model& model, size_t index, size_t sibling, const std::string& lane,
-                   const std::map<std::string, size_t>& own, const std::map<std::string, size_t>& theirs) {
-  constexpr int64_t kRounds = 3;  // rounds compared before that call
-  const auto& mine = model.bundle.ranks[index].memberships;
-  const int64_t newest = mine[own.at(lane)].issued;
-  const auto enter_of = [&](size_t rank, const std::map<std::string, size_t>& lanes, int64_t seq) {
-    const auto m = static_cast<uint32_t>(lanes.at(lane));
-    const Op* op = model.FindCollective(Member{.rank_index = static_cast<int32_t>(rank), .membership = m}, seq);
-    return op == nullptr || op->state == OpState::kFailed ? 0 : op->enter_ns;
-  };
-  int64_t own_enter[kRounds + 1] = {}, their_enter[kRounds + 1] = {};
-  for (int64_t k = 0; k <= kRounds; ++k) {
-    own_enter[k] = enter_of(index, own, newest - kRounds + k);
-    their_enter[k] = enter_of(sibling, theirs, newest - kRounds + k);
-    if (own_enter[k] <= 0 || their_enter[k] <= 0) return false;
-  }
-  for (const auto& [klass, m] : own) {
-    const auto other = theirs.find(klass);
-    if (klass == lane || other == theirs.end()) continue;
-    int64_t round = -1, before = -1;
-    bool alike = true;
-    for (int64_t k = 0; k < kRounds && alike; ++k) {
-      const int64_t here = IssuedBefore(model, index, m, own_enter[k]);
-      alike = here >= 0 && here == IssuedBefore(model, sibling, other->second, their_enter[k]) &&
-              (k < 2 || here - before == round);
-      if (k > 0) round = here - before;
-      before = here;
-    }
-    const int64_t then = IssuedBefore(model, sibling, other->second, their_enter[kRounds]);
-    if (alike && round > 0 && then - before == round && mine[m].issued < then) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-std::vector<int32_t> FindLeftOut(const Model& model) {
-  const std::vector<bool> given_up = FindGivenUp(model);
-  std::map<std::string, std::vector<size_t>> roles;
-  for (size_t r = 0; r < model.ranks.size(); ++r) {
-    Counted program;
-    if (model.bundle.ranks[r].damaged) continue;
-    const std::string role = Read(model, given_up, r, 1, &program);
-    if (!role.empty()) roles[role].push_back(r);
-  }
-  std::vector<int32_t> found;
-  for (const auto& [role, ranks] : roles) {
-    const size_t stride = std::max<size_t>(1, ranks.size() / kReferences);
-    for (size_t r : ranks) {
-      const std::map<std::string, size_t> own = LanesOf(model, given_up, r);
-      bool left_out = false;
-      for (size_t i = 0; i < ranks.size() && !left_out; i += stride) {
-        const size_t peer = ranks[i];
-        if (peer == r) continue;
-        const std::map<std::string, size_t> theirs = LanesOf(model, given_up, peer);
-        left_out = std::any_of(own.begin(), own.end(), [&](const auto& lane) {
-          return theirs.contains(lane.first) && LeftOutBefore(model, r, peer, lane.first, own, theirs);
-        });
-      }
-      if (left_out) found.push_back(static_cast<int32_t>(r));
-    }
-  }
-  std::sort(found.begin(), found.end());
-  // If many ranks did, they are at another place in the program.
-  if (found.size() > kFew) found.clear();
-  return found;
 }
 
 namespace {

@@ -31,11 +31,6 @@ std::vector<int32_t> FindStrangers(const Model& model);
 // such a call of this rank.
 bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op);
 
-// Ranks that made fewer calls of one kind than a sibling had made before a call of another kind that both made, where
-// both had made equally many in each of the rounds before: one witness will do. At most two. Needs times of calls, and
-// linear time in the ranks.
-std::vector<int32_t> FindLeftOut(const Model& model);
-
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_ANALYZER_ENGINE_FACTS_COUNTS_H_

@@ -118,49 +118,6 @@ std::vector<int32_t> Other(const Bundle& b) {
   return FindOtherPrograms(Model(b, {}));
 }
 
-// Two ranks of one role are left, so that only one can tell of the other.
-TEST(Counts, ACallLeftOutIsToldByOneSiblingAndTheRoundsBefore) {
-  const auto left_out = [](const std::function<void(Bundle*)>& change) {
-    Bundle b = Rounds();
-    b.ranks.erase(b.ranks.begin() + 3);
-    b.ranks.erase(b.ranks.begin() + 1);
-    for (Rank& rank : b.ranks) {
-      for (size_t i = 0; i < rank.ops.size(); ++i) rank.ops[i].enter_ns = 1'000 + static_cast<int64_t>(i);
-    }
-    change(&b);
-    return FindLeftOut(Model(b, {}));
-  };
-  const auto drop = [](Rank* rank, uint32_t membership, size_t count) {
-    for (size_t i = rank->ops.size(); i-- > 0 && count > 0;) {
-      if (rank->ops[i].membership != membership) continue;
-      rank->ops.erase(rank->ops.begin() + static_cast<std::ptrdiff_t>(i));
-      --rank->memberships[membership].issued;
-      --count;
-    }
-  };
-  EXPECT_TRUE(left_out([](Bundle*) {}).empty());
-  EXPECT_EQ(left_out([&](Bundle* b) { drop(&b->ranks[1], 0, 2); }), std::vector<int32_t>{1})
-      << "none before the last call of all";
-  EXPECT_TRUE(left_out([&](Bundle* b) { drop(&b->ranks[1], 0, 1); }).empty())
-      << "the call behind it may be still to come";
-  EXPECT_TRUE(left_out([&](Bundle* b) {
-                drop(&b->ranks[1], 0, 2);
-                drop(&b->ranks[0], 0, 2);
-              }).empty())
-      << "both did so";
-  EXPECT_TRUE(left_out([&](Bundle* b) {
-                drop(&b->ranks[1], 0, 2);
-                drop(&b->ranks[1], 1, 1);
-              }).empty())
-      << "it has not come to the last call of all";
-  EXPECT_TRUE(left_out([&](Bundle* b) {
-                drop(&b->ranks[1], 0, 2);
-                for (Rank& rank : b->ranks)
-                  std::erase_if(rank.ops, [](const Op& op) { return op.membership == 1 && op.seq == 14; });
-              }).empty())
-      << "rounds that are not on record";
-}
-
 TEST(Counts, AnotherProgramNeedsWitnesses) {
   Bundle b = Rounds();
   b.ranks[2].memberships[0].issued = b.ranks[1].memberships[0].issued = b.ranks[0].memberships[0].issued = 28;

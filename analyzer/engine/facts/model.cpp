@@ -75,62 +75,6 @@ void Model::Classify(const Communicator& comm, CommView* view) const {
   if (numbered) view->names = std::move(names);
 }
 
-// Members that no source names, derived from fully known communicators of the same class: the same distances, and ranks
-// that no other communicator of the class contains.
-void Model::InferFromSiblings() {
-  struct Shape {
-    std::vector<int32_t> distances;  // of each member to the first
-    int whole = 0;
-    bool same = true;
-  };
-  std::map<std::string, Shape> shapes;
-  std::map<std::string, std::vector<CommView*>> partial;
-  for (CommView& view : comms) {
-    size_t known = 0;
-    for (const Member& m : view.members) known += m.global_rank >= 0;
-    if (known == 0 || view.members.size() < 2) continue;
-    if (known < view.members.size()) {
-      partial[view.klass].push_back(&view);
-      continue;
-    }
-    std::vector<int32_t> distances;
-    for (const Member& m : view.members) distances.push_back(m.global_rank - view.members[0].global_rank);
-    Shape& shape = shapes[view.klass];
-    if (shape.whole++ == 0)
-      shape.distances = std::move(distances);
-    else
-      shape.same = shape.same && shape.distances == distances;
-  }
-  for (const auto& [klass, views] : partial) {
-    auto it = shapes.find(klass);
-    if (it == shapes.end() || it->second.whole < 2 || !it->second.same) continue;
-    std::set<int32_t> taken;
-    for (const CommView& view : comms) {
-      for (const Member& m : view.members) {
-        if (view.klass == klass && m.global_rank >= 0) taken.insert(m.global_rank);
-      }
-    }
-    for (CommView* view : views) {
-      if (it->second.distances.size() != view->members.size()) continue;
-      std::vector<int32_t> ranks(view->members.size(), -1);
-      bool fits = true;
-      for (size_t m = 0; m < ranks.size(); ++m) {
-        if (view->members[m].global_rank < 0) continue;
-        const int32_t first = view->members[m].global_rank - it->second.distances[m];
-        if (ranks[0] >= 0 && ranks[0] != first) fits = false;
-        ranks[0] = first;
-      }
-      for (size_t m = 0; fits && m < ranks.size(); ++m) {
-        ranks[m] = ranks[0] + it->second.distances[m];
-        const bool own = view->members[m].global_rank >= 0;
-        fits = ranks[m] >= 0 && (own || !taken.contains(ranks[m])) &&
-               (bundle.ranks_expected == 0 || ranks[m] < bundle.ranks_expected);
-      }
-      for (size_t m = 0; fits && m < ranks.size(); ++m) view->members[m].global_rank = ranks[m];
-    }
-  }
-}
-
 // Members that no source names: the world is numbered like the job, and groups of a regular layout have even steps.
 void Model::InferMembers(const Communicator& comm, CommView* view) const {
   auto& members = view->members;
@@ -171,7 +115,6 @@ void Model::BuildComms() {
     for (size_t m = 0; m < comm.members.size(); ++m) view.members[m].global_rank = comm.members[m];
     InferMembers(comm, &view);
   }
-  InferFromSiblings();
   // What each rank's records show about each of its communicators, in one pass over the operations.
   struct Recorded {
     int64_t newest = kNone, oldest = kUnknown;

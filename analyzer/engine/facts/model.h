@@ -104,7 +104,6 @@ class Model {
 
  private:
   void BuildComms();
-  void InferFromSiblings();
   void InferMembers(const Communicator& comm, CommView* view) const;
   // What ranks that are looked at on one thread say of the whole job.
   struct Standing {

@@ -11,7 +11,6 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/mismatch.h"
-#include "analyzer/engine/facts/program_numbers.h"
 #include "analyzer/engine/facts/program_read.h"
 
 namespace lockstep {
@@ -405,11 +404,6 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       }
       found.push_back(d);
     }
-  }
-  // Those come last: of two reports of one difference, the first is kept.
-  for (const Divergence& d : FindLeftByNumber(model, families)) {
-    if (std::none_of(found.begin(), found.end(), [&](const Divergence& known) { return known.rank == d.rank; }))
-      found.push_back(d);
   }
   // If several threads of a rank left their program, the first one to leave counts.
   auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };

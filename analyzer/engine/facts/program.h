@@ -20,7 +20,6 @@ struct Divergence {
   int32_t sibling_rank = -1;
   int32_t siblings_agreeing = 0;  // ranks of the family that followed the reference
   int32_t family_size = 0;
-  bool by_number = false;   // by the number of its call in the communicator alone: the records do not line up
   bool by_history = false;  // of two ranks in one role, this one left what both did in earlier steps
 };
 

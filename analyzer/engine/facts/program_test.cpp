@@ -118,57 +118,6 @@ TEST(Program, OfOneAgainstOneThePastTells) {
             (std::vector<Told>{{0, kChanged, 1, true}}));
 }
 
-// A backward pass on a thread of its own (a, b) ends with the call that rank 2 left out; what the other thread calls
-// agrees but for its number. Rank 3, who would show it, left no data.
-Bundle TwoThreads(const std::string& usual, const std::string& odd) {
-  Bundle b = Programs({usual, usual, odd, odd, usual, usual});
-  for (Rank& rank : b.ranks) {
-    for (Op& op : rank.ops) op.thread = op.kind == ring::CallKind::kAllReduce && op.membership == 0 ? 1 : 0;
-    rank.ops.back().state = OpState::kStarted;
-  }
-  std::erase_if(b.ranks, [](const Rank& rank) { return rank.rank == 3; });
-  return b;
-}
-
-TEST(Program, TheNumberOfACallTellsWhereThreadsDoNot) {
-  const auto find = [](const Bundle& b) {
-    const Model model(b, {});
-    return FindDivergences(model);
-  };
-  const Bundle skipped = TwoThreads("aabwg", "aawg");
-  const std::vector<Divergence> found = find(skipped);
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_TRUE(found[0].by_number);
-  EXPECT_EQ(found[0].rank, 2);
-  EXPECT_EQ(found[0].type, kSkipped);
-  EXPECT_EQ(found[0].siblings_agreeing, 4);
-  EXPECT_EQ(found[0].sibling->count, 32);
-  EXPECT_EQ(found[0].own->seq, 3);
-
-  EXPECT_TRUE(find(TwoThreads("aabwg", "aabwg")).empty());
-  // With the partner's record there is a member that tells: no number is needed.
-  Bundle seen = Programs({"aabwg", "aabwg", "aawg", "aawg", "aabwg", "aabwg"});
-  for (Rank& rank : seen.ranks) {
-    for (Op& op : rank.ops) op.thread = op.kind == ring::CallKind::kAllReduce && op.membership == 0 ? 1 : 0;
-    rank.ops.back().state = OpState::kStarted;
-  }
-  EXPECT_TRUE(find(seen).empty());
-  // What its last calls were is lost: its numbers may have been others all along.
-  Bundle short_record = skipped;
-  std::erase_if(short_record.ranks[2].ops, [](const Op& op) { return op.membership == 0 && op.seq == 2; });
-  EXPECT_TRUE(find(short_record).empty());
-  Bundle damaged = skipped;
-  damaged.ranks[2].damaged = true;
-  EXPECT_TRUE(find(damaged).empty());
-  // Siblings that differ among themselves are no witnesses, and one alone is none.
-  Bundle torn = skipped;
-  for (Op& op : torn.ranks[4].ops) {
-    if (op.membership == 0 && op.seq == 3) op.count = 64;
-  }
-  const std::vector<Divergence> of_torn = find(torn);
-  EXPECT_TRUE(std::none_of(of_torn.begin(), of_torn.end(), [](const Divergence& d) { return d.by_number; }));
-}
-
 // A hostile dump repeats its records; each copy starts a new segment, and segments are compared in pairs.
 TEST(Program, OfARecordInThousandsOfPiecesFewAreCompared) {
   Bundle b = Programs({std::string(4, 'a'), std::string(4, 'a')});

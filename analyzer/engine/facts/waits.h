@@ -167,7 +167,6 @@ class WaitGraph {
   bool RecordEnds(const Member& member) const;
   int32_t CountUnnoticed(uint32_t queue);
   bool OnlySlowToNotice(uint32_t queue);
-  bool SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer);
   bool PeersFinishedLater(uint32_t queue, size_t after, GpuFront* front);
   bool NotStarted(size_t rank_index, uint32_t unit) const;
   bool Started(size_t rank_index, uint32_t unit) const;
@@ -192,7 +191,6 @@ class WaitGraph {
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, std::vector<int32_t>> mismatch_at_;
   // (class, number, class, number, role): whether some rank in that role is in both at once
   std::map<std::tuple<std::string, int64_t, std::string, int64_t, std::string>, bool> beside_;
-  std::map<std::string, std::vector<uint32_t>> comms_of_class_;  // made when first needed
 };
 
 }  // namespace lockstep

@@ -212,7 +212,6 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
     }
     const bool presumed =
         theirs == nullptr && !counted && model_.bundle.ranks[member.rank_index].source == Source::kFlightRecorder;
-    if (presumed && SiblingsExchanged(op, ms.comm, ms.member_rank, member)) return;
     out->push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, &op, ms.comm, presumed});
     return;
   }
@@ -244,46 +243,6 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
              front->front == Front::kAllArrived) {
     front->front = Front::kNotReached;
   }
-}
-
-// Ranks that run one program number their sends and receives alike. Suppose a pair with the same role has exchanged
-// operation `seq`, and the peer here has issued as much as the peer there. Then it has issued its side of `seq` too,
-// and completed it.
-bool WaitGraph::SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer) {
-  constexpr int64_t kSameProgram = 64;  // further apart, the numbers do not come from one program
-  if (peer.membership == kNoIndex || my_member_rank < 0 || op.seq < 0) return false;
-  auto issued = [&](const Member& m) {
-    return m.rank_index < 0 || m.membership == kNoIndex
-               ? kUnknown
-               : model_.bundle.ranks[m.rank_index].memberships[m.membership].p2p_issued;
-  };
-  const auto& here = model_.comms[comm];
-  const int64_t own_issued = issued(here.members[my_member_rank]), peer_issued = issued(peer);
-  if (own_issued < 0 || peer_issued < 0) return false;
-  if (comms_of_class_.empty()) {
-    for (uint32_t c = 0; c < model_.comms.size(); ++c) {
-      if (model_.comms[c].used_for_p2p) comms_of_class_[model_.comms[c].klass].push_back(c);
-    }
-  }
-  for (uint32_t c : comms_of_class_[here.klass]) {
-    const CommView& other = model_.comms[c];
-    if (c == comm) continue;
-    const Member& sibling = other.members[my_member_rank];
-    const int64_t theirs = issued(sibling), their_peer = issued(other.members[op.root_or_peer]);
-    if (theirs < op.seq || their_peer < 0 || std::abs(theirs - own_issued) > kSameProgram) continue;
-    // What a damaged dump does not show as pending may be pending.
-    if (model_.bundle.ranks[sibling.rank_index].damaged) continue;
-    if (peer_issued < their_peer || peer_issued - their_peer > kSameProgram) continue;
-    bool pending = false;
-    for (const Unit& unit : model_.ranks[sibling.rank_index].in_flight) {
-      for (uint32_t i : unit.ops) {
-        const Op& o = model_.bundle.ranks[sibling.rank_index].ops[i];
-        pending |= o.membership == sibling.membership && IsPointToPoint(o.kind) && o.seq == op.seq;
-      }
-    }
-    if (!pending) return true;
-  }
-  return false;
 }
 
 }  // namespace lockstep

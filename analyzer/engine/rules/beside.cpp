@@ -219,7 +219,6 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
   AddOpenGroups(known, &causes);
   AddWaitsTooEarly(known, &causes);
   AddOtherPrograms(known, &causes);
-  AddCirclesBeside(known, &causes);
   return causes;
 }
 
@@ -234,41 +233,6 @@ bool Causes::CameTo(const Divergence& d) const {
     if (!std::less<const Op*>()(front.op, d.own)) return true;
   }
   return !any;
-}
-
-// Every rank in a circle waits for all operations it is in. So the circle hangs whatever happens to the other ranks
-// that it also waits for.
-void Causes::AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
-  const auto& edges = graph_->edges;
-  const Components found = FindComponents(
-      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); },
-      [&](uint32_t v, size_t k) { return edges[v][k].to; });
-  std::vector<std::vector<uint32_t>> circles(found.count);
-  for (uint32_t v = 0; v < edges.size(); ++v) circles[found.of[v]].push_back(v);
-  std::erase_if(circles, [&](const std::vector<uint32_t>& circle) {
-    return circle.size() < 2 || std::find(graph_->sinks.begin(), graph_->sinks.end(), circle) != graph_->sinks.end();
-  });
-  std::sort(circles.begin(), circles.end());
-  std::vector<bool> named(bundle_.ranks.size());
-  for (const auto* list : {&known, static_cast<const std::vector<Cause>*>(causes)}) {
-    for (const Cause& c : *list) {
-      for (const int32_t r : c.ranks) named[static_cast<size_t>(r)] = true;
-    }
-  }
-  constexpr size_t kFew = 2;  // if more ranks miss it, one of them holds up the others
-  for (const auto& circle : circles) {
-    if (std::any_of(circle.begin(), circle.end(), [&](uint32_t v) {
-          return graph_->RankOf(v) >= 0 && named[static_cast<size_t>(graph_->RankOf(v))];
-        }))
-      continue;
-    for (Cause& c : LeftInCircle(circle, true)) {
-      if (c.ranks.size() > kFew) continue;
-      for (const int32_t r : c.ranks) named[static_cast<size_t>(r)] = true;
-      c.beside = true;
-      c.grade = std::min(c.grade, kBeside);
-      Merge(causes, std::move(c));
-    }
-  }
 }
 
 // A group that was never ended is in the rank's own record, whatever the rank has waited for since.
@@ -344,14 +308,7 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
   constexpr Grade kCounted = GRADE_FAIR;
   // A rank that lost a peer without data may have continued in code that ranks with the same role did not reach.
   if (std::all_of(known.begin(), known.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) return;
-  constexpr Grade kOneWitness = GRADE_FAIR;
-  std::vector<int32_t> odd = FindOtherPrograms(model_);
-  const size_t by_many = odd.size();
-  for (const int32_t r : FindLeftOut(model_)) {
-    if (std::find(odd.begin(), odd.end(), r) == odd.end()) odd.push_back(r);
-  }
-  for (size_t i = 0; i < odd.size(); ++i) {
-    const int32_t r = odd[i];
+  for (const int32_t r : FindOtherPrograms(model_)) {
     const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
     if (Names(known, r) || Names(*causes, r) || rank.process.consequence) continue;
     if (std::any_of(rank.ops.begin(), rank.ops.end(),
@@ -364,12 +321,6 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
     c.grade = kCounted;
     c.reason = REASON_COUNTED_PROGRAM;
     c.evidence.push_back({"most ranks with the same role agree on how many collectives come before each one", c.ranks});
-    if (i >= by_many) {
-      c.grade = kOneWitness;
-      c.reason = REASON_COUNTED_FEWER;
-      c.evidence[0].fields.set_text(
-          "in each earlier round both ranks made equally many, and the rank with the same role continued to");
-    }
     Merge(causes, std::move(c));
   }
 }

@@ -102,14 +102,11 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   const Rank& sibling = bundle_.ranks[d.sibling_rank];
   Cause c;
   c.ranks = {d.rank};
-  c.grade = d.by_history || d.by_number ? GRADE_FAIR : d.siblings_agreeing >= 3 ? GRADE_STRONG : GRADE_GOOD;
+  c.grade = d.by_history ? GRADE_FAIR : d.siblings_agreeing >= 3 ? GRADE_STRONG : GRADE_GOOD;
   if (d.by_history) {
     c.evidence.push_back({absl::StrCat("in earlier steps ", Who(d.rank), " and ", Who(d.sibling_rank),
                                        " both continued from this place as ", Who(d.sibling_rank), " did now"),
                           {d.rank, d.sibling_rank}});
-  }
-  if (d.by_number) {
-    c.AddRival(Rival::USED_OTHERWISE);
   }
   const Op* theirs = d.sibling;
   auto own_comm = [&](const Rank& r, const Op& op) { return r.memberships[op.membership].comm; };

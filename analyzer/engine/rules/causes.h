@@ -89,7 +89,6 @@ class Causes {
   void AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
-  void AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   // If some of the named ranks left the order of ranks with the same role, keeps only those.
   void Narrow(Cause* cause);
   Cause FromDivergence(const Divergence& d) const;
@@ -103,8 +102,7 @@ class Causes {
   // had to take part in. Empty: neither.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
   // In a circle: the few ranks that never issued what many wait in; empty: there are none.
-  // `beside`: the circle also waits for others; every rank that waits in its collectives is counted with it.
-  std::vector<Cause> LeftInCircle(const std::vector<uint32_t>& sink, bool beside = false) const;
+  std::vector<Cause> LeftInCircle(const std::vector<uint32_t>& sink) const;
   // Whether the rank's GPU reached the place where its program differs. Before that the difference stops no rank.
   bool CameTo(const Divergence& d) const;
   // Whether rank and holder completed an operation together that the holder issued after `op`.

@@ -78,9 +78,23 @@ bool ComesBefore(const Model& model, int32_t rank_index, const Op& front, const 
   return before > behind;
 }
 
+// Whether most other members have issued the collective that the rank waits in: then it is not ahead of them there.
+bool OthersCameToo(const WaitGraph& graph, const Model& model, int32_t r) {
+  for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) {
+    const GpuFront& front = graph.QueueOf(graph.QueueNode(q)).front;
+    if (front.op == nullptr || !ring::IsCollective(front.op->kind)) continue;
+    const auto& members = model.comms[front.comm].members;
+    const auto came = std::count_if(members.begin(), members.end(), [&](const Member& m) {
+      return m.rank_index >= 0 && m.rank_index != r && m.membership != kNoIndex && m.arrived >= front.op->seq;
+    });
+    if (2 * came <= static_cast<ptrdiff_t>(members.size()) - 1) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool beside) const {
+std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const {
   constexpr size_t kManyAgainstOne = 3;
   auto inside = [&](uint32_t v) { return std::binary_search(sink.begin(), sink.end(), v); };
   std::set<int32_t> all, odd, ahead, never;
@@ -99,7 +113,6 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
     for (uint32_t from : graph_->back[v]) {
       if (!lacking.empty() && graph_->RankOf(from) >= 0) issuers.insert(graph_->RankOf(from));
     }
-    if (beside) all.insert(issuers.begin(), issuers.end());
     if (kManyAgainstOne * lacking.size() <= issuers.size()) {
       odd.insert(lacking.begin(), lacking.end());
       if (const Edge* in = FirstIn(v).edge; in != nullptr && in->op != nullptr)
@@ -163,8 +176,10 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   // What they have not issued and others have: the first place that they left is in the smallest communicator.
   const Edge* missed = nullptr;
   int32_t waiter = -1;
+  std::set<int32_t> issued;  // who made any of the calls that they did not
   auto consider = [&](const Edge& e, uint32_t from) {
     if (e.op == nullptr || graph_->RankOf(from) < 0 || odd.contains(graph_->RankOf(from))) return;
+    issued.insert(graph_->RankOf(from));
     if (missed == nullptr || bundle_.comms[e.comm].size < bundle_.comms[missed->comm].size)
       missed = &e, waiter = graph_->RankOf(from);
   };
@@ -179,6 +194,24 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
     }
   }
   if (missed == nullptr) return {};
+  // Who waits for a rank is no evidence of what its program is: only who issued the call is.
+  if (witnesses.empty() && issued.size() <= odd.size() &&
+      std::all_of(odd.begin(), odd.end(), [&](int32_t r) { return OthersCameToo(*graph_, model_, r); })) {
+    Cause c;
+    c.kind = DEADLOCK_CYCLE;
+    c.cause = "code mismatch";
+    c.nodes = sink;
+    c.ranks.assign(odd.begin(), odd.end());
+    c.ranks.insert(c.ranks.end(), issued.begin(), issued.end());
+    std::sort(c.ranks.begin(), c.ranks.end());
+    c.comm = missed->comm, c.op = missed->op, c.op_rank = waiter;
+    c.grade = GRADE_OPEN;
+    c.reason = REASON_LEFT_OUT_OR_ADDED;
+    *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[waiter], *missed->op);
+    for (int32_t r : issued) c.detail.add_ranks(bundle_.ranks[r].rank);
+    for (int32_t r : odd) c.detail.add_others(bundle_.ranks[r].rank);
+    return {c};
+  }
   Cause c;
   c.kind = RANK_NOT_ARRIVED;
   c.cause = "code mismatch";

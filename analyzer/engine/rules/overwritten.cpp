@@ -61,7 +61,6 @@ std::vector<Cause> Causes::FromOverwritten() {
     AddWaiterEvidence(all.nodes[0], &c);
     return {c};
   }
-  std::vector<int32_t> stood;
   // Several pairs at once have something in common that is not recorded.
   if (causes.size() > 1) causes.clear();
   if (causes.empty() && !all.ranks.empty()) {
@@ -70,7 +69,6 @@ std::vector<Cause> Causes::FromOverwritten() {
     all.kind = COLLECTIVE_STUCK;
     all.grade = GRADE_GUESS;
     all.reason = REASON_RECORDS_GONE;
-    stood = all.ranks;
     // If all ranks that wait for them do so in one operation, the named ranks are most likely in it too.
     const Edge* in = nullptr;
     int32_t waiter = -1;
@@ -105,20 +103,6 @@ std::vector<Cause> Causes::FromOverwritten() {
     }
     if (in != nullptr && one) {
       all.op = in->op, all.op_rank = waiter, all.comm = in->comm;
-    } else if (all.first_lost == kNoIndex && all.ranks.size() > 2) {
-      // The ranks that are stuck there need not have caused it. The wrong call is gone as well, and any rank whose ring
-      // continued may have made it.
-      for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-        const auto& memberships = bundle_.ranks[r].memberships;
-        if (std::any_of(memberships.begin(), memberships.end(),
-                        [](const Membership& ms) { return ms.lost_records > 0; }))
-          all.ranks.push_back(static_cast<int32_t>(r));
-      }
-      std::sort(all.ranks.begin(), all.ranks.end());
-      all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
-      all.grade = GRADE_GUESS;
-      all.reason = REASON_RECORDS_GONE_MANY;
-      all.detail.set_count(static_cast<int64_t>(stood.size()));
     }
     causes.push_back(std::move(all));
   }
@@ -126,7 +110,7 @@ std::vector<Cause> Causes::FromOverwritten() {
     c.doubtful = true;
     c.evidence.push_back(
         {"their streams and counters show operations in flight that are older than the oldest one still recorded",
-         stood.empty() ? c.ranks : stood});
+         c.ranks});
   }
   return causes;
 }

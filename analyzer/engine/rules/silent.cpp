@@ -71,12 +71,6 @@ std::set<uint32_t> Causes::SilentVictims() const {
   for (uint32_t c = 0; c < model_.comms.size(); ++c) {
     const CommView& view = model_.comms[c];
     if (view.klass != *inner) continue;
-    bool went_past = false;
-    for (const Member& m : view.members) {
-      const bool present = m.rank_index >= 0 && m.membership != kNoIndex && !bundle_.ranks[m.rank_index].damaged;
-      went_past |= present && m.completed >= bundle_.ranks[m.rank_index].memberships[m.membership].first_seq;
-    }
-    if (!went_past) continue;
     for (const auto& [node, comms] : waited) {
       const int32_t rank = graph_->MissingRank(node);
       const bool member =
