@@ -345,7 +345,7 @@ class StillSide {
     causes = finder->FromSinks();
     AddOneSided(model, options.late_after_ns, &causes);
     finder->AddFromCreations(options.late_after_ns, &causes);
-    Append(disturbed ? finder->FromDisagreement(causes) : finder->FromUnseenPeers());
+    if (disturbed) Append(finder->FromDisagreement(causes));
     finder->AddFromSplits(&causes);
     finder->AddFromNewestGroups(&causes);
     Append(finder->FromDeaths(causes));
@@ -356,7 +356,6 @@ class StillSide {
     finder->BlameTheSilent(&causes);
     DropUnseenBesideSeen();
     DropWaitersOutside(&causes);
-    if (causes.empty()) Append(finder->FromAbsence());
     if (causes.empty()) Append(finder->FromHashes());
     PreferReported();
   }

@@ -35,13 +35,6 @@ std::optional<Words> CountWords(const Finding& finding) {
       }
       words.advice = {"Look for a call of these ranks that depends on local data.", kLargerRing};
       break;
-    case REASON_COUNTED_BEFORE:
-      words.what = absl::StrCat(
-          "has call counts that the ranks with the same role never have: it left out or added a call, so its calls "
-          "differ from its peers' in collective ",
-          CallText(detail.call()));
-      words.advice = {"Look for a call of this rank that depends on local data.", kLargerRing};
-      break;
     case REASON_SIGNALS_MISSING:
       words.what = absl::StrCat("sent ", detail.count(), " of the ", detail.of(), " signals that ",
                                 RankNames(detail.ranks()), " waits for on ", detail.name());

@@ -31,9 +31,6 @@ std::optional<Words> NoDataWords(const Finding& finding) {
     case REASON_NO_DATA_OR_LOST:
       words.what = "left no data, or lost the part of it that matters, and all others wait for one of them";
       break;
-    case REASON_NO_DATA_OTHERS_LEFT:
-      words.what = "left no data, and others left their program while in an operation with it";
-      break;
     case REASON_NO_DATA_OTHERS_MEET:
       words.what = "others wait for another process outside NCCL, and it left no data";
       words.rivals = {"the program needs no call of the named ranks there, and what the others wait for is elsewhere"};

@@ -42,15 +42,6 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.refuted_by = "the other side's program having a matching call further on";
       words.advice = {"Look at how the named rank computes the peer of that call."};
       break;
-    case REASON_EXTRA_EXCHANGE:
-      words.what = absl::StrCat("exchanged more with each other on ", detail.name(),
-                                " than the ranks with the same roles did, and do not get past it");
-      words.rivals = {"one of them issued its call first, and the other answered it"};
-      words.tells_apart = "their calls of that exchange, which are no longer in the rings: a longer record";
-      words.advice = {
-          "Find the code path on which only these two exchange something (a retry, a branch on local data).",
-          "Two ranks that send to each other before either receives need one group for both."};
-      break;
     case REASON_AHEAD:
       words.what = absl::StrCat("issued ", call, ", which the other ", detail.count(), " members never issued");
       words.rivals = {detail.flag() ? "all the others ended a step too early"

@@ -88,18 +88,8 @@ RivalWords WordsOf(const Rival& rival) {
     case Rival::MEETS_OUTSIDE:
       return {"the process that it waits for outside NCCL is at fault: one that waits in NCCL itself, or left no data",
               "which process sets that key, or is missing from that barrier"};
-    case Rival::STARTS_TOGETHER:
-      return {
-          "one of them is a victim: it waits for another outside NCCL, in the store that hands out unique ids or in "
-          "a barrier",
-          "their stacks: which of them is inside a store, MPI or gloo"};
-    case Rival::CIRCLE_LOST_MORE:
-      return {"they also wait for something that was in the damaged parts of their records", "their undamaged records"};
     case Rival::WATCHDOG:
       return {"it waited, and its watchdog gave up: its own record, which is damaged, would show it", ""};
-    case Rival::USED_OTHERWISE:
-      return {"its communicator has been used differently all along, and a member without data has not arrived",
-              "the records of the other members, or a longer one of this rank"};
     case Rival::JOB_MOVED:
       return {
           "the job was running until its processes were ended: rings alone do not show when that was, or for how "
@@ -109,8 +99,6 @@ RivalWords WordsOf(const Rival& rival) {
       return {"one switch or link that all of these communicators cross", ""};
     case Rival::SILENT_RANK:
       return {"they wait for a rank that left no data", ""};
-    case Rival::PEERS_LOST:
-      return {"the other members passed the same", "the other members' records of that call, which are lost"};
     case Rival::OTHER_GONE:
       return {"any of the other ranks that are in operations whose records are gone",
               "a longer record (a larger ring), or a dump taken earlier"};

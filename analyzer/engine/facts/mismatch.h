@@ -45,10 +45,6 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
 // second, -1 they do not say.
 int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second);
 
-// By rank index: ranks that issued what they have in flight in an order that several siblings contradict and none
-// shares. One that left out or added a call numbers all later ones of that communicator apart from the rest.
-std::vector<bool> FindOutOfOrder(const Model& model);
-
 // The arguments of one call in words: "AllReduce of 4096 x float32, sum".
 std::string ArgumentsText(const Bundle& bundle, const Op& op);
 

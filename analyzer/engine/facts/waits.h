@@ -149,7 +149,6 @@ class WaitGraph {
   bool OnlyUnknown(uint32_t node) const;
   bool AheadOnOtherStreams(uint32_t queue, std::vector<Edge>* out);
   bool WasMadeToWaitBefore(const Queue& queue, const Queue& other, const ring::StreamSnapshot::Dependency& d) const;
-  bool RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_before);
   void AddLaunchOrder(uint32_t queue);
   void HoldByFaultyGpus();
   void HoldByFaultyGpus(uint32_t queue);
@@ -189,8 +188,6 @@ class WaitGraph {
   absl::flat_hash_set<std::pair<uint32_t, int64_t>>
       not_held_;  // (comm, seq) that no faulty GPU holds, in one pass over the queues
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, std::vector<int32_t>> mismatch_at_;
-  // (class, number, class, number, role): whether some rank in that role is in both at once
-  std::map<std::tuple<std::string, int64_t, std::string, int64_t, std::string>, bool> beside_;
 };
 
 }  // namespace lockstep

@@ -45,7 +45,7 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
   for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
     if (q == index || queues[q].units.empty() || (!queues[q].overwritten && queues[q].units[0] >= queue.units[0]))
       continue;
-    if (!RunBesideEachOther(index, q, true)) add(q);
+    add(q);
   }
   return any;
 }
@@ -67,63 +67,6 @@ bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other,
   return true;
 }
 
-// An operation that a queue did not start, and one that another queue of the same GPU is in. If a rank with the same
-// role is in both at once, neither waits for the end of the other: no stream order, and no lack of room on the GPU. If
-// that rank is past the first, which may have run before the other started, there is still no stream order.
-bool WaitGraph::RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_before) {
-  if (queues[other].overwritten) return false;
-  const auto r = static_cast<size_t>(queues[waiting].rank);
-  const Rank& rank = model_.bundle.ranks[r];
-  const auto& in_flight = model_.ranks[r].in_flight;
-  const Op& later = rank.ops[in_flight[queues[waiting].units[0]].ops[0]];
-  const Op& ahead = rank.ops[in_flight[queues[other].units[0]].ops[0]];
-  if (ahead.state != OpState::kStarted || !ring::IsCollective(later.kind) || !ring::IsCollective(ahead.kind) ||
-      later.membership == ahead.membership)
-    return false;
-  const uint32_t later_comm = model_.CommOf(rank, later), ahead_comm = model_.CommOf(rank, ahead);
-  const std::string &later_class = model_.comms[later_comm].klass, &ahead_class = model_.comms[ahead_comm].klass;
-  // Its place in the pipeline: in all its communicators whose ranks send to each other.
-  std::string role;
-  for (const Membership& ms : rank.memberships) {
-    if (model_.comms[ms.comm].used_for_p2p)
-      absl::StrAppend(&role, model_.comms[ms.comm].klass, "@", ms.member_rank, ";");
-  }
-  const auto [known, fresh] =
-      beside_.try_emplace({later_class, later.seq, ahead_class, ahead.seq, absl::StrCat(role, or_before)}, false);
-  if (!fresh) return known->second;
-  const std::vector<Rank>& ranks = model_.bundle.ranks;
-  const size_t stride = 1 + ranks.size() / kMostWitnesses;
-  const auto state_of = [&](size_t w, const std::string& klass, int64_t seq) {
-    for (const Membership& ms : ranks[w].memberships) {
-      if (ms.member_rank < 0 || model_.comms[ms.comm].klass != klass) continue;
-      const Op* op = model_.FindCollective(model_.comms[ms.comm].members[static_cast<size_t>(ms.member_rank)], seq);
-      if (op == nullptr) return ms.completed >= seq ? OpState::kCompleted : OpState::kUnknown;
-      return op->state;
-    }
-    return OpState::kUnknown;
-  };
-  const auto same_role = [&](size_t w) {
-    for (const Membership& ms : rank.memberships) {
-      if (!model_.comms[ms.comm].used_for_p2p) continue;
-      if (std::none_of(ranks[w].memberships.begin(), ranks[w].memberships.end(), [&](const Membership& theirs) {
-            return theirs.member_rank == ms.member_rank &&
-                   model_.comms[theirs.comm].klass == model_.comms[ms.comm].klass;
-          }))
-        return false;
-    }
-    return true;
-  };
-  for (size_t w = r % stride; w < ranks.size(); w += stride) {
-    if (w == r || state_of(w, ahead_class, ahead.seq) != OpState::kStarted) continue;
-    const OpState state = state_of(w, later_class, later.seq);
-    if (state != OpState::kStarted && (!or_before || state != OpState::kCompleted)) continue;
-    if (!same_role(w)) continue;
-    known->second = true;
-    break;
-  }
-  return known->second;
-}
-
 // A stream that does not reach an operation although the peers' streams did, while another stream of the same GPU runs
 // a later one: the GPU may run the two in the opposite order.
 void WaitGraph::AddLaunchOrder(uint32_t index) {
@@ -132,9 +75,7 @@ void WaitGraph::AddLaunchOrder(uint32_t index) {
       queue.front.op != &model_.bundle.ranks[queue.rank].ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]])
     return;
   for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
-    if (q == index || queues[q].units.empty() || !Started(queue.rank, queues[q].units[0]) ||
-        RunBesideEachOther(index, q, false))
-      continue;
+    if (q == index || queues[q].units.empty() || !Started(queue.rank, queues[q].units[0])) continue;
     edges[QueueNode(index)].push_back({QueueNode(q), Why::kLaunchOrder, queue.front.op, queue.front.comm});
     queue.front.front = Front::kWaits;
   }

@@ -142,40 +142,4 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   return sizes.size() * kRepeats > calls && sizes.size() > 1 ? -1 : against(anywhere);
 }
 
-std::vector<bool> FindOutOfOrder(const Model& model) {
-  // The collectives in flight of each rank by kind of communicator and number, and their place in its program.
-  constexpr size_t kEnough = 32;  // calls and siblings checked: chains are as long as the job is wide
-  using Places = std::map<std::pair<std::string, int64_t>, int>;
-  std::vector<Places> places(model.ranks.size());
-  for (size_t r = 0; r < places.size(); ++r) {
-    const Rank& rank = model.bundle.ranks[r];
-    int place = 0;
-    for (const Unit& unit : model.ranks[r].in_flight) {
-      const Op& op = rank.ops[unit.ops[0]];
-      ++place;
-      if (!IsCollective(op.kind) || op.seq < 0 || places[r].size() >= kEnough) continue;
-      places[r].emplace(std::pair(model.comms[rank.memberships[op.membership].comm].klass, op.seq), place);
-    }
-  }
-  const auto siblings = FindSiblings(model);
-  std::vector<bool> odd(places.size());
-  for (size_t r = 0; r < places.size(); ++r) {
-    const Places& own = places[r];
-    for (auto a = own.begin(); a != own.end() && !odd[r]; ++a) {
-      for (auto b = own.begin(); b != own.end() && !odd[r]; ++b) {
-        if (a->first.first == b->first.first || a->second > b->second) continue;
-        int against = 0, with = 0;
-        for (size_t k = 0; k < std::min(kEnough, siblings[r].size()); ++k) {
-          const int32_t s = siblings[r][k];
-          const auto x = places[s].find(a->first), y = places[s].find(b->first);
-          if (x == places[s].end() || y == places[s].end()) continue;
-          ++(x->second < y->second ? with : against);
-        }
-        odd[r] = against >= 2 && with == 0;
-      }
-    }
-  }
-  return odd;
-}
-
 }  // namespace lockstep

@@ -57,46 +57,6 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
   return c;
 }
 
-void Causes::AddPartner(const Divergence& d, Cause* cause) const {
-  if (graph_ == nullptr) return;
-  // The operation that its GPU reached is where it left the program, unless that operation is no longer recorded.
-  const auto first = graph_->queues.begin() + graph_->FirstQueue(static_cast<size_t>(d.rank));
-  const auto last = graph_->queues.begin() + graph_->FirstQueue(static_cast<size_t>(d.rank) + 1);
-  if (std::none_of(first, last, [](const Queue& queue) { return queue.overwritten; }) && CameTo(d)) return;
-  if (!oddly_counted_) oddly_counted_ = FindOddlyCounted(model_);
-  const std::vector<int32_t>& both = *oddly_counted_;
-  if (both.size() != 2 || (both[0] != d.rank && both[1] != d.rank)) return;
-  const int32_t partner = both[both[0] == d.rank ? 1 : 0];
-  const auto& memberships = bundle_.ranks[static_cast<size_t>(d.rank)].memberships;
-  const bool framework = bundle_.ranks[static_cast<size_t>(d.rank)].source == Source::kFlightRecorder;
-  const auto shared = std::find_if(memberships.begin(), memberships.end(), [&](const Membership& ms) {
-    const auto& members = model_.comms[ms.comm].members;
-    // A framework counts sends and receives over all peers.
-    if (framework)
-      return model_.comms[ms.comm].used_for_p2p &&
-             std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == partner; });
-    return std::any_of(ms.peers.begin(), ms.peers.end(), [&](const auto& peer) {
-      return peer.peer >= 0 && static_cast<size_t>(peer.peer) < members.size() &&
-             members[static_cast<size_t>(peer.peer)].rank_index == partner;
-    });
-  });
-  if (shared == memberships.end()) return;
-  cause->kind = P2P_UNMATCHED;
-  cause->comm = shared->comm;
-  cause->op = nullptr;
-  cause->op_rank = -1;
-  cause->ranks = both;
-  cause->grade = GRADE_GOOD;
-  cause->reason = REASON_EXTRA_EXCHANGE;
-  cause->detail.Clear();
-  cause->detail.set_name(CommText(bundle_.comms[cause->comm]));
-  cause->rivals.clear();
-  cause->evidence.push_back(
-      {"both counted different sends and receives from most ranks with the same role, although all issued equally many "
-       "collectives",
-       both});
-}
-
 Cause Causes::FromDivergence(const Divergence& d) const {
   const Rank& rank = bundle_.ranks[d.rank];
   const Rank& sibling = bundle_.ranks[d.sibling_rank];
@@ -181,32 +141,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
                                        " at the same place: ", ArgumentsText(bundle_, *theirs)),
                           {d.rank, d.sibling_rank}});
   }
-  AddPartner(d, &c);
   return c;
-}
-
-std::vector<Cause> Causes::FromUnseenPeers() const {
-  std::vector<Cause> causes;
-  for (const Divergence& d : divergences_) {
-    if (d.type != Divergence::Type::kChanged || d.by_history || d.own == nullptr || d.sibling == nullptr ||
-        !ring::IsCollective(d.own->kind))
-      continue;
-    const FindingKind kind = CompareCalls(bundle_, *d.own, *d.sibling, nullptr, nullptr);
-    if (kind != MISMATCH_REDUCTION && kind != MISMATCH_ROOT) continue;
-    bool lost = false, alike = false;
-    for (const Member& m : model_.comms[model_.CommOf(bundle_.ranks[static_cast<size_t>(d.rank)], *d.own)].members) {
-      const Op* theirs = m.rank_index < 0 ? nullptr : model_.FindCollective(m, d.own->seq);
-      lost |= theirs == nullptr;
-      alike |= theirs != nullptr && m.rank_index != d.rank &&
-               CompareCalls(bundle_, *theirs, *d.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
-    }
-    if (!lost || alike) continue;  // members that agree with it show that it is intended
-    Cause c = FromDivergence(d);
-    c.grade = std::min(c.grade, GRADE_FAIR);
-    c.AddRival(Rival::PEERS_LOST);
-    causes.push_back(std::move(c));
-  }
-  return causes;
 }
 
 }  // namespace lockstep

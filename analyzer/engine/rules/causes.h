@@ -38,9 +38,6 @@ class Causes {
   std::vector<Cause> FromSinks();
   // Calls that disagree, were left out or were added, although nothing waits for them. Skips what `known` explains.
   std::vector<Cause> FromDisagreement(const std::vector<Cause>& known);
-  // In a running job: a call whose reduction or root differs from those of all ranks with the same role, when the
-  // records of its own peers, which would show it, are lost.
-  std::vector<Cause> FromUnseenPeers() const;
   // Processes that ended abnormally. Skips ranks that `known` names.
   std::vector<Cause> FromDeaths(const std::vector<Cause>& known);
   // Processes that exited with status 0, or are stopped, while every other process has waited for its GPU for at least
@@ -53,8 +50,6 @@ class Causes {
   void BlameTheSilent(std::vector<Cause>* causes) const;
   // Processes that ended without a clean exit while nothing watched them. Only when all processes have ended.
   std::vector<Cause> FromUnseenEnds() const;
-  // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
-  std::vector<Cause> FromAbsence();
   // The job is known to be stuck, but nothing in the record is: the one process that launched its CUDA graph fewer
   // times than all others and is in no wait. Needs no wait graph.
   std::vector<Cause> FromReplays() const;
@@ -89,24 +84,13 @@ class Causes {
   void AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
-  // If some of the named ranks left the order of ranks with the same role, keeps only those.
-  void Narrow(Cause* cause);
   Cause FromDivergence(const Divergence& d) const;
   Cause FromMismatch(const Mismatch& m) const;
   std::vector<Cause> Explain(const Mismatch& m) const;
-  void PreferCounted(const Mismatch& m, Cause* cause) const;
-  // A rank left its program after the operation that its GPU is in, and both it and a peer have odd counts: they left
-  // it together, in an exchange whose record is gone.
-  void AddPartner(const Divergence& d, Cause* cause) const;
-  // Why the process left its program: its last call was one on which the calls differ, or one that a rank without data
-  // had to take part in. Empty: neither.
-  std::vector<Cause> WhyItLeft(uint32_t node) const;
   // In a circle: the few ranks that never issued what many wait in; empty: there are none.
   std::vector<Cause> LeftInCircle(const std::vector<uint32_t>& sink) const;
   // Whether the rank's GPU reached the place where its program differs. Before that the difference stops no rank.
   bool CameTo(const Divergence& d) const;
-  // Whether rank and holder completed an operation together that the holder issued after `op`.
-  bool MetLater(int32_t rank_index, int32_t holder, const Op& op) const;
   // Ends the communicator that others wait in.
   bool LeftTheLoop(int32_t rank_index, uint32_t comm) const;
   Cause CreationCause(const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) const;
@@ -125,7 +109,6 @@ class Causes {
   std::set<uint32_t> WaitedIn(uint32_t node) const;
   // Sinks that are ranks without data, and most likely victims themselves.
   std::set<uint32_t> SilentVictims() const;
-  void AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* causes) const;
   // No rank is known to hold up the rest: the ranks whose records of their current operation are gone.
   std::vector<Cause> FromOverwritten();
   Cause FromCounts();
@@ -135,18 +118,12 @@ class Causes {
   void AddNetworkSteps(const GpuFront& front, Cause* cause) const;
   void AddOtherOrders(const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
-  // Two ranks send to each other what no rank with the same role ever sent: both left the program together, whichever
-  // seems to have left it first. Empty: no such circle.
-  std::vector<Cause> BothSendAnew(const std::vector<uint32_t>& sink) const;
-  // Whether ranks with the same role have calls to that neighbor on record, and none of this size.
-  bool NewToItsRole(int32_t rank_index, const Op& op) const;
   // A circle of sends and receives that one rank closed by taking a peer that it never exchanged anything with.
   bool NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const;
   // Two operations on different streams that the same members are all in, and that do not end: one hypothesis.
   void JoinStuck(std::vector<Cause>* causes) const;
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;
-  void NameByCounts(std::vector<Cause>* causes);
   // What is known of a rank without data: its communicators, and the ranks that wait in them for it alone.
   struct Silent {
     struct Wait {
@@ -190,12 +167,9 @@ class Causes {
   const std::vector<Mismatch>& mismatches_;
   const std::vector<Divergence>& divergences_;
   const WaitGraph* graph_;
-  std::vector<bool> out_of_order_;                             // made when first needed
-  absl::flat_hash_set<int32_t> damaged_;                       // global ranks
-  std::vector<int32_t> divergence_of_rank_;                    // into divergences_, -1 none
-  mutable std::optional<std::vector<int32_t>> counted_;        // FindOtherPrograms, made when first needed
-  mutable std::optional<std::vector<int32_t>> oddly_counted_;  // FindOddlyCounted, likewise
-  mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;     // by node of a collective
+  absl::flat_hash_set<int32_t> damaged_;                    // global ranks
+  std::vector<int32_t> divergence_of_rank_;                 // into divergences_, -1 none
+  mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;  // by node of a collective
 };
 
 }  // namespace lockstep

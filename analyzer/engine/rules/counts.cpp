@@ -84,21 +84,4 @@ void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   if (odd.kind == SILENT_DESYNC) c.kind = odd.kind;
 }
 
-// All ranks are in an operation that does not end, and the record of one is truncated. Its counters may still show that
-// it left out or added a call.
-void Causes::NameByCounts(std::vector<Cause>* causes) {
-  for (Cause& c : *causes) {
-    const auto cut = [&](int32_t r) { return bundle_.ranks[static_cast<size_t>(r)].damaged; };
-    if (c.kind != COLLECTIVE_STUCK || std::none_of(c.ranks.begin(), c.ranks.end(), cut)) continue;
-    Cause odd = FromCounts();
-    if (odd.ranks.empty() || odd.kind != SILENT_DESYNC || !std::all_of(odd.ranks.begin(), odd.ranks.end(), cut) ||
-        !std::includes(c.ranks.begin(), c.ranks.end(), odd.ranks.begin(), odd.ranks.end()))
-      continue;
-    odd.nodes = c.nodes;
-    odd.comm = c.comm, odd.op = c.op, odd.op_rank = c.op_rank;
-    odd.evidence.insert(odd.evidence.end(), c.evidence.begin(), c.evidence.end());
-    c = std::move(odd);
-  }
-}
-
 }  // namespace lockstep

@@ -165,50 +165,6 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
   return true;
 }
 
-bool Causes::NewToItsRole(int32_t rank_index, const Op& op) const {
-  constexpr size_t kEnough = 64, kLeast = 2;  // ranks with the same role to look at; how many must have such calls
-  const Membership& own = bundle_.ranks[static_cast<size_t>(rank_index)].memberships[op.membership];
-  const std::string& klass = model_.comms[own.comm].klass;
-  size_t siblings = 0;
-  for (size_t c = 0; c < model_.comms.size() && siblings < kEnough; ++c) {
-    const CommView& view = model_.comms[c];
-    if (c == own.comm || own.member_rank < 0 || view.klass != klass ||
-        static_cast<size_t>(own.member_rank) >= view.members.size())
-      continue;
-    const Member& m = view.members[static_cast<size_t>(own.member_rank)];
-    if (m.rank_index < 0 || m.membership == kNoIndex) continue;
-    bool any = false;
-    for (const Op& theirs : bundle_.ranks[static_cast<size_t>(m.rank_index)].ops) {
-      if (theirs.membership != m.membership || theirs.kind != op.kind || theirs.root_or_peer != op.root_or_peer)
-        continue;
-      if (CompareCalls(bundle_, op, theirs, nullptr, nullptr) == FINDING_UNSPECIFIED) return false;
-      any = true;
-    }
-    siblings += any;
-  }
-  return siblings >= kLeast;
-}
-
-std::vector<Cause> Causes::BothSendAnew(const std::vector<uint32_t>& sink) const {
-  std::map<int32_t, const Op*> sends;
-  for (uint32_t v : sink) {
-    const int32_t r = graph_->RankOf(v);
-    if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
-    for (const Edge& e : graph_->edges[v]) {
-      if (std::binary_search(sink.begin(), sink.end(), e.to) && e.op != nullptr && e.op->kind == CallKind::kSend)
-        sends.emplace(r, e.op);
-    }
-  }
-  if (sends.size() != 2) return {};
-  const auto& [a, from_a] = *sends.begin();
-  const auto& [b, from_b] = *sends.rbegin();
-  if (bundle_.ranks[static_cast<size_t>(a)].memberships[from_a->membership].comm !=
-      bundle_.ranks[static_cast<size_t>(b)].memberships[from_b->membership].comm)
-    return {};
-  if (!NewToItsRole(a, *from_a) || !NewToItsRole(b, *from_b)) return {};
-  return CycleCauses(sink);
-}
-
 std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const {
   Cause c;
   c.nodes = sink;

@@ -81,38 +81,6 @@ void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
   same->first_only &= c.first_only;
 }
 
-namespace {
-
-// Processes that hang together before any of them issued an operation. The program distributes unique ids, and waits in
-// barriers, by means that are not recorded. So one of them may wait for another there.
-void DoubtTogetherAtStart(const Model& model, Cause* c) {
-  if ((c->kind != HOST_STALL && c->kind != RANK_NOT_ARRIVED) || c->ranks.size() < 2 || c->stall != Stall::kUnknown ||
-      c->grade <= GRADE_GOOD)
-    return;
-  const bool at_start = std::all_of(c->ranks.begin(), c->ranks.end(), [&](int32_t r) {
-    const auto& memberships = model.bundle.ranks[static_cast<size_t>(r)].memberships;
-    const HostState host = model.ranks[static_cast<size_t>(r)].host;
-    return host != HostState::kStopped && host != HostState::kDead &&
-           model.ranks[static_cast<size_t>(r)].in_flight.empty() &&
-           std::all_of(memberships.begin(), memberships.end(),
-                       [](const Membership& ms) { return ms.issued <= 0 && ms.peers.empty(); });
-  });
-  if (!at_start) return;
-  c->grade = GRADE_GOOD;
-  c->AddRival(Rival::STARTS_TOGETHER);
-}
-
-// The rank outside the circle that all of them wait for may be in the lost parts of their damaged records.
-void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
-  const auto damaged = [&](int32_t rank) { return bundle.ranks[static_cast<size_t>(rank)].damaged; };
-  if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
-  c->hypothesis = true;
-  c->grade = std::min(c->grade, GRADE_GUESS);
-  c->AddRival(Rival::CIRCLE_LOST_MORE);
-}
-
-}  // namespace
-
 std::vector<Cause> Causes::FromSinks() {
   std::vector<Cause> causes;
   if (graph_ == nullptr) return causes;
@@ -149,9 +117,6 @@ std::vector<Cause> Causes::FromSinks() {
       std::vector<Cause> left = LeftInCircle(sink);
       if (!left.empty()) here = std::move(left);
     }
-    if (!here.empty() && sink.size() > 1) {
-      if (std::vector<Cause> both = BothSendAnew(sink); !both.empty()) here = std::move(both);
-    }
     const uint32_t v = sink[0];
     // A communicator in creation from which no rank is seen to be missing: AddFromCreations handles it.
     if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kCollective) continue;
@@ -160,7 +125,6 @@ std::vector<Cause> Causes::FromSinks() {
       if (front.front == Front::kOverwritten) continue;
       if (front.front == Front::kMismatched) {
         here = Explain(mismatches_[front.mismatch]);
-        AddAbsentFromMismatch(front, &here);
       } else if (front.front == Front::kAllArrived && !CompletionsAreRecorded(bundle_, graph_->RankOf(v), front.op)) {
         continue;
       } else {
@@ -175,8 +139,7 @@ std::vector<Cause> Causes::FromSinks() {
         here.push_back(begun ? GpuCause(v) : NotBegunCause(v));
       }
     } else if (here.empty() && sink.size() == 1) {
-      here = WhyItLeft(v);
-      if (here.empty()) here.push_back(HostCause(v));
+      here.push_back(HostCause(v));
     } else if (here.empty()) {
       // A circle through an operation whose calls differ is a mismatch, not a deadlock.
       for (uint32_t w : sink) {
@@ -186,14 +149,10 @@ std::vector<Cause> Causes::FromSinks() {
         break;
       }
       if (here.empty()) here = LeftInCircle(sink);
-      if (here.empty()) {
-        here = CycleCauses(sink);
-        for (Cause& c : here) DoubtDamagedCircle(bundle_, &c);
-      }
+      if (here.empty()) here = CycleCauses(sink);
       NarrowByCounts(&here);
     }
     for (Cause& c : here) {
-      Narrow(&c);
       c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
       if (c.by_damaged) {
         by_damaged.push_back(std::move(c));
@@ -215,7 +174,6 @@ std::vector<Cause> Causes::FromSinks() {
   }
   JoinStuck(&causes);
   if (causes.empty()) causes = FromOverwritten();
-  NameByCounts(&causes);
   // A rank that left its program is the cause if everything else known is that data is missing.
   auto weak = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; };
   if (model_.stalled && std::all_of(causes.begin(), causes.end(), weak)) {
@@ -278,73 +236,7 @@ std::vector<Cause> Causes::FromSinks() {
            (mismatched.contains(c.comm) ||
             std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); }));
   });
-  for (Cause& c : causes) DoubtTogetherAtStart(model_, &c);
   return causes;
-}
-
-// Calls that differ hide a rank that never came, which is a separate cause: dead, stopped, or elsewhere with nothing in
-// flight that could block it.
-void Causes::AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* causes) const {
-  if (front.op == nullptr || !IsCollective(front.op->kind)) return;
-  for (const Member& m : model_.comms[front.comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex || m.arrived < 0 || m.arrived >= front.op->seq) continue;
-    const uint32_t node = graph_->HostNode(m.rank_index);
-    const RankView& view = model_.ranks[m.rank_index];
-    const bool absent = view.host == HostState::kDead || view.host == HostState::kStopped ||
-                        (view.host == HostState::kElsewhere && view.in_flight.empty());
-    const Rank& rank = bundle_.ranks[m.rank_index];
-    if (!absent || !graph_->edges[node].empty() || rank.damaged || rank.process.consequence ||
-        DivergenceOf(m.rank_index))
-      continue;
-    causes->push_back(HostCause(node));
-  }
-}
-
-std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
-  const int32_t r = graph_->RankOf(node);
-  if (r < 0 || bundle_.ranks[r].source != Source::kFlightRecorder) return {};
-  const Rank& rank = bundle_.ranks[r];
-  const Op* last = nullptr;
-  for (const Op& op : rank.ops) {
-    if (op.membership == kNoIndex || !IsCollective(op.kind)) continue;
-    if (last == nullptr || op.record_id > last->record_id) last = &op;
-  }
-  if (last == nullptr) return {};
-  if (!model_.ranks[r].in_flight.empty() && !model_.InFlight(r, *last)) return {};
-  const uint32_t comm = model_.CommOf(rank, *last);
-  for (const Mismatch& m : mismatches_) {
-    if (m.comm == comm && m.seq == last->seq && m.sender < 0) return Explain(m);
-  }
-  // Its end was seen: what came after it does not concern the members of that call.
-  if (last->state == OpState::kCompleted && last->completed_ns > 0) return {};
-  // Only if every call blocks does the last call show what the rank was in. Then an exception in it ends the loop.
-  for (const RankView& view : model_.ranks) {
-    if (view.in_flight.size() > 1) return {};
-  }
-  std::vector<Cause> here;
-  for (const Member& m : model_.comms[comm].members) {
-    if (m.rank_index >= 0 && m.rank_index != r && m.arrived > last->seq) return {};  // went past it, so it ended well
-    if (m.rank_index >= 0 && m.rank_index != r && m.membership != kNoIndex && m.arrived == last->seq) {
-      const Rank& other = bundle_.ranks[m.rank_index];
-      for (const Op& op : other.ops) {
-        const Op* theirs = model_.FindCollective(m, last->seq);
-        if (theirs != nullptr && op.membership != kNoIndex && op.record_id > theirs->record_id) return {};
-      }
-    }
-    if (m.rank_index < 0 && m.global_rank >= 0) here.push_back(NoDataCause(m.global_rank));
-  }
-  for (Cause& c : here) {
-    c.grade = GRADE_OPEN;
-    c.comm = comm;
-    c.op = last;
-    c.op_rank = r;
-    c.reason = REASON_NO_DATA_OTHERS_LEFT;
-    c.nodes = {node};
-    c.evidence.push_back({absl::StrCat(Who(r), "'s last call is ", OpText(bundle_, rank, *last), " on ",
-                                       CommText(bundle_.comms[comm]), ", which no rank is seen to have finished"),
-                          {r}});
-  }
-  return here;
 }
 
 std::vector<Cause> Causes::FromMissing() const {
@@ -371,23 +263,6 @@ std::vector<Cause> Causes::FromMissing() const {
   return causes;
 }
 
-void Causes::Narrow(Cause* cause) {
-  if (cause->ranks.size() < 2 || (cause->grade > GRADE_GOOD && cause->kind != ORDER_INVERSION)) return;
-  if (cause->kind == COLLECTIVE_STUCK || cause->kind == RANK_NOT_ARRIVED || cause->kind == GPU_STALL) return;
-  if (out_of_order_.empty()) out_of_order_ = FindOutOfOrder(model_);
-  std::vector<int32_t> left;
-  for (int32_t r : cause->ranks) {
-    if (out_of_order_[r]) left.push_back(r);
-  }
-  if (left.empty() || left.size() == cause->ranks.size()) return;
-  cause->evidence.push_back(
-      {"several ranks with the same role issued in one order what the named ranks issued in another: the named ranks "
-       "left out or added an earlier call",
-       left});
-  cause->ranks = std::move(left);
-  cause->grade = GRADE_GOOD;
-}
-
 // A member that skipped, added or moved a call shifts its later ones, which causes the mismatch. For a changed call,
 // the majority of the members decides if there is one.
 std::vector<Cause> Causes::Explain(const Mismatch& m) const {
@@ -402,27 +277,7 @@ std::vector<Cause> Causes::Explain(const Mismatch& m) const {
     if (here.empty() && !m.majority && d != nullptr) here.push_back(FromDivergence(*d));
   }
   if (here.empty()) here.push_back(FromMismatch(m));
-  if (m.by_siblings && here.size() == 1 && here[0].kind == m.kind) PreferCounted(m, &here[0]);
   return here;
-}
-
-// The records of a few ranks with the same role about one call weigh less than a count of another member that never
-// occurs in their program.
-void Causes::PreferCounted(const Mismatch& m, Cause* cause) const {
-  if (!counted_) counted_ = FindOtherPrograms(model_);
-  std::vector<int32_t> here;
-  for (const Member& member : model_.comms[m.comm].members) {
-    if (member.rank_index >= 0 && std::binary_search(counted_->begin(), counted_->end(), member.rank_index))
-      here.push_back(member.rank_index);
-  }
-  if (here.size() != 1 || here == cause->ranks) return;
-  cause->kind = SILENT_DESYNC;
-  cause->ranks = here;
-  cause->grade = GRADE_FAIR;
-  cause->reason = REASON_COUNTED_BEFORE;
-  cause->detail.Clear();
-  *cause->detail.mutable_call() = CallNamed(absl::StrCat("#", m.seq), CommText(bundle_.comms[m.comm]));
-  cause->evidence.push_back({"most ranks with the same role agree on how many collectives come before each one", here});
 }
 
 std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
@@ -439,7 +294,6 @@ std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
     if (!known.empty())
       std::erase_if(here, [&](const Cause& c) { return std::all_of(c.ranks.begin(), c.ranks.end(), garbled); });
     for (Cause& c : here) {
-      Narrow(&c);
       bool explained = false;
       for (int32_t r : c.ranks) explained |= Names(sure, r) || Names(causes, r);
       if (!explained) causes.push_back(std::move(c));
@@ -474,90 +328,6 @@ std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
         {"the first process to end on each host; nothing recorded shows which of these ended first", ranks});
   }
   return {c};
-}
-
-bool Causes::MetLater(int32_t rank_index, int32_t holder, const Op& op) const {
-  const Rank& theirs = bundle_.ranks[holder];
-  for (const Op& later : theirs.ops) {
-    if (later.membership == kNoIndex || later.state != OpState::kCompleted || !NeedsEveryMember(later.kind)) continue;
-    if (op.record_id >= 0 ? later.record_id <= op.record_id : later.enter_ns <= op.enter_ns) continue;
-    if (later.membership == op.membership) continue;
-    for (const Member& m : model_.comms[model_.CommOf(theirs, later)].members) {
-      if (m.rank_index == rank_index && m.membership != kNoIndex && m.arrived >= later.seq) return true;
-    }
-  }
-  return false;
-}
-
-std::vector<Cause> Causes::FromAbsence() {
-  std::vector<Cause> causes;
-  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
-    const CommView& view = model_.comms[c];
-    // What each member holds, by (sequence, how many calls of that number).
-    std::map<int64_t, std::vector<int32_t>> counts;
-    for (size_t m = 0; m < view.members.size(); ++m) {
-      const Member& member = view.members[m];
-      if (member.rank_index < 0 || member.membership == kNoIndex) continue;
-      for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
-        auto& list = counts[bundle_.ranks[member.rank_index].ops[i].seq];
-        list.resize(view.members.size(), 0);
-        ++list[m];
-      }
-    }
-    for (const auto& [seq, list] : counts) {
-      const int32_t most = *std::max_element(list.begin(), list.end());
-      Cause cause;
-      for (size_t m = 0; m < list.size(); ++m) {
-        const Member& member = view.members[m];
-        if (member.rank_index < 0 || list[m] == most) continue;
-        const Rank& rank = bundle_.ranks[member.rank_index];
-        if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
-        if (model_.ranks[member.rank_index].seen_moving) continue;  // others may have been read later
-        if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
-        if (list[m] > 0 && member.arrived > seq) continue;
-        if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;
-        cause.ranks.push_back(member.rank_index);
-      }
-      if (cause.ranks.empty()) continue;
-      // Only an operation that cannot end without them, and ended or is ending elsewhere, proves that they are missing.
-      const Op *first = nullptr, *proof = nullptr;
-      int32_t holder = -1;
-      for (size_t m = 0; m < list.size(); ++m) {
-        if (list[m] != most) continue;
-        const Member& member = view.members[m];
-        const Rank& rank = bundle_.ranks[member.rank_index];
-        if (rank.damaged) continue;  // what only this rank holds may come from the damage
-        int32_t nth = 0;
-        const int32_t lacking = list[0] == most ? 0 : list[0];
-        for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
-          const Op& op = rank.ops[i];
-          if (op.seq != seq) continue;
-          if (nth++ < lacking) continue;
-          if (first == nullptr) first = &op, holder = member.rank_index;
-          if (NeedsEveryMember(op.kind) || op.kind == CallKind::kCoalesced || op.batch_end) proof = &op;
-        }
-        break;
-      }
-      // The ranks of a moving job are not read at the same moment: a rank that was read first has not reached recent
-      // operations.
-      if (first == nullptr || proof == nullptr || model_.Young(bundle_.ranks[holder], *first)) continue;
-      // All members gave it up, as with a communicator that is aborted and re-created: they have met since.
-      std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(r, holder, *first); });
-      if (cause.ranks.empty()) continue;
-      cause.kind = RANK_NOT_ARRIVED;
-      cause.comm = c;
-      cause.op = first;
-      cause.op_rank = holder;
-      cause.grade = GRADE_GOOD;
-      cause.reason = REASON_NEVER_ENTERED;
-      *cause.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[holder], *first);
-      cause.evidence.push_back(
-          {absl::StrCat(Who(holder), " recorded it; the named ranks' records end before it"), {holder}});
-      causes.push_back(std::move(cause));
-      break;
-    }
-  }
-  return causes;
 }
 
 std::vector<Cause> Causes::FromHashes() {
