@@ -392,6 +392,20 @@ void BundleBuilder::MergeCommunicators() {
   }
 }
 
+void BundleBuilder::NumberTwins() {
+  std::vector<Communicator*> nameless;
+  for (Communicator& comm : bundle_.comms)
+    if (comm.name.empty()) nameless.push_back(&comm);
+  std::stable_sort(nameless.begin(), nameless.end(), [](const Communicator* a, const Communicator* b) {
+    return a->members != b->members ? a->members < b->members : a->ordinal < b->ordinal;
+  });
+  for (size_t i = 1; i < nameless.size(); ++i) {
+    if (nameless[i]->members != nameless[i - 1]->members) continue;
+    if (nameless[i - 1]->twin == 0) nameless[i - 1]->twin = 1;
+    nameless[i]->twin = nameless[i - 1]->twin + 1;
+  }
+}
+
 void BundleBuilder::CountExpected() {
   Votes<int32_t> worlds;
   for (const auto& held : held_.ranks) {
@@ -412,6 +426,7 @@ Bundle BundleBuilder::Finish() {
   KeepNewestRun(&held_, &bundle_.problems);
   KeepOnePerRank();
   MergeCommunicators();
+  NumberTwins();
   CountExpected();
   for (auto& [host, place] : places_) bundle_.places.push_back(std::move(place));
   bundle_.ranks.reserve(held_.ranks.size());

@@ -52,6 +52,7 @@ class BundleBuilder {
   void KeepNewestGeneration();
   void KeepOnePerRank();
   void MergeCommunicators();
+  void NumberTwins();
   void CountExpected();
 
   HeldRanks held_;

@@ -41,6 +41,9 @@ struct Communicator {
   bool may_have_more = false;
   std::string parent_id;  // empty: none
   uint32_t ordinal = 0;   // children of one parent (or roots) in order of making, from 1; 0 unknown
+  // Among nameless communicators of the same members: its number, from 1, in order of making where that is known. 0: it
+  // has a name, or is the only one.
+  uint32_t twin = 0;
   int32_t color = 0;
   ring::CallKind origin = ring::CallKind::kNone;
 };

@@ -33,8 +33,8 @@ bool MoreThanItsNumber(const Culprit& culprit);
 // "HUNG"; "ENDED EARLY" where what is called CRASHED in JSON is an exit with status 0.
 std::string VerdictWord(const Verdict& verdict);
 
-// "rank 5 (node03, GPU 1)", as much as is known; with `details` also "0000:1b:00.0, PID 48211".
-std::string CulpritText(const Culprit& culprit, bool details = false);
+// "rank 5 (node03, GPU 1, PID 48211)", as much as is known; with `gpu_place` also "0000:1b:00.0".
+std::string CulpritText(const Culprit& culprit, bool gpu_place = false);
 
 // A communicator's name, or its identity where it has none.
 std::string CommName(const CommunicatorRef& comm);

@@ -372,8 +372,8 @@ TEST_F(SettingsTest, HelpFitsTheTerminalAndShowsEveryOption) {
   for (const Verb& verb : Verbs()) {
     const std::string help = Help(verb);
     for (const std::string& line : SplitText(help, '\n')) EXPECT_LE(line.size(), 80u) << verb.name << ": " << line;
-    EXPECT_LE(verb.examples.size(), 3u);
-    EXPECT_EQ(help.rfind("Usage: lockstep " + verb.name, 0), 0u);
+    EXPECT_EQ(verb.examples.size(), 3u);
+    EXPECT_EQ(help.rfind("lockstep " + verb.name + " - " + verb.purpose + "\n\nUsage: lockstep " + verb.name, 0), 0u);
     for (const Group& group : verb.groups) {
       for (const Row& row : group.rows) {
         if (row.option.empty()) continue;
@@ -386,6 +386,7 @@ TEST_F(SettingsTest, HelpFitsTheTerminalAndShowsEveryOption) {
       ASSERT_GT(words.size(), 1u);
       words.erase(words.begin(), words.begin() + 2);
       EXPECT_TRUE(Parse(verb.name, words).ok()) << example.command;
+      EXPECT_FALSE(example.meaning.empty()) << example.command;
     }
   }
 }

@@ -207,7 +207,7 @@ inline Verdict MakeRich(Bundle* out) {
   ChainLink* far = finding->add_chain();
   for (int rank : {0, 2, 4, 6}) far->add_ranks(rank);
   far->add_waits_for(7);
-  far->set_operation("Recv from rank 7 #12");
+  far->set_operation("Recv #12 from rank 7");
   far->mutable_communicator()->set_name("pipeline_model_parallel_group_of_the_first_replica");
   verdict.add_blind("GPU marks were off on ranks 8-15: what their GPUs did is not seen");
   verdict.add_not_measured("bandwidth of sends and receives: nothing times them");

@@ -18,8 +18,8 @@ std::string KernelLogCommand(const Finding& finding, std::string_view pattern);
 std::string GpuCommand(const Finding& finding);
 // "`ssh gpu036 kill -CONT 32082`", with the PIDs of the first host.
 std::string PidCommand(const Finding& finding, std::string_view command);
-// "`ssh gpu036 lockstep evidence 32082`": stacks and state of the first process.
-std::string LookCommand(const Finding& finding);
+// "`ssh gpu036 lockstep evidence 32082`": stacks and state of the first process, or what another command shows of it.
+std::string LookCommand(const Finding& finding, std::string_view command = "lockstep evidence");
 
 // "LEAD: COMMAND", or "LEAD." without a command.
 std::string Step(std::string_view lead, const std::string& command);

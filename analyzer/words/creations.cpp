@@ -44,9 +44,10 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.what = absl::StrCat("never entered ", call);
       if (detail.flag())
         absl::StrAppend(&words.what, "; ", Pick(finding, "its process is", "their processes are"), " stopped");
-      words.advice = {
-          "Look at the named ranks' processes: are they still starting, in an exception, or elsewhere in the program?",
-          "Check that the launcher gave every rank the same world size, and a rank number of its own."};
+      words.advice = {Step(absl::StrCat("See what ", Pick(finding, "its process does", "their processes do"),
+                                        ": still starting, in an exception, or elsewhere in the program?"),
+                           LookCommand(finding)),
+                      "Check that the launcher gave every rank the same world size, and a rank number of its own."};
       break;
     case REASON_CREATION_IN_CIRCLE:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " in ", call, ", ",

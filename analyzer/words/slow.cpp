@@ -32,21 +32,20 @@ std::optional<Words> SlowWords(const Finding& finding) {
   words.refuted_by = "the ranks with the same role having less work by design";
   switch (finding.reason()) {
     case REASON_SLOW_WORK:
-      words.what = absl::StrCat(Pick(finding, "is slow: its", "are slow: their"), " own work between operations takes ",
+      words.what = absl::StrCat(Pick(finding, "its", "their"), " own work between operations takes ",
                                 absl::StrFormat("%.0f %%", (finding.slowdown() - 1) * 100),
                                 " longer than on ranks with the same role", OthersWait(finding));
       break;
     case REASON_SLOW_BY_HABIT: {
       const std::string later = Milliseconds(detail.other_duration_ns());
-      words.what = Several(finding)
-                       ? absl::StrCat(
-                             "are slow: their own work makes them arrive at their group's operations later than "
-                             "others, the latest often by ",
-                             later, " or more")
-                       : absl::StrCat(
-                             "is slow: its own work makes it arrive at its group's operations later than the "
-                             "others, often by ",
-                             later, " or more");
+      words.what = Several(finding) ? absl::StrCat(
+                                          "their own work makes them arrive at their group's operations later than "
+                                          "others, the latest often by ",
+                                          later, " or more")
+                                    : absl::StrCat(
+                                          "its own work makes it arrive at its group's operations later than the "
+                                          "others, often by ",
+                                          later, " or more");
       absl::StrAppend(&words.what, OthersWait(finding));
       break;
     }

@@ -141,6 +141,11 @@ Words WordsOf(const Finding& finding) {
   return {};
 }
 
+bool IsOfGpu(Rival::Kind kind) {
+  return kind == Rival::GPU_ORDER || kind == Rival::OTHER_STREAM || kind == Rival::OLDER_OPERATION ||
+         kind == Rival::OWN_GPU;
+}
+
 // Below it a finding that names several ranks says what would tell them apart.
 constexpr double kSure = 0.9;
 
@@ -157,6 +162,7 @@ void PutIntoWords(Finding* finding) {
   std::vector<std::string> decides;
   if (!words.tells_apart.empty()) decides.push_back(std::move(words.tells_apart));
   for (const Rival& rival : finding->rivals()) {
+    if (finding->cpu_only() && IsOfGpu(rival.kind())) continue;
     auto [what, deciding] = WordsOf(rival);
     finding->add_alternatives(std::move(what));
     if (!deciding.empty() && std::find(decides.begin(), decides.end(), deciding) == decides.end())

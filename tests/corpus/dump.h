@@ -21,6 +21,7 @@ struct DumpOptions {
   bool shuffle = false;         // records and files in no order
   bool timing = false;          // Flight Recorder: start events are recorded
   bool frames = true;           // Flight Recorder: with call stacks
+  bool gloo = false;            // Flight Recorder: of a job on CPUs, whose operations are only ever retired
   bool known_stalled = false;   // someone watched: nothing moves
   bool places = true;           // headers tell rack and switch
   bool processes = true;        // processes were looked at from outside

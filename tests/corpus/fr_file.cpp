@@ -100,26 +100,27 @@ const char* ScalarType(uint8_t datatype) {
   return datatype < 10 ? kNames[datatype] : "Byte";
 }
 
+// Without the backend's name.
 std::string OpName(const OpView& op, int32_t me) {
   switch (op.kind) {
     case CallKind::kAllReduce:
-      return "nccl:all_reduce";
+      return "all_reduce";
     case CallKind::kBroadcast:
-      return "nccl:broadcast";
+      return "broadcast";
     case CallKind::kReduce:
-      return "nccl:reduce";
+      return "reduce";
     case CallKind::kAllGather:
-      return "nccl:_all_gather_base";
+      return "_all_gather_base";
     case CallKind::kReduceScatter:
-      return "nccl:_reduce_scatter_base";
+      return "_reduce_scatter_base";
     case CallKind::kAlltoAll:
-      return "nccl:all_to_all";
+      return "all_to_all";
     case CallKind::kSend:
-      return "nccl:send " + std::to_string(me) + "->" + std::to_string(op.root_or_peer);
+      return "send " + std::to_string(me) + "->" + std::to_string(op.root_or_peer);
     case CallKind::kRecv:
-      return "nccl:recv " + std::to_string(me) + "<-" + std::to_string(op.root_or_peer);
+      return "recv " + std::to_string(me) + "<-" + std::to_string(op.root_or_peer);
     default:
-      return "nccl:coalesced";
+      return "coalesced";
   }
 }
 
@@ -181,8 +182,10 @@ class FrFile {
     p.Text("version");
     p.Text(version_);
     Config(&p);
-    p.Text(version_ == "2.10" ? "comm_lib_version" : "nccl_version");
-    p.Text("2.27.3");
+    if (!options_.gloo) {
+      p.Text(version_ == "2.10" ? "comm_lib_version" : "nccl_version");
+      p.Text("2.27.3");
+    }
     Status(&p);
     p.Text("entries");
     if (entries_.empty() || options_.empty.count(rank) > 0) {
@@ -391,12 +394,13 @@ class FrFile {
     p->Text("op_id");
     p->Int(entry.op_id);
     p->Text("profiling_name");
-    p->Text(OpName(op, job_.member_of[static_cast<size_t>(view_->rank)][op.slot]));
+    p->Text((options_.gloo ? "gloo:" : "nccl:") +
+            OpName(op, job_.member_of[static_cast<size_t>(view_->rank)][op.slot]));
     p->Text("time_created_ns");
     p->Int(host_->Real(op.enter));
     const int64_t ticked = Tick(op.finish);
     const bool completed = op.finish != kNever && !silent;
-    if (options_.timing && completed && ticked <= view_->captured) {
+    if (options_.timing && !options_.gloo && completed && ticked <= view_->captured) {
       p->Text("duration_ms");
       p->Double(static_cast<double>(op.finish - op.start) / 1e6);
     }
@@ -405,8 +409,8 @@ class FrFile {
     Sizes(p, "output_sizes", !entry.end, out);
     Types(p, "output_dtypes", !entry.end, op.instr->datatype);
     p->Text("state");
-    const bool started = options_.timing && op.start != kNever && !silent;
-    p->Text(completed ? "completed" : started ? "started" : "scheduled");
+    const bool started = options_.timing && !options_.gloo && op.start != kNever && !silent;
+    p->Text(completed && !options_.gloo ? "completed" : started ? "started" : "scheduled");
     p->Text("time_discovered_started_ns");
     if (started) {
       p->Int(host_->Real(std::min(Tick(op.start), view_->captured)));
@@ -414,7 +418,7 @@ class FrFile {
       p->None();
     }
     p->Text("time_discovered_completed_ns");
-    if (completed) {
+    if (completed && !options_.gloo) {
       p->Int(host_->Real(std::min(ticked, view_->captured)));
     } else {
       p->None();

@@ -217,7 +217,7 @@ class LsdFile {
     }
     p->set_life(ProcessState::RUNNING);
     const ProcessFacts facts = options_.facts ? options_.facts(view.rank, view.status) : ProcessFacts();
-    p->set_state(view.status == HostStatus::kFrozen ? "T" : facts.state);
+    p->set_state(facts.state);
     p->set_cpu_ns_between_samples(facts.cpu_ns);
     p->set_io_bytes_between_samples(facts.io_bytes);
     p->set_sample_gap_ns(facts.cpu_ns >= 0 ? 2 * kSecond : 0);

@@ -7,6 +7,7 @@
 namespace lockstep::corpus {
 
 ProcessFacts WaitingFacts();   // in a host wait for its GPU
+ProcessFacts StoppedFacts();   // by a signal, in the same wait: it burns no CPU
 ProcessFacts TrainingFacts();  // on its way
 ProcessFacts DataLoaderFacts();
 ProcessFacts CheckpointFacts(int32_t rank, bool writes);

@@ -304,6 +304,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     // When someone looks: live at the horizon; else after a while in which nothing moves.
     DumpOptions& dump = outcome->dump;
     dump.capture.marks = request.marks;
+    dump.gloo = request.gloo;
     dump.timing = request.marks == Marks::kFull || request.marks == Marks::kTimed;
     if (plan->live) {
       dump.capture.jitter = request.ranks >= 8192 ? kMilli : 3 * kMilli;
@@ -322,7 +323,9 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       if (auto it = facts.find(rank);
           it != facts.end() && status != HostStatus::kRunning && status != HostStatus::kInCall)
         return it->second;
-      ProcessFacts fact = status == HostStatus::kInCall ? InitFacts() : WaitingFacts();
+      ProcessFacts fact = status == HostStatus::kInCall   ? InitFacts()
+                          : status == HostStatus::kFrozen ? StoppedFacts()
+                                                          : WaitingFacts();
       if (all_stacks || looked_at.count(job->HostOf(rank)) > 0 || rank % 16 == 0) return fact;
       fact.stack.clear();
       fact.stack_later.clear();

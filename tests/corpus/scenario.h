@@ -31,6 +31,7 @@ struct Request {
   int32_t ranks = 8;
   uint64_t seed = 1;
   bool fr = false;
+  bool gloo = false;  // with `fr`: the job uses no GPU
   Marks marks = Marks::kFull;
   std::string variant = "plain";
   std::string layout = "auto";
