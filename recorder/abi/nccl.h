@@ -52,7 +52,7 @@ inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
   if (size < offsetof(NcclConfig, blocking) + sizeof(int) || size > 65536) return facts;
   NcclConfig local{};
   const bool has_name = size >= sizeof(local);
-  // A size that lies may reach past the end of what is mapped: then the oldest layout is all that is believed.
+  // A wrong size may reach beyond mapped memory. In that case only the oldest layout is read.
   if (!ReadHostMemory(config, &local, has_name ? sizeof(local) : size) &&
       !ReadHostMemory(config, &local, offsetof(NcclConfig, blocking) + sizeof(int))) {
     return facts;

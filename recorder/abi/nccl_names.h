@@ -49,7 +49,7 @@
   X(ncclTeamRankToWorld, -1) X(ncclTeamWorld, 0) X(ncclWinGetUserPtr, kNcclInvalidUsage)                         \
   X(mscclLoadAlgo, kNcclInvalidUsage) X(mscclUnloadAlgo, kNcclInvalidUsage)
 
-// Passed on likewise. They give text, and callers print it.
+// Also forwarded only. They return text that callers print.
 #define LOCKSTEP_TEXT_NAMES(X) X(ncclGetErrorString, "NCCL is not loaded") X(ncclGetLastError, "")
 
 // Looked at on its way, but not handed out by the dlsym hook.
@@ -58,10 +58,10 @@
 #define LOCKSTEP_NCCL_NAMES(X) \
   LOCKSTEP_RECORDED_NAMES(X) LOCKSTEP_FORWARDED_NAMES(X) LOCKSTEP_TEXT_NAMES(X) LOCKSTEP_SEEN_NAMES(X)
 
-// The newest NCCL whose functions the lists hold. A newer one is reported, and what it has beside them.
+// The newest NCCL whose functions are in the lists. The recorder reports newer versions and their additional functions.
 #define LOCKSTEP_NEWEST_NCCL 23203
 
-// In every file that defines some of them; for the names that a file does not define the directive says nothing.
+// Required in every file that defines some of them. For names that a file does not define, the directive has no effect.
 #define LOCKSTEP_HIDE_FROM_DLSYM(NAME, ...) ".symver " #NAME ", " #NAME "@LOCKSTEP\n"
 __asm__(LOCKSTEP_NCCL_NAMES(LOCKSTEP_HIDE_FROM_DLSYM));
 // clang-format on

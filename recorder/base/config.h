@@ -38,8 +38,8 @@ class ConfigScan {
   uint32_t own_ = 0;  // settings that the recorder's own section has given
 };
 
-// Of one file, which counts more than what `values` hold already. False: there is a file, and `problem` says why it is
-// not used; `values` are as they were.
+// Reads one file; its values override those in `values`. False: the file exists but is not used; `problem` gives the
+// reason and `values` are unchanged.
 bool ReadConfig(const char* path, ConfigValues* values, const char** problem) noexcept;
 
 }  // namespace lockstep::recorder

@@ -10,8 +10,8 @@ namespace lockstep::recorder {
 using DriverResult = int;  // CUresult, hipError_t: 0 is success
 using DevicePointer = unsigned long long;
 
-// Only what is used, by the driver's published prototypes; null where it is lacking. With HIP a context stands for a
-// device.
+// Only the functions that are used, with the driver's published prototypes; null if missing. With HIP a context
+// represents a device.
 struct Driver {
   DriverResult (*write64)(void* stream, DevicePointer to, uint64_t value, unsigned flags);
   DriverResult (*is_capturing)(void* stream, int* status);
@@ -34,13 +34,13 @@ struct Driver {
   DriverResult (*event_record)(void* event, void* stream);
   DriverResult (*event_query)(void* event);
   DriverResult (*event_elapsed)(float* milliseconds, void* from, void* to);
-  bool old_write64;  // the first version of write64, which drivers refuse unless told otherwise
+  bool old_write64;  // the first version of write64, which drivers refuse by default
 };
 
 inline constexpr DriverResult kDriverNotReady = 600;
 inline constexpr int kCaptureRelaxed = 2;
 
-// An error that says the GPU or its context is broken, rather than that a call was wrong.
+// An error that means a broken GPU or context, not a wrong call.
 inline bool IsGpuError(DriverResult result) noexcept {
   return (result >= 700 && result <= 721 && result != 704 && result != 705 && result != 708 && result != 709 &&
           result != 712 && result != 713 && result != 720) ||
@@ -78,7 +78,7 @@ class InContext {
   bool switched_ = false;
 };
 
-// While another thread captures in global mode some calls would spoil its capture; relaxed mode keeps out of it.
+// While another thread captures in global mode, some calls would invalidate its capture. Relaxed mode avoids that.
 class RelaxedCapture {
  public:
   RelaxedCapture() noexcept {

@@ -1,5 +1,5 @@
-// What the environment, and a configuration file (config.h), ask of the recorder and say of the job. Every value is
-// hostile: bounded, sanitised, never trusted.
+// Settings of the recorder and facts about the job, from the environment and a configuration file (config.h). Every
+// value is hostile input: bounded and sanitized.
 #ifndef LOCKSTEP_RECORDER_BASE_ENVIRONMENT_H_
 #define LOCKSTEP_RECORDER_BASE_ENVIRONMENT_H_
 
@@ -8,7 +8,7 @@
 
 namespace lockstep::recorder {
 
-// kProfiler: no marks; NCCL's profiler interface tells when kernels ran.
+// kProfiler: no marks; NCCL's profiler interface reports when kernels ran.
 enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kProfiler = 4 };
 
 inline constexpr uint8_t kCudaRuntime = 1, kCudaDriver = 2;
@@ -18,7 +18,7 @@ struct Environment {
   bool folder_is_default;
   char job[96], step[64], host[128];
   char job_folder[128];  // <job>.<restart>
-  char note[160];        // what was asked for and not understood
+  char note[160];        // settings that were not understood
   uint32_t restart_count;
   int32_t rank, world_size, local_rank;  // -1 unknown
   int32_t local_ranks;                   // on this host; 0 unknown

@@ -1,5 +1,5 @@
-// Looks into the objects the dynamic linker has loaded: finds functions by name and objects by address. Stands in for
-// dlsym and dladdr, whose symbol versions moved in glibc 2.34, and sees libraries that were opened RTLD_LOCAL.
+// Searches the objects that the dynamic linker has loaded: functions by name, objects by address. Replaces dlsym and
+// dladdr, whose symbol versions moved in glibc 2.34. Also finds libraries opened with RTLD_LOCAL.
 #ifndef LOCKSTEP_RECORDER_BASE_LOADED_H_
 #define LOCKSTEP_RECORDER_BASE_LOADED_H_
 
@@ -34,8 +34,8 @@ void* FindFunctionFor(const char* name, const void* caller, LoadedObject* owner,
 // `name` as the object around `address` itself defines it, else null.
 void* FindFunctionIn(const char* name, const void* address) noexcept;
 
-// Calls `see` with the name of each function that the object around `address` exports, of up to 127 characters. The
-// tables are copied first: where they point out of what is mapped, it ends. System calls, a microsecond a name.
+// Calls `see` with the name of each function exported by the object around `address`, up to 127 characters. Copies the
+// tables first, and stops where they point outside the mapping. Uses system calls: about a microsecond a name.
 void ForEachFunctionIn(const void* address, void (*see)(const char* name, void* argument), void* argument) noexcept;
 
 // An NCCL or RCCL library, and nothing else, by its soname: not a framework that has NCCL inside, not a hook.
@@ -49,7 +49,7 @@ bool KeepLoaded(const LoadedObject& object) noexcept;
 // a call of any other library: for the first dlsym of a process, which may come before those can be called.
 void* FindNext(const char* name) noexcept;
 
-// True when the object around `address` stands before this library in load order.
+// True if the object around `address` comes before this library in load order.
 bool LiesBefore(const void* address) noexcept;
 
 // The object around `address`; *build_hash is a hash of its build id, or of its path where it has none, never 0.

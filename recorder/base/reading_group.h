@@ -10,7 +10,7 @@ namespace lockstep::recorder {
 // name.
 int64_t FindGroup(const char* name) noexcept;
 
-// For tests: of one line of such a file, without its end. -1: it is another group's, or no such line.
+// For tests: parses one line of such a file, without its line end. -1: another group's line, or not such a line.
 int64_t GroupOfLine(const char* line, const char* name) noexcept;
 
 // Gives `fd`, a file or folder of ours, to the group, readable (a folder's names, too) and no more. False: not

@@ -1,4 +1,4 @@
-// Makes the ring file: where it goes, how large it may be, what its header says of the process.
+// Creates the ring file: its place, its size, and the process data in its header.
 #ifndef LOCKSTEP_RECORDER_BASE_RING_FILE_H_
 #define LOCKSTEP_RECORDER_BASE_RING_FILE_H_
 

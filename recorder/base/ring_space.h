@@ -20,8 +20,8 @@ struct RingShare {
 // Waits for no other process; tries for at most 20 ms.
 RingShare ReserveShare(long top, long job, long fd, uint64_t wanted, int32_t local_ranks) noexcept;
 
-// A file of `bytes`, all reserved, that lies in no folder and lasts as long as somebody has it open: a descriptor,
-// which stays open so that others find it as /proc/PID/fd/NUMBER, or -errno.
+// Creates a file of `bytes`, all reserved, that is in no folder and lasts as long as somebody has it open. Returns a
+// descriptor, which stays open so that others find it as /proc/PID/fd/NUMBER, or -errno.
 long MakeMemoryFile(const char* name, uint64_t bytes) noexcept;
 
 }  // namespace lockstep::recorder

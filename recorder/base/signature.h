@@ -28,7 +28,7 @@ inline uint64_t Roll(uint64_t hash, uint64_t signature) noexcept {
   return hash * kRollFactor + signature;
 }
 
-// Operations in their order, as one step; {1, 0}: none. Without initializers: tables of it are to be zero pages.
+// Operations in their order, as one step; {1, 0}: none. No initializers, so that tables of it are zero pages.
 struct RolledSteps {
   uint64_t factor, term;
 

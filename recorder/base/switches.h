@@ -18,8 +18,8 @@ const char* OffFile() noexcept;
 // A set-uid or otherwise privileged program: its environment is another user's word.
 bool PrivilegedProgram() noexcept;
 
-// Whether /etc/lockstep/deny or LOCKSTEP_DENY names this program or NCCL's version; `reason` (one line) says which line
-// does. `version` is asked for only when a line needs it.
+// Whether /etc/lockstep/deny or LOCKSTEP_DENY names this program or NCCL's version; `reason` quotes the line. `version`
+// is called only if a line needs it.
 bool Denied(int32_t (*version)(), char* reason, size_t reason_bytes) noexcept;
 
 // For tests. `text` holds lines or words separated by semicolons: `exe GLOB`, `nccl VERSION` or `nccl FROM-TO`.

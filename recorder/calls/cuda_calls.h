@@ -1,6 +1,6 @@
-// What is done around each of CUDA's calls on the short list, the same for the runtime's names and the driver's: table
-// updates only. `forward` makes the real call. What both layers see is seen once: the driver's wrappers stand aside
-// while a wrapped call of the runtime is under way on the thread.
+// The work around each of CUDA's calls on the short list, for names of the runtime and of the driver: table updates
+// only. `forward` makes the real call. A call that passes both layers is noted once: the driver's wrappers do nothing
+// while a wrapped call of the runtime is active on the thread.
 #ifndef LOCKSTEP_RECORDER_CALLS_CUDA_CALLS_H_
 #define LOCKSTEP_RECORDER_CALLS_CUDA_CALLS_H_
 
@@ -38,8 +38,8 @@ inline int SeeStreamSynchronize(void* stream, Forward forward) noexcept {
   return AroundStreamWait(ring::CallKind::kStreamSynchronize, stream, forward);
 }
 
-// The host waits in it where pageable host memory is involved. What memory it is costs more to ask than to note the
-// call: one that returns at once is over before anybody looks.
+// The CPU thread waits in it if pageable host memory is involved. Checking the memory costs more than noting the call.
+// A call that returns at once is over before anybody looks.
 template <typename Forward>
 inline int SeeAsyncCopy(void* stream, Forward forward) noexcept {
   return AroundStreamWait(ring::CallKind::kMemcpyAsync, stream, forward);

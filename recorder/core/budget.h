@@ -15,7 +15,7 @@ struct ThreadState;
 inline constexpr uint32_t kSampleEvery = 128;  // a power of two
 inline constexpr uint32_t kOwnSamples = 16;
 
-// One kind of work of ours on one thread: how often it was done, and the newest samples of what it took, in ticks.
+// One kind of the recorder's work on one thread: how often it ran, and the newest samples of its cost, in ticks.
 struct OwnTime {
   uint32_t done;
   uint32_t samples;

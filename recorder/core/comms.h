@@ -39,7 +39,7 @@ void CommIsReady(CommLocal* comm) noexcept;
 void CommEnded(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommState(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept;
-// For a communicator that NCCL's profiler interface told of.
+// For a communicator that NCCL's profiler interface reported.
 void SetCommFlags(CommLocal* comm, uint32_t flags) noexcept;
 void SetCommName(CommLocal* comm, const char* name) noexcept;
 void SetCommReady(CommLocal* comm) noexcept;  // without asking NCCL anything

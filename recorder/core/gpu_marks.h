@@ -13,25 +13,25 @@ namespace lockstep::recorder {
 
 inline constexpr uint8_t kWayMarks = 1, kWayEvents = 2;  // StreamLocal::ways
 
-// Finds a way to tell the stream's progress; at its first use. Leaves `ways` 0 where there is none, and `tries` where
-// there may be one later.
+// Finds a way to record the stream's progress, at its first use. Leaves `ways` 0 if there is none, and `tries` above 0
+// if there may be one later.
 void EnableMarks(StreamLocal* stream) noexcept;
 
-// The stream as the host means it now is the one that the table has under this handle. False: it was destroyed and its
-// handle given out again without our seeing it. Not to be asked of a stream that captures: CUDA refuses to tell the
-// number of one, in every mode, and spoils its capture (driver 580.159; not documented).
+// True if the table still holds the same stream under this handle. False: the stream was destroyed and the handle
+// reused unseen. Do not call it for a capturing stream: CUDA refuses to return the number of one in every mode, and the
+// call invalidates the capture (driver 580.159; undocumented).
 bool IsSameStream(const StreamLocal& stream) noexcept;
 
 enum class Capture { kNo, kYes, kUnknown };
 // Whether the stream is being captured into a graph, and which. Asks the driver; does not disturb a capture.
 Capture QueryCapture(const StreamLocal& stream, uint64_t* graph) noexcept;
 
-// There is a way to tell the stream's progress, or there may be one. Whoever marks asks for a capture first.
+// The stream's progress can be recorded, or may be later. Check for a capture before marking.
 inline bool MayMark(const StreamLocal& stream) noexcept {
   return stream.ways != 0 || stream.tries != 0 || stream.identity != 0;
 }
 
-// There is a way to tell the stream's progress. Not for a stream that captures.
+// The stream's progress can be recorded. Not for a stream that captures.
 inline bool MarksReady(StreamLocal* stream) noexcept {
   if (LOCKSTEP_UNLIKELY(stream->ways == 0) && stream->tries != 0) EnableMarks(stream);
   return stream->ways != 0;
@@ -45,9 +45,9 @@ uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonbloc
 void StartMark(StreamLocal* stream, uint64_t ticket, uint64_t now) noexcept;
 void EndMark(StreamLocal* stream, uint64_t ticket) noexcept;
 
-// Non-blocking communicators: NCCL's own thread puts the work on the stream some time after the call has returned. No
-// mark may come before it, so the stream waits with its marks until the communicator's state says success; until then
-// nothing is known of these tickets.
+// For non-blocking communicators, NCCL's own thread enqueues the work some time after the call returns. No mark may
+// come before it. The stream therefore delays its marks until the communicator's state is success; until then the
+// progress of these tickets is unknown.
 void HoldMarks(CommLocal* comm, StreamLocal* stream) noexcept;  // between TakeTicket and EndMark
 // What to pass to SettleMarks; taken before NCCL is asked for the state. 0: a call is under way, the answer is of no
 // use.
@@ -58,7 +58,7 @@ void SettleMarks(CommLocal* comm, uint64_t begun) noexcept;
 void SettleEarlier(CommLocal* comm) noexcept;
 void DropHolds(CommLocal* comm) noexcept;  // it has ended
 
-// An error of the GPU that somebody met on the stream; others are ignored.
+// A GPU error seen on the stream; other errors are ignored.
 void NoteGpuError(StreamLocal* stream, int32_t error) noexcept;
 
 // The device of the calling thread's current context, -1 when there is none or no driver.

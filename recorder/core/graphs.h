@@ -1,5 +1,5 @@
-// CUDA graphs: what is captured into one, and each launch, which issues all of that anew without a call of NCCL's.
-// Nothing here asks CUDA anything but whether a stream captures, which no capture minds; nothing is put into a graph.
+// CUDA graphs: the operations captured into one, and each launch, which issues them again without an NCCL call. The
+// only question to CUDA is whether a stream captures, which is allowed during capture. Nothing is added to a graph.
 #ifndef LOCKSTEP_RECORDER_CORE_GRAPHS_H_
 #define LOCKSTEP_RECORDER_CORE_GRAPHS_H_
 
@@ -53,7 +53,7 @@ struct LaunchInFlight {
   uint32_t epoch;
   bool captured, mark, waiting;
 };
-// False: nothing is known of it; EndLaunch must not be called.
+// False: the graph is unknown; do not call EndLaunch.
 bool BeginLaunch(const void* exec, const void* stream, LaunchInFlight* flight) noexcept;
 void EndLaunch(LaunchInFlight* flight, int result) noexcept;
 

@@ -1,4 +1,4 @@
-// The header's note: what was asked for and not given, for people.
+// The header's note for people: settings that could not be honored.
 #ifndef LOCKSTEP_RECORDER_CORE_NOTE_H_
 #define LOCKSTEP_RECORDER_CORE_NOTE_H_
 

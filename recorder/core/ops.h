@@ -1,5 +1,5 @@
-// The way of one recorded call: what is written before NCCL is entered and after it returned. Nothing here blocks,
-// allocates or fails.
+// One recorded call: what is written before NCCL is entered and after it returns. Nothing here blocks, allocates or
+// fails.
 #ifndef LOCKSTEP_RECORDER_CORE_OPS_H_
 #define LOCKSTEP_RECORDER_CORE_OPS_H_
 

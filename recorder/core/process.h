@@ -61,17 +61,17 @@ struct alignas(64) StreamLocal {
   uint64_t device_mark;  // the mark line's address for the GPU; 0: none
   void* context;         // the stream's CUDA context
   uint64_t identity;     // the driver's own number of the stream; 0: not known
-  uint8_t ways;          // kWayMarks, kWayEvents; 0: its progress is not told
-  uint8_t tries;         // left, to make it so: what stood against it may pass
-  bool timed;            // the use under way has events that tell times
-  uint32_t busy;         // 1 + index of the thread between ticket and mark; their order on the stream is nobody else's
+  uint8_t ways;          // kWayMarks, kWayEvents; 0: its progress is not recorded
+  uint8_t tries;         // remaining attempts; the obstacle may be temporary
+  bool timed;            // the current use has events with times
+  uint32_t busy;         // 1 + index of the thread between ticket and mark; only that thread orders them on the stream
   // Communicators, by bit, whose work may not be on the stream yet: no mark may be put there before it is.
   uint64_t held[ring::kMaxComms / 64];
 };
 
 struct ThreadState;
-// Lies on the stack of a recorded call while it runs. It tells a call made from inside that one (by NCCL, by a signal's
-// handler) from the next call of a thread that left the first by an exception or a jump.
+// On the stack of a recorded call while it runs. It separates a nested call (by NCCL or a signal handler) from the next
+// call of a thread that left the first one by an exception or a jump.
 struct InsideMark {
   const ThreadState* thread;
   uint64_t number;
@@ -91,8 +91,8 @@ struct ThreadState {
   bool inside;             // within a recorded call: what NCCL calls back is its own business
   const InsideMark* mark;  // of that call, on its stack
   uint64_t marks;          // given so far
-  // The call has counted itself and has not come to NCCL yet: what to go back to if it never does, because a signal's
-  // handler jumps out, or because NCCL refuses it.
+  // The call is counted but has not reached NCCL yet. This is the state to restore if a signal handler jumps out or
+  // NCCL refuses the call.
   bool entering;
   struct Undo {
     CommLocal* comm;
@@ -156,11 +156,11 @@ struct Process {
   uint64_t next_calibration = 0;  // ticks
   CodeRange nccl{};               // code of the first NCCL found: calls from there are its own
   uint32_t nccl_copies = 0;       // places taken in nccl_texts
-  uint32_t epoch = 1;             // changes when a child begins anew
+  uint32_t epoch = 1;             // changes when a child process starts over
   GpuMode gpu = GpuMode::kOff;
   uint32_t gpu_sample = 1;
   bool cuda = false;
-  bool profiler_finds = false;  // NCCL's profiler tells of operations without naming the host's call
+  bool profiler_finds = false;  // NCCL's profiler reports operations without the CPU call
   uint8_t cuda_layers = 0;      // kCudaRuntime, kCudaDriver
   alignas(64) RingMap map{};
   CodeRange more_nccl[kMaxNcclCopies]{};
@@ -182,7 +182,7 @@ struct Tables {
 };
 extern Tables g_tables;
 
-// Streams' progress is told, by marks or by events.
+// The progress of streams is recorded, by marks or by events.
 inline bool Marking() noexcept {
   return g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler;
 }
@@ -204,15 +204,15 @@ uint32_t NcclCopyOf(const void* caller) noexcept;
 // is NCCL's, so that calls from there are inner ones.
 uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept;
 
-// Begins to record if nothing stands against it; called before the first communicator is made. True when recording.
+// Starts recording if nothing prevents it; called before the first communicator is created. True if recording.
 bool Start() noexcept;
 
-// Begins on a ring that lies in memory of the caller's: for tests and benchmarks of the core alone.
+// Starts on a ring in the caller's memory: for tests and benchmarks of the core alone.
 void StartOn(uint8_t* zeroed, uint64_t bytes, GpuMode gpu) noexcept;
 
 // Stops for good in this process; reason and time go into the header.
 void Stop(ring::RecorderState state, const char* reason) noexcept;
-// The same for what nobody asked for, with the one line on standard error.
+// The same for a stop that nobody requested; prints one line on standard error.
 void StopAndSay(const char* reason) noexcept;
 
 ThreadState* RegisterThread() noexcept;
@@ -225,7 +225,7 @@ inline ThreadState* Thread() noexcept {
   return RegisterThread();
 }
 
-// Measures what is done for CUDA's calls while it lives, now and then.
+// Occasionally measures the recorder's own work in CUDA's calls, from construction to destruction.
 class TableTime {
  public:
   TableTime() noexcept {
@@ -245,15 +245,15 @@ class TableTime {
   uint64_t began_ = 0;
 };
 
-// Gives the thread a ring of its own, or turns it to the shared one.
+// Gives the thread its own ring, or the shared one.
 void AssignRing(ThreadState* thread) noexcept;
 
 // What is due every half second, on whichever thread comes by: the operator's switch, the clocks, threads that ended
 // inside a call. May stop recording.
 void Calibrate(uint64_t now) noexcept;
 
-// Whether the call that `thread` is said to be inside was left without returning (an exception, a jump out of a
-// signal's handler); then it is put right. `frame`: of the call that asks.
+// Detects a call of `thread` that was left without returning (an exception, a jump out of a signal handler), and
+// corrects the state. `frame`: of the current call.
 bool LeftTheCall(ThreadState* thread, const void* frame) noexcept;
 
 inline void EnterCall(ThreadState* thread, InsideMark* mark) noexcept {

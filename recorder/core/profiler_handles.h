@@ -31,7 +31,7 @@ inline Handle Make(Type type, uint64_t rest) noexcept {
   return static_cast<uint64_t>(type) << 60 | ProcessStamp() << 54 | rest;
 }
 
-// kNone for whatever is no handle of this process.
+// kNone if it is not a handle of this process.
 inline Type TypeOf(Handle handle) noexcept {
   const uint64_t type = handle >> 60;
   if (type > kLastType || (handle >> 54 & 63) != ProcessStamp()) return Type::kNone;

@@ -12,7 +12,7 @@ namespace lockstep::recorder {
 inline constexpr int kNcclSuccess = 0;
 inline constexpr int kNcclInvalidUsage = 5;
 inline constexpr int kNcclInProgress = 7;
-// NCCL accepted the call: at once, or for its own thread to go on with.
+// NCCL accepted the call: it is complete, or NCCL's own thread continues it.
 inline bool Accepted(int result) noexcept {
   return result == kNcclSuccess || result == kNcclInProgress;
 }
@@ -36,13 +36,13 @@ struct RealFunction {
   uintptr_t begin = 0, bytes = 0;  // code of the NCCL library that `address` lies in
   const void* host = nullptr;      // the last caller found to lie in no NCCL
   void* in_copy[kMaxNcclCopies] = {};
-  void* twin = nullptr;  // pncclX of what is loaded
-  uint32_t noted = 0;    // that the loaded NCCL lacks it
+  void* twin = nullptr;  // pncclX of the loaded library
+  uint32_t noted = 0;    // whether its absence from the loaded NCCL was noted
 };
 
-// Null when nothing loaded defines it; that is written into the ring's note. Of two NCCL libraries in a process each is
-// given its own functions for its inner calls, and whoever looked a function up in one is given that one's; everybody
-// else is given the first one's.
+// Null if no loaded library defines it, which is written into the ring's note. If a process has two NCCL libraries,
+// each gets its own functions for inner calls. A caller that looked a function up in one library gets that library's
+// function; all others get the first library's.
 void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
 void* ResolveAsked(RealFunction* function, uint32_t library) noexcept;
 inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
@@ -77,7 +77,7 @@ bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) n
 // A function of libc's own: dlopen and the like, whose symbol versions moved. Null: there is none.
 void* LibcFunction(RealFunction* function) noexcept;
 
-// ncclGetVersion of the library that the running call asked for, null when there is none; and what it answers, or 0.
+// ncclGetVersion of the library behind the current call, null if it has none; and its result, or 0.
 const void* NcclVersionFunction() noexcept;
 int32_t NcclVersion() noexcept;
 

@@ -20,7 +20,7 @@ ring::OpSlot* ClaimOverflow(uint64_t number) noexcept;
 void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept;
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept;
 
-// The end of a recorded call: a reader takes stage and result for what they are once `return_ticks` is there.
+// The end of a recorded call: readers trust stage and result once `return_ticks` is set.
 inline void FinishSlot(ring::OpSlot* op, uint8_t stage, int result, uint64_t return_ticks) noexcept {
   Store(&op->result, result);
   Store(&op->stage, stage);
@@ -34,7 +34,7 @@ inline Slot TakeSlot(ThreadState* thread) noexcept {
   }
   const uint64_t number = thread->begun++;
   Store(&thread->cell->begun, number + 1);
-  FenceRelease();  // partner: the reader reads `begun` after the slots and drops what is being overwritten
+  FenceRelease();  // partner: the reader reads `begun` after the slots and drops slots that are being overwritten
   return {&thread->slots[number & thread->mask], number};
 }
 
@@ -46,7 +46,7 @@ inline void PublishSlot(ThreadState* thread, const Slot& slot) noexcept {
   }
 }
 
-// Everything "not applicable" but the guard, which is not touched: on the shared ring it keeps others out.
+// Sets everything to "not applicable" except the guard, which keeps others out on the shared ring.
 inline void FillEmpty(ring::OpSlot* op) noexcept {
   memset(reinterpret_cast<char*>(op) + sizeof(op->guard), 0, sizeof(*op) - sizeof(op->guard));
   op->datatype = ring::kNoDatatype;

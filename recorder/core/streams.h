@@ -1,4 +1,4 @@
-// Streams, the events between them, and the host's waits for them.
+// Streams, the events between them, and the waits of CPU threads for them.
 #ifndef LOCKSTEP_RECORDER_CORE_STREAMS_H_
 #define LOCKSTEP_RECORDER_CORE_STREAMS_H_
 
@@ -17,7 +17,7 @@ inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t devi
   }
   return FindStreamSlow(thread, handle, device);
 }
-// Of an operation whose stream is not told: it has no index.
+// For an operation without a reported stream; it has no index.
 inline const void* UnknownStream() noexcept {
   return reinterpret_cast<const void*>(UINTPTR_MAX);
 }
@@ -45,8 +45,8 @@ void ForgetEvent(const void* event) noexcept;
 
 void ForgetEvents() noexcept;  // in a forked child
 
-// A host wait: into the thread's cell, out of it. `stream` kNone: the device, or not known. Waits may nest (a cudaFree
-// that synchronises): only the outermost shows, and Leave is only called when Enter gave true.
+// Writes a wait into the thread's cell, and clears it. `stream` kNone: the device, or unknown. Waits may nest (a
+// cudaFree that synchronizes). Only the outermost is recorded, and Leave is called only if Enter returned true.
 bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept;
 void LeaveWait() noexcept;
 

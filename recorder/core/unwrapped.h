@@ -1,5 +1,5 @@
-// What the loaded NCCL has and this recorder does not wrap: calls that nobody will see. Into the ring's header, once,
-// when the first communicator is made.
+// Functions of the loaded NCCL that this recorder does not wrap: their calls are not recorded. Written into the ring's
+// header once, when the first communicator is created.
 #ifndef LOCKSTEP_RECORDER_CORE_UNWRAPPED_H_
 #define LOCKSTEP_RECORDER_CORE_UNWRAPPED_H_
 

@@ -1,5 +1,5 @@
-// The calls Lockstep records, numbered for good: the values stand in ring files and dumps, so they are only ever added
-// to.
+// The calls that Lockstep records. Their numbers are permanent, because ring files and dumps contain them: values are
+// only added.
 #ifndef LOCKSTEP_RECORDER_RING_CALLS_H_
 #define LOCKSTEP_RECORDER_RING_CALLS_H_
 
@@ -19,7 +19,7 @@ enum class CallKind : uint16_t {
   kGather = 7,
   kScatter = 8,
   kBarrier = 9,           // frameworks' barrier, seen in Flight Recorder dumps only
-  kCoalesced = 10,        // a framework's coalesced batch of several collectives, likewise
+  kCoalesced = 10,        // a framework's coalesced batch of several collectives
   kOtherCollective = 15,  // a collective whose name we do not know
   // Point to point: one sequence number per communicator, peer and direction.
   kSend = 16,
@@ -68,7 +68,7 @@ enum class CallKind : uint16_t {
   kCudaFree = 69,
   kHostAlloc = 70,    // cudaMallocHost, cudaHostAlloc, cudaHostRegister
   kHostFree = 71,     // cudaFreeHost, cudaHostUnregister
-  kGraphLaunch = 72,  // also the record of a launch whose operations are not told one by one
+  kGraphLaunch = 72,  // also the record of a launch whose operations are not recorded one by one
   kCudaMallocAsync = 73,
   kCudaFreeAsync = 74,
   kGraphInstantiate = 75,
@@ -76,7 +76,7 @@ enum class CallKind : uint16_t {
   kMemPoolTrim = 77,
   kMemcpyAsync = 78,  // waits where pageable host memory is involved
   kLaunch = 79,       // of a kernel and the like; never in a ring file, stacks show that one waits for room
-  // A communicator that only NCCL's profiler interface told of: how it was made is not known.
+  // A communicator that only NCCL's profiler interface reported; how it was created is unknown.
   kProfilerComm = 80,
 };
 
@@ -228,7 +228,7 @@ constexpr const char* CallName(CallKind kind) {
   return "unknown call";
 }
 
-// ncclDataType_t and ncclRedOp_t are stored as NCCL numbers them (nccl.h 2.32); these values of ours say "not
+// ncclDataType_t and ncclRedOp_t are stored with NCCL's numbers (nccl.h 2.32); these additional values mean "not
 // applicable".
 constexpr uint8_t kNoDatatype = 0xff;
 constexpr uint8_t kNoReduction = 0xff;

@@ -71,8 +71,8 @@ inline constexpr uint32_t kMaxSections = 16;
 
 enum class TickKind : uint32_t { kMonotonicNs = 1, kTsc = 2, kCntvct = 3 };
 
-// One instant on three clocks. `ticks` is written last; 0 means empty. A writer that was held up for several rounds may
-// meet another in the same place: `check` (0 in old files) tells a mix of two.
+// One instant on three clocks. `ticks` is written last; 0 means empty. A writer that was delayed for several rounds may
+// share the place with another: `check` (0 in old files) detects a mix of the two.
 struct ClockTriple {
   uint64_t ticks;
   int64_t mono_ns;
@@ -130,11 +130,11 @@ struct Header {
   char gpu_uuid[48];
   char gpu_pci[32];
   char stop_reason[160];
-  char note[160];  // what was asked for and not given, e.g. an unknown LOCKSTEP_GPU word
+  char note[160];  // settings that could not be honored, e.g. an unknown LOCKSTEP_GPU word
   char recorder_version[32];
   ClockTriple triples[kClockTriples];
   Section sections[kMaxSections];
-  // From 1800: later additions, zero in files of recorders that lack them.
+  // From 1800: later additions; zero in files of older recorders.
   uint64_t stopped_ticks;  // when `state` became anything but recording
   uint32_t own_call_ns;  // the recorder's own time a call, and its share of the calling thread's time, as measured last
   uint32_t own_permille;
@@ -143,7 +143,7 @@ struct Header {
   uint64_t wanted_bytes;      // size that was asked for; 0 in older files
   uint32_t unwrapped;         // functions that the loaded NCCL exports and the recorder does not know
   int32_t newest_nccl;        // whose functions the recorder knows all
-  char unwrapped_names[480];  // of those functions, as many as there is room for, a space between two
+  char unwrapped_names[480];  // as many of their names as fit, separated by spaces
 };
 inline constexpr uint32_t kSteppedMarks = 1, kSteppedTables = 2;
 static_assert(offsetof(Header, stop_word) == 64);
@@ -184,7 +184,7 @@ inline constexpr uint32_t kCheckpointEvery = 16;  // collectives
 inline constexpr uint32_t kExcludedKept = 20;
 inline constexpr uint32_t kCommBlocking = 1;      // CommEntry::flags
 inline constexpr uint32_t kCommFromProfiler = 2;  // its entry and its operations were written by the profiler plugin
-inline constexpr uint32_t kCommProfiled = 4;      // NCCL's profiler told of it
+inline constexpr uint32_t kCommProfiled = 4;      // NCCL's profiler reported it
 
 inline constexpr uint32_t kEditor = 1u << 28;  // CommEntry::guard
 constexpr bool IsBeingChanged(uint32_t guard) {
@@ -192,7 +192,7 @@ constexpr bool IsBeingChanged(uint32_t guard) {
 }
 
 struct CommEntry {
-  // Lines 0 to 4: identity; `guard` is odd while it is being changed, its upper four bits count those who are at it.
+  // Lines 0 to 4: identity. `guard` is odd during a change; its upper four bits count the writers.
   uint32_t guard;
   uint32_t state;  // CommState
   uint64_t id;
@@ -343,9 +343,9 @@ static_assert(sizeof(MemberSlot) == 128);
 static_assert(offsetof(MemberSlot, type) == offsetof(OpSlot, type));
 static_assert(offsetof(MemberSlot, stage) == offsetof(OpSlot, stage));
 
-// One launch of a CUDA graph in which operations were captured: it issues them all, in the order of their capture. Each
-// lane (a communicator's collectives, or its sends to or receives from one peer) goes on from its own number. A launch
-// with more than four lanes takes several slots in a row, `first_lane` 0, 4, ...
+// One launch of a CUDA graph with captured operations: it issues all of them, in the order of their capture. Each lane
+// (a communicator's collectives, or its sends to or receives from one peer) continues its own numbering. A launch with
+// more than four lanes takes several slots in a row, `first_lane` 0, 4, ...
 struct ReplayLane {
   uint64_t word;  // number of the first operation: 40 bits | how many: 24, from the lowest bit
   uint16_t comm;
@@ -397,10 +397,10 @@ inline constexpr uint32_t kGraphLaunches = 8;
 struct GraphCell {
   uint32_t state;     // GraphState; written last when the cell is claimed
   uint32_t use;       // times the cell has been given to a graph
-  uint64_t id;        // of the capture, as CUDA numbers them: OpSlot::graph of what was captured
+  uint64_t id;        // of the capture, as CUDA numbers them; equals OpSlot::graph of the captured operations
   uint64_t exec;      // handle that was launched last
   uint32_t ops;       // captured
-  uint32_t ops_lost;  // of these not in kGraphOps, or not numbered when the graph is launched
+  uint32_t ops_lost;  // operations missing in kGraphOps, or without a number at launch
   uint32_t lanes;
   uint32_t handles;         // graphs and executable graphs that are this one and not destroyed
   uint64_t captured_ticks;  // capture ended
@@ -434,8 +434,8 @@ struct GraphOp {
 };
 static_assert(sizeof(GraphOp) == 64);
 
-// What the waiting stream got after it was made to wait runs behind all up to a ticket of the other one. Two threads
-// may make the same stream wait at once: `check` (0 in old files) tells a mix of two.
+// Work that the waiting stream got after the wait runs behind everything up to a ticket of the other stream. Two
+// threads may make the same stream wait at once: `check` (0 in old files) detects a mix of the two.
 struct Dependency {
   uint32_t stream_plus_one;  // 0: none
   uint32_t check;
@@ -471,7 +471,7 @@ struct StreamCell {
   // nothing is known, not even that their work was queued.
   uint64_t given;
   uint32_t timed_every;  // events: one in so many operations is timed; else 0
-  // events: 1 if the start of every operation is marked. 0 in files of older recorders: of those that are timed only.
+  // events: 1 if the start of every operation is marked. 0 in files of older recorders: only of timed operations.
   uint32_t starts_marked;
   uint16_t waits_after[kDependencies];  // PackGiven, of each dependency
   Dependency depends_on[kDependencies];
@@ -499,13 +499,13 @@ struct TimeSlot {
 };
 static_assert(sizeof(TimeSlot) == 48);
 
-// What NCCL's profiler interface told; all zero where the plugin was not loaded.
+// Reports of NCCL's profiler interface; all zero if the plugin was not loaded.
 struct ProfilerState {
   uint32_t interface_version;  // 1 to 6; 0: not loaded
   uint32_t events;             // NCCL's event bits that were asked for
   uint64_t kernels_begun, proxies_begun;
   uint64_t kernels_dropped, proxies_dropped;  // every entry was of an operation under way
-  uint64_t unmatched;                         // operations of which no record was found
+  uint64_t unmatched;                         // operations without a matching record
   uint64_t stale;                             // callbacks with a handle that means nothing (any more)
   uint64_t remote;                            // network operations carried out for other processes
   uint64_t init_ticks;
@@ -515,7 +515,7 @@ static_assert(sizeof(ProfilerState) == 128);
 
 inline constexpr uint8_t kKernelLaunched = 1;  // KernelEntry::flags: NCCL has queued it
 inline constexpr uint8_t kKernelCaptured = 2;  // of a graph: an entry per replay
-inline constexpr uint8_t kKernelEnded = 4;     // nothing more will be told of it
+inline constexpr uint8_t kKernelEnded = 4;     // no further event will follow
 inline constexpr uint8_t kKernelCopyEngine = 8;
 
 // One operation as its kernel ran, by channel. `guard` is odd while the identity is being written and rises with every
@@ -526,13 +526,13 @@ struct KernelEntry {
   uint16_t kind;  // CallKind
   int32_t peer;   // of a send or receive, else -1
   uint8_t flags;
-  uint8_t channels;  // that will take part; 0: not said
+  uint8_t channels;  // channels that take part; 0: not reported
   uint16_t reserved0;
   uint64_t seq;  // as in the operation's record; 0: no record was found
   uint64_t enqueued_ticks;
   // By bit of the channel's number.
   uint64_t started_channels, completed_channels;
-  // GPU's clock, nanoseconds; 0: not told.
+  // GPU's clock, nanoseconds; 0: not reported.
   uint64_t first_started_gpu_ns, last_completed_gpu_ns;
   // When these were delivered to the host.
   uint64_t first_started_ticks, last_completed_ticks;
@@ -566,11 +566,11 @@ struct ProxyEntry {
 };
 static_assert(sizeof(ProxyEntry) == 64);
 
-// Questions to a thread inside the process, and its answers. Who asks holds flock(LOCK_EX) on the file meanwhile,
-// writes the question, raises `asked` by one and wakes it (a futex that is shared); the answer is there when `answered`
-// equals it.
+// Questions to a thread inside the process, and its answers. The caller holds flock(LOCK_EX) on the file, writes the
+// question, increments `asked` and wakes the thread (a shared futex). The answer is complete when `answered` equals
+// `asked`.
 enum class HelperQuestion : uint32_t {
-  kMemory = 1,   // the process's own at `address`; what is not mapped is no answer, never a fault
+  kMemory = 1,   // the process's own memory at `address`; unmapped memory gives no answer, never a fault
   kMaps = 2,     // /proc/self/maps from the byte `address` on
   kWchan = 3,    // /proc/self/task/THREAD/wchan
   kSyscall = 4,  // /proc/self/task/THREAD/syscall

@@ -48,8 +48,7 @@ struct Table {
   bool present = false;
 };
 
-// Operations told one by one of one thread's launches of graphs, and of one graph: a hostile file must not grow without
-// bound.
+// Limits for single operations of graph launches, by thread and by graph: a hostile file must not grow without bound.
 constexpr uint64_t kMostReplayed = 4096;
 
 struct GraphTemplate {
@@ -64,7 +63,7 @@ struct Reading {
   Header header;
   Clock clock;
   Table comms, peers, threads, rings, overflow, streams, marks;
-  // Creation stamps of the communicators, to tell records of a table entry's earlier owner.
+  // Creation stamps of the communicators: they separate records of an earlier user of a table entry.
   std::vector<uint64_t> comm_created;
   std::vector<uint64_t> stream_issued;
   Snapshot* out;
@@ -116,7 +115,7 @@ void ForEachOf(const Reading& reading, const Table& table, Function function) {
   }
 }
 
-// At most `size` characters up to the first zero; what is not printable ASCII or UTF-8 becomes '?'.
+// At most `size` characters up to the first zero; replaces all but printable ASCII and UTF-8 by '?'.
 std::string Text(const char* from, size_t size);
 
 // `low` bits of a counter that is now at `now`: the largest value not above `now` that ends in them.

@@ -1,5 +1,5 @@
-// Names of what can be set of the recorder: in the environment, and in the section [recorder] of a configuration file.
-// Shared by the recorder and by the programs that check such a file or describe it.
+// Names of the recorder's settings, in the environment and in the section [recorder] of a configuration file. The
+// recorder shares them with the programs that check or describe such a file.
 #ifndef LOCKSTEP_RECORDER_RING_SETTINGS_H_
 #define LOCKSTEP_RECORDER_RING_SETTINGS_H_
 
