@@ -1,4 +1,4 @@
-// What was seen of a process from outside, as it stands in dumps: bounds, and frames as texts.
+// Observations of a process as dumps hold them: bounds, and frames as text.
 #ifndef LOCKSTEP_ANALYZER_EVIDENCE_PROCESS_EVIDENCE_H_
 #define LOCKSTEP_ANALYZER_EVIDENCE_PROCESS_EVIDENCE_H_
 
@@ -23,12 +23,11 @@ std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvid
 // "Xid 79", "PCIe", "machine check", ...: the first word about a line of the kernel's log.
 std::string HardwareName(const HardwareEvent& event);
 
-// What the driver says is wrong with the GPUs of the process's host, a line each.
+// GPU errors on the process's host, as the driver reports them, one a line.
 std::vector<std::string> GpuTrouble(const ProcessEvidence& evidence);
 // What is wrong with the hardware of the process's host, a line each, newest first, at most `limit`.
 std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t limit);
-// What of it was looked at, and what could not be: "no errors in the kernel log of the last 60 minutes; GPUs not read:
-// ...".
+// What was examined and what could not be: "no errors in the kernel log of the last 60 minutes; GPUs not read: ...".
 std::string HardwareSeen(const ProcessEvidence& evidence);
 // How near it is to being killed for its memory; empty: not near.
 std::string MemoryTrouble(const ProcessEvidence& evidence);

@@ -1,7 +1,7 @@
-// Takes the names of a site's own folders, files and functions out of what was seen of its processes. What equal names
-// become is equal, so that stacks still merge and a place is known again; what is public (the C library, NCCL, CUDA,
-// Python, PyTorch and the like) stays, and so do the words that tell an activity (analyzer/evidence/activity_rules.h).
-// docs/security.md ("What evidence tells") says it for people.
+// Removes a site's own names of folders, files and functions from process evidence. Equal names get equal replacements,
+// so stacks still merge and places are recognized again. Public names (the C library, NCCL, CUDA, Python, PyTorch and
+// the like) stay, and so do the words that reveal an activity (analyzer/evidence/activity_rules.h). docs/security.md
+// ("Redaction") describes it for users.
 #ifndef LOCKSTEP_ANALYZER_EVIDENCE_REDACT_H_
 #define LOCKSTEP_ANALYZER_EVIDENCE_REDACT_H_
 
@@ -54,7 +54,7 @@ class Redactor {
 
   void Redact(ProcessState* process) const;
   void Redact(Process* process) const;
-  // Everything in a bundle that may tell one.
+  // Everything in a bundle that may contain such names.
   void Redact(Bundle* bundle) const;
 
  private:
@@ -67,10 +67,10 @@ class Redactor {
   std::array<unsigned char, 32> key_{};
 };
 
-// Where the key comes from: the first redact.key (at least 16 bytes, its owner's alone) of $LOCKSTEP_KEYS,
-// ~/.config/lockstep/keys and /etc/lockstep/keys; else `other`, a file that the same hosts share; else made up, and
-// equal names are equal in this process alone. *from says which for people. PermissionDenied: there is a key that
-// others may read.
+// The source of the key: the first redact.key (at least 16 bytes, readable by its owner alone) of $LOCKSTEP_KEYS,
+// ~/.config/lockstep/keys and /etc/lockstep/keys; else `other`, a file that the same hosts share; else a random one,
+// and equal names are equal in this process alone. *from names the source for messages. PermissionDenied: others may
+// read a key.
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other, std::string* from);
 
 // What leaves this process about processes of this host goes through it. Set before other threads start; without that

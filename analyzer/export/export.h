@@ -1,5 +1,5 @@
-// Recordings for other people's tools: a trace for ui.perfetto.dev, Chrome's trace JSON, one CSV line an operation.
-// Written as they are made, one rank at a time: memory stays at what the bundle takes, whatever the size of the file.
+// Recordings for other tools: a trace for ui.perfetto.dev, Chrome's trace JSON, one CSV line an operation. Written rank
+// by rank: memory stays at the size of the bundle, however large the file becomes.
 #ifndef LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_
 #define LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_
 

@@ -54,19 +54,19 @@ class FormatReader {
   // For messages: "ring file", and how its files begin: "\"LOCKSTEP RING\"", quotes included.
   virtual const char* name() const = 0;
   virtual const char* beginning() const = 0;
-  // How names of its files usually end: such a file that no reader claims is reported wherever it is met.
+  // The usual end of its file names: an unreadable file with such a name is always reported.
   virtual const char* ending() const { return ""; }
-  // The rank that a file's name says, for problems of files that cannot be read; -1: names say nothing.
+  // The rank in a file's name, for problems of unreadable files; -1: none.
   virtual int32_t RankOf(const std::string&) const { return -1; }
 
   // `head`: the first 512 bytes of the file, or all of a shorter one. Never by the file's name.
   virtual Claim Claims(std::string_view head) const = 0;
-  // Rank::source of its ranks, from which the analysis knows what their records can tell. Formats with the same source
+  // Rank::source of its ranks, from which the analysis knows what their records can show. Formats with the same source
   // hold the same records in other bytes: the first of them reads the files of all in one call.
   virtual Source source() const = 0;
   // How many times Read() goes over each file.
   virtual int passes() const { return 1; }
-  // Adds what is in the files, which are sorted by path. Files are not trusted: damage becomes problems.
+  // Adds the contents of the files, which are sorted by path. Files are not trusted: damage becomes problems.
   virtual void Read(const std::vector<std::string>& paths, const ReadControl& control, Records* records) const = 0;
 };
 

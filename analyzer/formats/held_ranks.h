@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// What one rank, or one file's table, says of a communicator.
+// A communicator as one rank, or one file's table, describes it.
 struct CommFacts {
   std::string id;
   std::string name;
@@ -44,7 +44,7 @@ struct LooseRank {
   std::vector<CommFacts> comms;  // of rank.memberships, same order
 };
 
-// The same, held by the builder: what all members of a communicator say of it alike is there once.
+// The same, held by the builder: facts on which all members of a communicator agree are stored once.
 struct HeldRank {
   Rank rank;
   std::vector<uint32_t> facts;  // of rank.memberships, same order: index into HeldRanks::facts

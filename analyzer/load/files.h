@@ -17,8 +17,8 @@ struct FoundFile {
   Detected detected;      // by content
   bool manifest = false;  // of an incident folder; has no reader
   bool empty = false;
-  bool named = false;  // given as a path of its own, not met in a folder
-  bool log = false;    // named as a log is: not reported where nothing is known of what it holds
+  bool named = false;  // given as a path, not found in a folder
+  bool log = false;    // named like a log: not reported if its contents are unknown
 };
 
 struct FoundFiles {

@@ -13,9 +13,9 @@
 namespace lockstep {
 
 // An own record counts every collective of a communicator from 1. Flight Recorder counts launches of a process group,
-// from 0 or 1: a coalesced batch of n operations is one launch, and what is made of sends and receives (an all-to-all,
-// a gather) counts too. So its calls get positions: consecutive numbers in the order of calls, one for each that an own
-// record would count. Where every launch is one call, positions are the dump's own numbers.
+// from 0 or 1: a coalesced batch of n operations is one launch, and operations built from sends and receives (an
+// all-to-all, a gather) count too. So its calls get positions: consecutive numbers in call order, one for each that an
+// own record would count. If every launch is one call, positions are the dump's own numbers.
 
 // Where the calls of each communicator are: made once for a bundle, which must stay as it is meanwhile.
 struct CallIndex {
@@ -52,11 +52,11 @@ struct CallTable {
   std::map<int64_t, Witnessed> calls;
   bool from_birth = true;    // positions are the dump's own numbers
   int64_t first_number = 1;  // the number of the first call ever, where from_birth
-  std::string refused;       // not empty: positions cannot be told, and why
+  std::string refused;       // not empty: positions cannot be determined; the reason
   // Of the dump: number -> position of its first call. Numbers that no rank has any more are absent.
   std::map<int64_t, int64_t> positions;
 
-  // The position of the last call of a launch; kNone and kUnknown stay, kUnknown too where no entry tells.
+  // The position of the last call of a launch. kNone and kUnknown stay; kUnknown also if no entry decides it.
   int64_t PositionOf(int64_t number) const;
 };
 
@@ -75,8 +75,8 @@ struct Shift {
   int64_t agreeing = 0;  // calls that are in both
   std::string why_not;   // not found: for people
 };
-// `ends`: own number minus position of the last call, for every rank that both sources have; the ranks that stand at
-// different places and still agree in it make it an answer where the calls repeat themselves.
+// `ends`: own number minus position of the last call, for every rank that both sources have. If the calls repeat, ranks
+// at different places that agree on the difference decide it.
 Shift FindShift(const CallTable& own, const CallTable& entries, const std::vector<std::pair<int64_t, int64_t>>& ends);
 
 }  // namespace lockstep

@@ -15,9 +15,9 @@
 namespace lockstep {
 
 // Loads incident folders and files of the formats in registry.h, detected by content. Several paths are one bundle.
-// Errors: NotFound for a path that does not exist, FailedPrecondition when nothing at all was readable (message: what
-// was tried), InvalidArgument for files of several jobs of which none is chosen (message: the jobs). Damage to a part
-// goes to Bundle::problems and the rest is loaded.
+// Errors: NotFound for a path that does not exist, FailedPrecondition if nothing was readable (message: what was
+// tried), InvalidArgument for files of several jobs with none chosen (message: the jobs). Damage to a part goes to
+// Bundle::problems and the rest is loaded.
 absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
 
 // How far a load is; may be read from another thread meanwhile.

@@ -17,7 +17,7 @@ struct Detected {
   const FormatReader* format = nullptr;  // null: no format claims the file
   Claim claim = Claim::kNo;
 };
-// The format that is certain of a file with this `head`, else the first that says maybe.
+// The format that is certain of a file with this `head`, else the first that is possible.
 Detected Detect(std::string_view head);
 
 // What was tried on a file that no format claims: the formats, and how their files begin.

@@ -76,19 +76,19 @@ struct Membership {
   std::vector<HashCheckpoint> checkpoints;
   std::vector<PeerCount> peers;
   int64_t lost_records = 0;  // operations of this communicator that are no longer among Rank::ops
-  // Operations of it that stand in the file and were left there: neither absent nor overwritten nor lost. Nothing may
-  // be concluded from not finding one of them in Rank::ops.
+  // Its operations in the file that were not loaded: neither absent nor overwritten nor lost. The absence of one of
+  // them from Rank::ops proves nothing.
   int64_t not_loaded = 0;
   int32_t async_error = 0;
   int32_t color = 0, key = 0;
   uint32_t ring_index = kNoIndex;  // slot in the rank's ring, for cross references
   std::string local_name;          // the source's local name of it (process group id), for messages
-  // Everything else a ring says of it, so that dumps lose nothing.
+  // The other fields of a ring, so that dumps lose nothing.
   Boxed<ring::CommSnapshot> recorded;
 };
 
 enum class OpState : uint8_t {
-  kUnknown,     // on the host's side issued; what the GPU did is not recorded
+  kUnknown,     // issued by the CPU; the GPU's progress is not recorded
   kEntered,     // the host is inside the call
   kQueued,      // in a group that is still open
   kEnqueued,    // on the stream; the GPU is known not to have started it
@@ -108,14 +108,14 @@ constexpr bool IsInFlight(OpState state) {
   return IsUnfinished(state) || state == OpState::kEntered || state == OpState::kQueued;
 }
 
-// One call. A bundle holds millions: what few readers need stands in side tables, and bools are bits.
+// One call. A bundle holds millions: rarely used data is in side tables, and bools are bits.
 struct Op {
   uint32_t membership = kNoIndex;  // index into Rank::memberships; kNoIndex for calls without a communicator
   int32_t root_or_peer = -1;       // member rank
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
   bool in_batch : 1 = false;     // member of a framework's coalesced batch
-  bool batch_end : 1 = false;    // the record that stands for a whole coalesced batch
+  bool batch_end : 1 = false;    // the record of a whole coalesced batch
   bool retired : 1 = false;      // Flight Recorder: the watchdog dropped it from its list
   bool recent_only : 1 = false;  // from the communicator's recent operations, gone from the rings
   bool replayed : 1 = false;     // issued by a launch of a CUDA graph; `graph` says which, see ReplayOf
@@ -204,17 +204,17 @@ struct Process {
   std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null: not taken
 };
 
-// kText: what a reader of logs reads. Its ranks are kFlightRecorder: a log tells of calls as a framework's dump does.
+// kText: from a reader of logs. Its ranks are kFlightRecorder, because a log holds calls like a framework's dump.
 enum class Source : uint8_t { kRing, kDump, kFlightRecorder, kText };
 
-// What gave operations their started and completed times. Numbered for good: it stands in dumps.
+// The source of the started and completed times of operations. The numbers are permanent: dumps contain them.
 enum class TimeSource : uint8_t {
   kUnknown = 0,             // taken for sampled marks, or a framework's own times in its dumps
   kSampledMarks = 1,        // mark lines looked at every so often: a time is late by up to the interval
   kEvents = 2,              // events on the stream
   kProfiler = 3,            // the library's own timestamps
   kFramework = 4,           // a framework's watchdog: late by up to its interval
-  kFrameworkDurations = 5,  // likewise, but how long each operation took is exact: completed_ns - started_ns
+  kFrameworkDurations = 5,  // framework times with exact durations: completed_ns - started_ns
 };
 
 struct Rank {
@@ -231,13 +231,13 @@ struct Rank {
   int32_t nccl_version = 0, cuda_version = 0;
   int32_t newest_nccl = 0;      // whose functions the recorder knows all; 0 not known
   uint32_t unwrapped = 0;       // functions that the loaded NCCL has beside them
-  std::string unwrapped_names;  // the first of those, a space between two
+  std::string unwrapped_names;  // names of some of them, separated by spaces
   ring::RecorderState recorder_state = ring::RecorderState::kUnknown;
   std::string stop_reason;
   int64_t stopped_ns = 0;  // when recording stopped although the process went on; 0: it did not, or not known
   ring::GpuMarks gpu_marks = ring::GpuMarks::kOff;
   bool host_waits = false;
-  uint64_t ring_bytes = 0, wanted_ring_bytes = 0;  // the ring's size, and what was asked for; 0: not known
+  uint64_t ring_bytes = 0, wanted_ring_bytes = 0;  // actual and requested size of the ring; 0: unknown
   ring::RingPlace ring_place = ring::RingPlace::kFolder;
   Process process;
   std::vector<Membership> memberships;
@@ -247,14 +247,14 @@ struct Rank {
   std::vector<ring::StreamSnapshot> streams;
   std::vector<ring::GraphSnapshot> graphs;  // CUDA graphs that hold operations; .stream is an index into `streams`
   std::vector<Replay> replays;              // that ops refer to
-  std::vector<NetworkOp> network;           // NCCL's profiler interface alone tells; oldest first
+  std::vector<NetworkOp> network;           // only from NCCL's profiler interface; oldest first
   uint32_t profiler_version = 0;            // of that interface; 0: nothing came from it
   int64_t captured_ns = 0;                  // rank's clock when its data was taken; 0 unknown
   int64_t real_minus_mono_ns = 0;
   TimeSource time_source = TimeSource::kUnknown;
   int64_t time_uncertainty_ns = 0;  // started_ns and completed_ns are late by at most this; 0: as usual for the source
   uint64_t records_lost = 0;
-  uint64_t not_loaded = 0;  // operations that stand in the file but not in `ops`; see Membership::not_loaded
+  uint64_t not_loaded = 0;  // operations in the file that are not in `ops`; see Membership::not_loaded
   Source source = Source::kRing;
   std::string path;             // file the data came from
   bool damaged = false;         // part of its data could not be read
@@ -265,8 +265,8 @@ struct Rank {
   bool ends_untold = false;
   // Flight Recorder of a backend without names of groups: members of the newest group that the process made; 0 unknown.
   int32_t newest_group_size = 0;
-  bool set_back = false;  // Flight Recorder: the file is older than its newest record, so that its clock was set back
-                          // before it was written, and nothing tells for how long anything had been in flight
+  bool set_back = false;  // Flight Recorder: the file is older than its newest record, so its clock was set back before
+                          // it was written. Durations of operations in flight are unknown
 };
 
 struct Problem {
@@ -274,7 +274,7 @@ struct Problem {
   int64_t offset = -1;
   std::string text;
   int32_t rank = -1;
-  bool note = false;      // for information: nothing that the analysis needs is missing because of it
+  bool note = false;      // for information: the analysis lacks nothing because of it
   bool stopped = false;   // the rank's recording was stopped: what the rank did since is not known
   std::string like = "";  // equal for problems that differ in names and numbers only; "": such have equal texts
 };
@@ -282,7 +282,7 @@ struct Problem {
 // `like` of what a ring's reader and a dump's writer report about one rank's data.
 inline constexpr char kDamagedRank[] = "damaged rank";
 
-// Where a host stands, from dump headers or a topology file. Empty: not known.
+// The place of a host, from dump headers or a topology file. Empty: unknown.
 struct HostPlace {
   std::string host, rack, leaf_switch;
 };
@@ -296,8 +296,7 @@ struct Bundle {
   std::vector<HostPlace> places;  // ascending by host, no duplicates
   std::string job;
   int32_t ranks_expected = 0;  // from world size, process groups or the manifest; 0 unknown
-  // Set by whoever watched the job live: it decided that nothing moves. Then an operation in flight is stuck however
-  // young.
+  // Set by a live observer of the job who decided that nothing moves. An operation in flight is then stuck at any age.
   bool known_stalled = false;
   int64_t stalled_ns = 0;
 };

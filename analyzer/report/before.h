@@ -1,6 +1,6 @@
-// What an archive of earlier incidents (docs/archive.md) knows of a verdict's culprits. The asking is left to a process
-// of its own, lockstep-archive beside this program: a slow server, or one that answers anything, costs the verdict a
-// bounded wait and nothing else.
+// The answers of an archive of earlier incidents (docs/archive.md) about a verdict's culprits. A separate process asks,
+// lockstep-archive beside this program. A slow or hostile server therefore costs the verdict a bounded wait and nothing
+// else.
 #ifndef LOCKSTEP_ANALYZER_REPORT_BEFORE_H_
 #define LOCKSTEP_ANALYZER_REPORT_BEFORE_H_
 
@@ -22,7 +22,7 @@ constexpr int64_t kArchiveWaitNs = 1'500'000'000;
 // LOCKSTEP_ARCHIVE; empty: no archive is configured.
 std::string ArchiveFromEnvironment();
 
-// What the archive said; empty: none was asked, or there is nothing to say.
+// The archive's answer; empty: none was asked, or it knows nothing.
 struct Before {
   struct Item {
     std::string what, name;    // "host" or "code place"
@@ -33,7 +33,7 @@ struct Before {
     std::string text;          // one sentence
   };
   std::vector<Item> items;
-  std::string unknown;  // why an archive that was asked said nothing; else empty
+  std::string unknown;  // why the archive gave no answer; else empty
   bool empty() const { return items.empty() && unknown.empty(); }
 };
 
@@ -51,7 +51,7 @@ std::string BeforeQuestion(const Verdict& verdict, int64_t until_real_ns);
 // An answer of `lockstep archive before`, which may be anything.
 Before TakeBefore(std::string_view answer);
 
-// Asks the archive at `url`, at most for so long. Errors become Before::unknown. Without culprits nothing is asked.
+// Asks the archive at `url`, within a time limit. Errors become Before::unknown. Without culprits nothing is asked.
 Before AskBefore(const std::string& url, const Verdict& verdict, int64_t until_real_ns,
                  int64_t limit_ns = kArchiveWaitNs);
 

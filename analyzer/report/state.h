@@ -1,4 +1,4 @@
-// What a rank was seen doing, in words: its process, its host's calls, whether it moves, its stacks.
+// The state of a rank in words: its process, its CPU thread's call, whether it moves, its stacks.
 #ifndef LOCKSTEP_ANALYZER_REPORT_STATE_H_
 #define LOCKSTEP_ANALYZER_REPORT_STATE_H_
 
@@ -35,7 +35,7 @@ class MergedLines {
  public:
   void Add(std::string text, int32_t rank);
   bool empty() const { return lines_.empty(); }
-  // "ranks 1, 3: text"; a text that all `total` ranks share stands alone when `total` is 1.
+  // "ranks 1, 3: text"; without ranks if `total` is 1.
   std::vector<std::string> Lines(size_t total, size_t limit) const;
 
  private:

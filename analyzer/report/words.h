@@ -27,10 +27,10 @@ std::string BytesText(int64_t bytes);
 // "high", "medium", "low".
 std::string ConfidenceWord(double confidence);
 
-// Whether anything but its rank is known of it.
+// Whether a host, GPU or PID is known.
 bool MoreThanItsNumber(const Culprit& culprit);
 
-// "HUNG"; "ENDED EARLY" where what is called CRASHED in JSON is an exit with status 0.
+// "HUNG"; "ENDED EARLY" for an exit with status 0, which JSON calls CRASHED.
 std::string VerdictWord(const Verdict& verdict);
 
 // "rank 5 (node03, GPU 1, PID 48211)", as much as is known; with `gpu_place` also "0000:1b:00.0".
@@ -42,8 +42,8 @@ std::string CommName(const CommunicatorRef& comm);
 // "host node03", "switch leaf7": what the culprits share; empty: nothing.
 std::string CommonText(const Finding& finding);
 
-// One sentence: who, where in the code, and what it did not do. What all culprits share (a host, a switch) is named
-// before their ranks.
+// One sentence: who, where in the code, and what it did not do. A host or switch that all culprits share comes before
+// their ranks.
 std::string Headline(const Finding& finding);
 
 // "7 other ranks are waiting for it."; empty: none is.

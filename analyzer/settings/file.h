@@ -29,11 +29,11 @@ struct File {
   std::vector<Told> told;      // unknown sections and keys, keys given twice
 };
 
-// Of `text`, for which `path` is the name only. InvalidArgument names file and line and says what to do.
+// Parses `text`; `path` is for messages. InvalidArgument names file and line and the correction.
 absl::Status ParseText(const std::string& path, const std::string& text, File* file);
 
-// What is at `path`. A file that is not there is found == false, and no error. PermissionDenied where others than root
-// and the user may write it: that is, where everybody may, and for root where it is not root's.
+// Reads the file at `path`. A missing file gives found == false, and no error. PermissionDenied if anybody but root and
+// the user may write it: for a user a world-writable file, for root a file that is not root's.
 absl::Status ReadConfigFile(const std::string& path, File* file);
 
 }  // namespace lockstep::settings

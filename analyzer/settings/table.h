@@ -1,5 +1,5 @@
-// Every verb with its options, and every setting: key in a configuration file, environment variable, option. The one
-// place of these names: parsing, --help, man pages, completion, docs/options.md and `lockstep config` come from it.
+// Every verb with its options, and every setting: key in a configuration file, environment variable, option. The only
+// list of these names: parsing, --help, man pages, completion, docs/options.md and `lockstep config` use it.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_TABLE_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_TABLE_H_
 
@@ -29,15 +29,15 @@ struct Row {
   std::string section;  // the verb, or "recorder"
   std::string key;
   std::string variable;  // empty: an option that neither files nor the environment set
-  std::string option;    // "--late-after"; empty: no option, what a file says goes into the environment of the program
+  std::string option;    // "--late-after"; empty: no option, the value from a file goes into the program's environment
   Kind kind = Kind::kText;
-  std::string value;           // what stands for the value in --help: "FILE"
+  std::string value;           // the placeholder for the value in --help: "FILE"
   std::string choices;         // kChoice: "text|json|html"
   char separator = 0;          // of a list, in a file and in the environment; the option may be repeated
   std::string fallback;        // the default; where it is no value of this kind, it is for people only
   double least = 0, most = 0;  // of numbers, seconds (least 1e-9: above 0), bytes and ages; most 0: no limit
   bool common = false;         // also taken from [common]
-  std::string excludes;        // keys of this section that cannot be in force together with this one
+  std::string excludes;        // keys of this section that cannot be set together with this one
   std::string needs;           // a key without which this one makes no sense
   std::string meaning;
   bool hidden = false;  // for Lockstep's own processes; --help does not show it

@@ -28,8 +28,8 @@ std::vector<std::string> SplitText(std::string_view text, char separator);  // w
 std::string WrongValue(const Row& row, std::string_view value);
 std::string WrongOrOutOfRange(const Row& row, std::string_view value);
 
-// Variables of the recorder in this process's environment whose value it does not understand, a line each: it uses its
-// default then and says so nowhere but in its ring.
+// Invalid recorder variables in this process's environment, one a line. The recorder uses their defaults and notes them
+// only in its ring.
 std::vector<std::string> WrongRecorderVariables();
 
 }  // namespace lockstep::settings

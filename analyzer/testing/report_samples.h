@@ -28,7 +28,7 @@ inline Bundle MakeBundle(int ranks) {
   return bundle;
 }
 
-// Rank 5 of 8 never came to the AllReduce of dp_1.
+// Rank 5 of 8 never reached the AllReduce of dp_1.
 inline Verdict MakeHung() {
   Verdict verdict;
   verdict.set_verdict(VERDICT_HUNG);
@@ -73,7 +73,7 @@ inline Verdict MakeHung() {
   return verdict;
 }
 
-// Every text that can come out of a file tries to end the markup it stands in.
+// Every text from a file tries to escape from its markup.
 inline Verdict MakeHostile(Bundle* out) {
   Verdict verdict = MakeHung();
   Bundle bundle = MakeBundle(8);

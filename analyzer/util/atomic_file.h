@@ -11,13 +11,13 @@
 
 namespace lockstep {
 
-// "cannot WHAT PATH: why", with what to do where the disk is full; the code tells permission and space from the rest.
+// "cannot WHAT PATH: why", with advice if the disk is full. The code separates permission and space from the rest.
 absl::Status FileError(const std::string& what, const std::string& path, int error);
 
 // All bytes, at `offset` or (-1) where the descriptor is.
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path, int64_t offset = -1);
 
-// What a process that was killed leaves of a file has a name that begins so: whoever owns the folder may remove it.
+// The prefix of temporary files. A killed process may leave one: the owner of the folder may remove it.
 inline constexpr std::string_view kUnfinishedPrefix = ".lockstep.";
 
 // Written under a temporary name in the folder of `path`; Commit() syncs and renames. Without it the destructor removes
@@ -34,7 +34,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // Mode 0600, whatever the umask says.
+  // Mode 0600, regardless of the umask.
   absl::Status Open();
   absl::Status SetMode(unsigned mode);
   // At the end; buffers up to 1 MiB.
@@ -59,7 +59,7 @@ class AtomicFile {
   absl::Status status_;
 };
 
-// A whole file of that content, with this mode whatever the umask says. On error the message names the file.
+// Replaces the whole file by this content, with this mode regardless of the umask. Errors name the file.
 absl::Status WriteFileSafely(const std::string& path, std::string_view content, unsigned mode = 0600);
 
 }  // namespace lockstep

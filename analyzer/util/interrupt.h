@@ -1,4 +1,4 @@
-// Ctrl-C ends the program at once, wherever it is, with exit status 130, and leaves no file half-written.
+// Ctrl-C ends the program at once with exit status 130, and leaves no file half-written.
 #ifndef LOCKSTEP_ANALYZER_UTIL_INTERRUPT_H_
 #define LOCKSTEP_ANALYZER_UTIL_INTERRUPT_H_
 
@@ -34,7 +34,7 @@ class InterruptWatch {
         const std::lock_guard lock(writing_);
         if (!unfinished_.empty()) unlink(unfinished_.c_str());
         if (isatty(STDERR_FILENO) != 0 && write(STDERR_FILENO, "\n", 1) < 0) {
-          // Nobody is left to tell.
+          // No reader is left.
         }
         _exit(128 + number);
       }).detach();
@@ -47,7 +47,7 @@ class InterruptWatch {
 
   // While it is held, a signal waits: for the short time in which a finished file is put on disk.
   std::mutex& writing() { return writing_; }
-  // A file to take away when a signal comes: it is written for long. Empty: none. Called by who holds writing().
+  // A file that takes long to write, to be removed on a signal. Empty: none. The caller holds writing().
   void Unfinished(std::string path) { unfinished_ = std::move(path); }
 
  private:

@@ -1,4 +1,5 @@
-// What /proc tells of a process and of this host. Everything here is a snapshot: a process may be gone a moment later.
+// Facts from /proc about a process and this machine. Every result is a snapshot: the process may be gone a moment
+// later.
 #ifndef LOCKSTEP_ANALYZER_UTIL_PROC_STAT_H_
 #define LOCKSTEP_ANALYZER_UTIL_PROC_STAT_H_
 

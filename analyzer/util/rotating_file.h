@@ -21,7 +21,7 @@ class RotatingFile {
   // Created with `mode` when it is not there.
   absl::Status Open(const std::string& path, int64_t most_bytes = 16 << 20, unsigned mode = 0600,
                     Kind kind = Kind::kRegular);
-  // After somebody else has renamed the file; without effect where it cannot be opened.
+  // Opens the file again after it was renamed from outside; keeps the old one if that fails.
   absl::Status Reopen();
   bool ok() const { return fd_.ok(); }
   // One write of the line and a line feed. A full disk costs the line and nothing else; line feeds become spaces.

@@ -12,7 +12,7 @@ namespace lockstep {
 
 enum class Links { kFollow, kRefuse };
 
-// Opens a file to be read. Never waits for the writer of a pipe; errno tells why there is none.
+// Opens a file for reading. Never waits for the writer of a pipe; on failure errno has the reason.
 UniqueFd OpenToRead(const std::string& path, Links links = Links::kFollow);
 
 // The whole of a regular file of at most `limit` bytes. Errors name the path:

@@ -25,7 +25,7 @@ std::vector<std::string> KeyFolders();
 // TMPDIR, else /tmp.
 std::string TemporaryFolder();
 
-// Random and never 0, to tell runs of programs apart.
+// Random and never 0; identifies a run of a program.
 uint64_t RandomInstance();
 
 }  // namespace lockstep

@@ -30,23 +30,23 @@ struct ViewIndex {
 };
 
 struct ViewIndexOptions {
-  // Of a single folder only: an index in it, or nowhere. For who collects incidents.
+  // Only for a single folder: the index goes into it, or nowhere. For collectors of incidents.
   bool beside_only = false;
   // Of more operations than limits.all only a part is held in memory at once.
   LoadLimits limits;
   // What is wrong with the files, once they are read. Called on the caller's thread, as the next.
   std::function<void(const Problem&)> problem;
-  // The index of what is known so far, when the rest will take its time: first the ranks of some files, with no verdict
-  // yet, then all ranks and facts, of each rank the newest operations. The file is gone when this returns.
+  // A preliminary index, if the rest takes long: first the ranks of some files, without a verdict, then all ranks and
+  // facts with the newest operations of each rank. The file is gone when this returns.
   std::function<void(const std::string& index_path)> partial;
-  // Files of which reading is expected to take at least this long are shown in parts.
+  // Files whose expected reading time is at least this long are shown in parts.
   double partial_from_s = 1;
 };
 
-// An index of one folder stands in it, as index.lsi. That of other paths, or of a folder that cannot be written to, in
+// The index of one folder is index.lsi in it. For several paths, or a read-only folder, it is in
 // $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep (0700), under a name made from the paths; failing that in $TMPDIR or
 // /tmp, or in memory (/dev/shm). Any number of processes may do this for the same paths at once. Errors: LoadPaths',
-// CANCELLED, those of the file system that was tried last.
+// CANCELLED, those of the last file system that was tried.
 absl::StatusOr<ViewIndex> EnsureViewIndex(const std::vector<std::string>& paths, ViewIndexProgress* progress,
                                           const ViewIndexOptions& options = {});
 

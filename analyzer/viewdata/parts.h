@@ -1,4 +1,4 @@
-// The parts of ViewFacts, each made from one analysis by a function of its own.
+// The parts of ViewFacts. One function makes each part from an analysis.
 #ifndef LOCKSTEP_ANALYZER_VIEWDATA_PARTS_H_
 #define LOCKSTEP_ANALYZER_VIEWDATA_PARTS_H_
 
@@ -38,7 +38,7 @@ void SetUnknown(const ViewInput& in, ViewFacts* facts);
 
 // Adds a rank that is higher than all in it.
 void AddToRuns(int32_t rank, RankRuns* runs);
-// Any order, any ranks: what is no rank is left out.
+// Any order, any ranks; skips numbers that are no rank.
 void SetRuns(std::vector<int32_t> ranks, RankRuns* runs);
 
 // What keeps the GPU of a rank, "waiting in AllReduce #41 on dp"; empty: nothing in flight.
@@ -51,7 +51,7 @@ struct RankFront {
 };
 RankFront FrontOf(const AnalysisView& analysis, size_t model_rank);
 std::string FrontText(const AnalysisView& analysis, size_t model_rank, const RankFront& front);
-// Where a host that is in no call is, as its stacks tell it: "train.py:88 load"; empty: not taken.
+// The place of a CPU thread outside calls, from its stacks: "train.py:88 load"; empty: no stack.
 std::string PlaceText(const Process& process);
 // "dp", "tp_3", or its identity.
 std::string CommLabel(const Communicator& comm);

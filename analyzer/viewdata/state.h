@@ -13,7 +13,7 @@ enum class ViewState : uint8_t {
   kCompleted = 1,
   kOverwritten = 2,  // issued; its record is gone or was not read
   kIssued = 3,       // handed over; what the GPU did with it is not recorded
-  kEnqueued = 4,     // on the stream and not completed; the GPU is not known to have come to it
+  kEnqueued = 4,     // on the stream and not completed; the GPU is not known to have reached it
   kStarted = 5,      // the GPU is in it
   kWaiting = 6,      // in flight while a member has not come, or where the analysis says that the rank waits
   kNoData = 7,       // nothing is known of this rank

@@ -15,7 +15,7 @@ struct Words {
   std::vector<std::string> advice;  // first things first
   std::string refuted_by;
   std::vector<std::string> rivals;  // that this reason always has
-  std::string tells_apart;          // what decides between them; empty: the kind's own
+  std::string tells_apart;          // the fact that would decide between them; empty: the kind's own
 };
 
 // The words of a reason of that family; none where the finding's reason is of another.

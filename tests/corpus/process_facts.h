@@ -16,9 +16,9 @@ ProcessFacts InterpreterLockFacts();
 ProcessFacts CompilerFacts();
 ProcessFacts TeardownFacts();
 ProcessFacts ExceptionFacts();
-ProcessFacts ElsewhereFacts();  // stands still in code that says nothing
+ProcessFacts ElsewhereFacts();  // stuck in code that reveals nothing
 ProcessFacts InitFacts();
-ProcessFacts StoreFacts();  // asks the store for a unique id that nobody has set
+ProcessFacts StoreFacts();  // asks the store for a unique id that nobody sets
 
 }  // namespace lockstep::corpus
 

@@ -1,4 +1,4 @@
-// From what was read of each rank to the ranks of a bundle.
+// Turns the data read of each rank into the ranks of a bundle.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_ADD_RANKS_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_ADD_RANKS_H_
 

@@ -1,4 +1,4 @@
-// One Flight Recorder file on its own: everything that can be said before other ranks' files are known.
+// One Flight Recorder file on its own: everything that does not need other ranks' files.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_FILE_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_FILE_H_
 
@@ -40,7 +40,7 @@ struct Progress {
   int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
 };
 
-// A group that entries name. Op::membership is an index of these until the files are merged.
+// A group that entries name. Op::membership is an index into these until the files are merged.
 struct UsedGroup {
   std::string name, desc;
   bool local_id_only = false;                       // old dumps: no process_group; `name` is then made of the pg_id
@@ -50,7 +50,7 @@ struct UsedGroup {
   int64_t first_collective = kUnknown;              // the smallest number of a collective
   bool has_p2p = false;
   bool has_batches = false;     // of point-to-point operations
-  int32_t own_group_rank = -1;  // as send and receive say it; -1 unknown or contradictory
+  int32_t own_group_rank = -1;  // from sends and receives; -1 unknown or contradictory
   int32_t size_hint = 0;        // lower limit, from peer numbers and pg_config
   bool may_have_more = false;   // see Communicator
   int64_t newest_issued_ns = 0;

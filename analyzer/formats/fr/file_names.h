@@ -1,4 +1,4 @@
-// What the names of Flight Recorder files say of ranks and hosts. A dump does not hold its rank.
+// Ranks and hosts in the names of Flight Recorder files. A dump does not hold its rank.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_FILE_NAMES_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_FILE_NAMES_H_
 

@@ -14,7 +14,7 @@ struct UnlistedGroup {
   std::vector<int32_t> users;        // ranks with entries of it, ascending
   std::vector<int32_t> group_ranks;  // parallel: own rank in the group as send and receive give it; negative unknown
   int32_t size_hint = 0;             // from send and receive
-  std::vector<int32_t> members;      // the result; -1 where a member is known to exist but not which
+  std::vector<int32_t> members;      // the result; -1 for a member whose rank is unknown
 };
 
 // Fills `members` of each. `silent` holds, ascending, the ranks below `job_size` that have entries of no group at all

@@ -1,4 +1,4 @@
-// What profiling names say of operations, and other texts of dumps.
+// Parses profiling names of operations and other texts of dumps.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_NAMES_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_NAMES_H_
 
@@ -11,7 +11,7 @@
 
 namespace lockstep::fr {
 
-// Larger ranks are taken for something else: a time, a process id.
+// Larger numbers are not ranks but times or process ids.
 constexpr int32_t kMaxRank = (1 << 20) - 1;
 
 struct OpName {
@@ -22,7 +22,7 @@ struct OpName {
   bool batch_end = false;       // the record that stands for a coalesced batch
 };
 
-// Bytes that no writer puts into a name: controls, or what is no UTF-8. Such text was damaged.
+// Bytes that no writer puts into a name: controls or invalid UTF-8. Such text was damaged.
 bool IsGarbled(std::string_view text);
 
 // "nccl:all_reduce" and the like. The backend is accepted when it follows the naming of collective libraries: a known

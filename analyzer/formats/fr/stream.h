@@ -12,16 +12,16 @@
 
 namespace lockstep::fr {
 
-// Reads one list of entries as PyTorch's pickler and Python's write it. Whatever has another form (values of other
-// types, tuples for lists, entries that refer to each other, damage, opcodes without a place here) ends the reading:
-// what was read so far is then of no use, and the file is for the reader of values. So this need not understand every
-// pickle, but what it accepts must mean what that reader makes of it. Every access is checked against `end`.
+// Reads one list of entries in the form that PyTorch's pickler and Python's write. Any other form (values of other
+// types, tuples for lists, entries that refer to each other, damage, unexpected opcodes) ends the reading: the result
+// is then discarded, and the general parser reads the file. So this parser need not understand every pickle, but must
+// agree with the general one on what it accepts. Every access is checked against `end`.
 class EntryStream {
  public:
   EntryStream(const uint8_t* end, Document* document, PickleMemo* memo, EntryReader* entries)
       : end_(end), document_(*document), memo_(*memo), entries_(*entries) {}
 
-  // `at` stands behind the list's EMPTY_LIST. Returns the position behind the list; nullptr for another form.
+  // `at` is behind the list's EMPTY_LIST. Returns the position behind the list; nullptr for another form.
   const uint8_t* Read(const uint8_t* at);
 
  private:
@@ -35,9 +35,9 @@ class EntryStream {
     EntryReader::Number number;  // kNumbers: none that is needed
   };
   static constexpr size_t kMaxHoles = 16;
-  // The job repeats its calls, and so does the dump the bytes of entries, numbers aside: what an entry came to, for all
-  // whose bytes agree outside the holes. References into the memo mean the same there as long as nothing in the memo
-  // was overwritten.
+  // Jobs repeat their calls, so dumps repeat the bytes of entries except for numbers. Keeps the result of an entry for
+  // all entries with the same bytes outside the holes. References into the memo keep their meaning as long as nothing
+  // in the memo was overwritten.
   struct Template {
     size_t bytes;  // place in bytes_ and masks_
     uint32_t size;

@@ -1,4 +1,4 @@
-// For tests and fuzzers: the two ways of reading a pickle's entries must come to the same.
+// For tests and fuzzers: both ways of reading a pickle's entries must give the same result.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_CHECK_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_CHECK_H_
 

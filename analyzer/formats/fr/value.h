@@ -1,6 +1,6 @@
-// The values of one Flight Recorder dump, flat: containers hold their items in a shared pool and are referred to by
-// number, so that shared and even cyclic structures cost nothing, nothing is freed recursively, and one Document is
-// reused for file after file. Whoever walks it follows the dump's schema, a fixed number of levels deep.
+// The values of one Flight Recorder dump, flat: containers hold their items in a shared pool and refer to them by
+// number. Shared and even cyclic structures cost nothing, nothing is freed recursively, and one Document is reused for
+// file after file. Readers follow the dump's schema, a fixed number of levels deep.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_VALUE_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_VALUE_H_
 
@@ -71,8 +71,8 @@ enum class Type : uint8_t {
   kDouble,
   kString,
   kBytes,
-  // Only in the memo and on the stack of a pickle whose entries are streamed: containers that went straight into what
-  // they stand for (see stream.h).
+  // Only in the memo and on the stack of a pickle whose entries are streamed: containers that were stored directly as
+  // entries (see stream.h).
   kFrame,     // integer: EntryReader's code of the frame
   kCallSite,  // of a list of frames; index: the call site
   kShape,     // index and integer: EntryReader::Shape
@@ -117,7 +117,7 @@ class Document {
   size_t string_count() const { return strings_.size(); }
   size_t container_count() const { return containers_.size(); }
 
-  // Damage met inside this container: what it holds is not all.
+  // Damage inside this container: its contents are incomplete.
   void SetPartial(uint32_t container) { containers_[container].partial = true; }
   bool IsPartial(const Value& value) const { return IsContainer(value) && containers_[value.index].partial; }
   static bool IsContainer(const Value& value) { return value.type >= Type::kList; }
@@ -171,8 +171,8 @@ class Document {
   std::vector<Value> pool_;
 };
 
-// What a parser says when it stops early. `refused`: the file is hostile and nothing of it may be used; otherwise
-// what was complete before `offset` is in the document, and the containers that were open are marked partial.
+// The reason of a parser that stops early. `refused`: the file is hostile and nothing of it may be used. Otherwise the
+// document holds what was complete before `offset`, and open containers are marked partial.
 struct ParseError {
   std::string text;       // empty: no error
   const char* like = "";  // equal for errors that differ in numbers only; "": such have equal texts

@@ -1,4 +1,4 @@
-// The error of TORCH_DISTRIBUTED_DEBUG=DETAIL: two ranks of a group came to different calls.
+// The error of TORCH_DISTRIBUTED_DEBUG=DETAIL: two ranks of a group made different calls.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_FINGERPRINT_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LOGS_FINGERPRINT_H_
 

@@ -15,7 +15,7 @@ namespace lockstep::logs {
 // Longer lines are cut to this; what follows in them is skipped.
 constexpr size_t kMostLineBytes = 64u << 10;
 
-// A line without what its launcher wrote before it. -1: nothing says so.
+// A line without its launcher's prefix. -1: the prefix has no such number.
 struct Line {
   std::string_view text;
   int32_t rank = -1;      // "[rank3]:", by PyTorch itself
@@ -28,8 +28,8 @@ struct Line {
 // Takes off "[rank3]:", "[default3]:", "3: ", "[1,3]<stderr>:", "[pod/a/b] ", "name | ", one after the other.
 Line TakePrefixes(std::string_view line);
 
-// Calls `take` with each line of the file, without its end. Stops early, with CANCELLED, when `go_on` says no; it is
-// asked every few megabytes.
+// Calls `take` with each line of the file, without its end. Stops early, with CANCELLED, if `go_on` returns false; it
+// is called every few megabytes.
 absl::Status ForEachLine(int fd, const std::function<bool()>& go_on,
                          const std::function<void(std::string_view line, int64_t number)>& take);
 

@@ -28,7 +28,7 @@ struct NcclCall {
   int32_t datatype = -1, reduction = -1, root = -1;
   uint64_t comm = 0;  // address in the process
   int32_t size = 0;
-  int32_t global_rank = -1;  // RCCL says it
+  int32_t global_rank = -1;  // from RCCL
 };
 std::optional<NcclCall> ParseNcclCall(std::string_view text);
 

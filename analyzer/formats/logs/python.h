@@ -15,17 +15,17 @@ namespace lockstep::logs {
 // The stack of a process's main thread.
 struct PythonStack {
   std::vector<std::string> frames;  // innermost first: "forward (model.py:12)"
-  int32_t rank = -1;                // as the lines' prefixes or the command line say it
-  int32_t local = -1;               // likewise: a rank where the job has one host
+  int32_t rank = -1;                // from the lines' prefixes or the command line
+  int32_t local = -1;               // local rank, from the same places: equals the rank if the job has one host
   int64_t pid = 0;
   int64_t line = 0;  // where it begins in its file; 0: in no lines
 };
 
-// Takes a log line by line. A file may hold the stacks of several processes, told apart by "Process 12: .." of py-spy
-// or by the rank before each line; of one process the last stack counts.
+// Takes a log line by line. A file may hold the stacks of several processes, separated by "Process 12: .." of py-spy or
+// by the rank before each line. Of one process the last stack counts.
 class StackReader {
  public:
-  // `rank`: what stands before the line; -1: nothing.
+  // `rank`: the prefix of the line; -1: none.
   void Take(std::string_view text, int32_t rank, int64_t number);
   std::vector<PythonStack> Finish();
 

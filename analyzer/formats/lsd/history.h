@@ -1,5 +1,6 @@
-// The history of one rank in short: hashes over runs of calls, made when a dump is written, so that a reader of a large
-// job can tell without unpacking where members of a communicator, or ranks in the same role, called differently.
+// A short history of one rank: hashes over runs of calls, computed when a dump is written. With them a reader of a
+// large job finds, without unpacking, where members of a communicator, or ranks with the same role, made different
+// calls.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_
 

@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-// Reads ahead; knows the file offset of what it shows. May be used for one file after the other.
+// Reads ahead and tracks the file offset. One object can read several files in turn.
 class LsdInput {
  public:
   void Start(int fd);
@@ -36,7 +36,7 @@ struct LsdMessage {
   uint64_t start = 0;      // of its length
   uint64_t offset = 0;     // of the message itself
   std::string_view bytes;  // kIntact: without its checksum; valid until the next call
-  std::string text;        // else: what is wrong
+  std::string text;        // otherwise, what is wrong
 };
 
 // kStop: nothing after it can be found.

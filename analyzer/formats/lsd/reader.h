@@ -21,9 +21,9 @@
 namespace lockstep {
 
 // Adds the ranks of the dump behind `fd` (not owned, read from its start by pread) to *builder. `path` is for messages.
-// Damage is stepped over where the framing survives, else reading stops there; what was lost becomes problems with
-// offsets, and the ranks concerned are marked as damaged. *header (may be null) gets the file's header. Errors: no
-// dump, a version this reader must not read, no header, or nothing to be read at all; nothing is added then.
+// Skips damage if the framing survives, else stops there. Lost parts become problems with offsets, and their ranks are
+// marked as damaged. *header (may be null) gets the file's header. Errors: no dump, a version that this reader must not
+// read, no header, or nothing readable; then nothing is added.
 absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header = nullptr);
 
 // Operations of one numbering that have to be loaded where the file holds them, however old.
@@ -83,7 +83,7 @@ class LsdFile {
   explicit LsdFile(std::string path, const std::atomic<bool>* cancel = nullptr)
       : path_(std::move(path)), cancel_(cancel) {}
 
-  // Errors as ReadLsd's. Different files may be scanned at the same time, each with a workspace of its own.
+  // The same errors as ReadLsd. Different files may be scanned at the same time, each with its own workspace.
   absl::Status Scan(int fd, LsdWorkspace* workspace);
   const DumpHeader& header() const { return header_; }
   std::vector<ReadRank>& ranks() { return ranks_; }

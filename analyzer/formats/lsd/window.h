@@ -16,7 +16,8 @@ namespace lockstep {
 
 struct LoadChoice {
   std::vector<std::vector<LsdPlan>> plans;  // by file, by rank of the file
-  std::string note;                         // what was left in the files and how it was compared; empty: nothing
+  std::string note;                         // what was not loaded from the files, and how it was compared; empty:
+                                            // nothing
 };
 
 // Operations recorded in all files: above limits.all the rest of this page is for them.

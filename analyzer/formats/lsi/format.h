@@ -104,8 +104,7 @@ struct IndexMembership {
 };
 static_assert(sizeof(IndexMembership) == 56);
 
-// An operation in flight: what its columns hold, so that whoever looks for those alone need not read the columns of
-// all.
+// An operation in flight: a copy of its columns, so that readers of these operations need not read all columns.
 struct IndexOpen {
   uint64_t op = 0;  // among all operations; in the last entry their count
   uint32_t seq = 0, enter = 0;
@@ -123,17 +122,17 @@ constexpr uint8_t kIndexNoStream = UINT8_MAX;       // kStream: else the place i
 constexpr uint32_t kIndexNoPeer = 0;                // kPeer: else 1 + member rank of the root or peer; a sparse column
 constexpr uint16_t kIndexNotReturned = UINT16_MAX;  // kHost: microseconds in the call, at most 65,534
 
-// What one member's cell of one collective shows. The first three are never stored: an empty cell is told apart by the
-// member's counters, see IndexReader::CellAt.
+// The state of one member's cell of one collective. The first three are never stored: the member's counters tell empty
+// cells apart, see IndexReader::CellAt.
 enum class IndexCell : uint8_t {
   kEmpty = 0,
   kNoData = 1,       // nothing is known of this member
   kOverwritten = 2,  // issued, its record is gone or was not loaded
-  kNotEnqueued = 3,  // the member has not come to it
+  kNotEnqueued = 3,  // the member has not reached it
   kUnknown = 4,      // from here on: 4 + OpState
 };
 
-constexpr int64_t kHighestSeq = int64_t{1} << 60;  // no job counts so far, and sums of it cannot overflow
+constexpr int64_t kHighestSeq = int64_t{1} << 60;  // above any real count, and sums of it cannot overflow
 
 }  // namespace lockstep
 

@@ -31,8 +31,8 @@ struct IndexOp {
   int32_t peer = -1;                // member rank of the root, or of the other side; -1 none
 };
 
-// One rank's operations as they lie in the file, for scans over all of them. Any value may stand in a damaged file:
-// only IndexReader::op checks.
+// One rank's operations as the file stores them, for scans over all of them. A damaged file may hold any value: only
+// IndexReader::op checks.
 struct IndexColumns {
   absl::Span<const uint8_t> kind, state, size, stream;
   absl::Span<const uint16_t> membership, host;
@@ -45,7 +45,7 @@ bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMember
 // Immutable after opening; any thread.
 class IndexReader {
  public:
-  // Errors name the file and what is wrong: NotFound, FailedPrecondition (another version), DataLoss (damaged: make it
+  // Errors name the file and the problem: NotFound, FailedPrecondition (another version), DataLoss (damaged: make it
   // again).
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(const std::string& path);
   ~IndexReader();
@@ -76,13 +76,12 @@ class IndexReader {
   absl::Span<const uint32_t> seq_column() const { return seqs_; }
   // Operation `index` of all, which belongs to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
-  // A rank's operations in flight, ascending: those handed over and neither completed nor failed, and those of which
-  // nothing but the rank's counters tells it. From the table of them, or where there is none by reading the rank's
-  // columns. Values as in columns().
+  // A rank's operations in flight, ascending: those issued and neither completed nor failed, and those known only from
+  // the rank's counters. From their table, or without one from the rank's columns. Values as in columns().
   std::vector<IndexOpen> OpenOps(size_t rank) const;
 
-  // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 where the
-  // row's counters must tell. Empty for a member that the communicator does not have.
+  // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 if the row's
+  // counters decide. Empty for a member that the communicator does not have.
   absl::Span<const uint8_t> cells(const IndexComm& comm, int32_t member) const;
   // What the cell of (member, sequence number) shows, with `membership` the member's own counters or null without data.
   IndexCell CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const;

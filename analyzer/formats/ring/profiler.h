@@ -1,4 +1,4 @@
-// What NCCL's profiler interface told, laid over the operations that the calls told.
+// Combines the reports of NCCL's profiler interface with the recorded calls.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_RING_PROFILER_H_
 #define LOCKSTEP_ANALYZER_FORMATS_RING_PROFILER_H_
 

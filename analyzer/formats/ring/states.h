@@ -1,4 +1,4 @@
-// What the GPU marks say of a rank's operations.
+// The states of a rank's operations, from the GPU marks.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_RING_STATES_H_
 #define LOCKSTEP_ANALYZER_FORMATS_RING_STATES_H_
 

@@ -25,7 +25,7 @@ const char* HtmlStyle();
 // "<section><h2>title</h2>" .. ; close with "</section>\n".
 void OpenSection(std::string_view id, std::string_view title, std::string* out);
 
-// What is said of each rank: named by a finding, waiting because of it, neither, or without data.
+// The role of each rank: named by a finding, waiting because of it, neither, or without data.
 enum class RankRole : uint8_t { kFine, kVictim, kCulprit, kNoData };
 // By global rank, up to the largest that is known or expected.
 std::vector<RankRole> RolesOf(const Verdict& verdict, const Bundle& bundle);
@@ -40,7 +40,7 @@ void AppendSequences(const Verdict& verdict, const Bundle& bundle, const std::ve
 // The last calls of a culprit and of one that waits for it, over all communicators in program order.
 void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
                      std::string* out);
-// Ranks by what they were seen doing.
+// Ranks by their observed activity.
 void AppendStates(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out);
 // Native and Python stacks, outermost frame first, merged where they agree.
 void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, const MergedStacks* merged,
