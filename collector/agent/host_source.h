@@ -33,10 +33,10 @@ struct HostSourceOptions {
   std::string host, boot_id, version;
   std::string rack, leaf_switch;
   size_t most_rings = 4096, most_rings_of_user = 1024;
-  // A job of which no process lives is kept so long for requests that come late.
+  // Time for which a job without living processes is kept, for late requests.
   int64_t linger_ns = 600'000'000'000;
-  // Stacks and the like of a process (collector/evidence/evidence.h); empty: only what /proc says is reported.
-  // `ring`: its ring file, for as long as the call lasts.
+  // Stacks and other evidence of a process (collector/evidence/evidence.h); empty: only /proc is read. `ring`: its ring
+  // file, open during the call.
   std::function<EvidenceReport(pid_t pid, int ring)> gather;
   // One line about something that an operator should see; may be empty.
   std::function<void(const std::string&)> log;
@@ -108,7 +108,7 @@ class HostSource final : public AgentSource {
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
   std::map<std::string, Namesakes> namesakes_;  // by serialized identity without its life; senders are rings by key
   std::vector<Job*> shown_;
-  // Rings of one user are read as often as a hundredth of a core allows, so that nobody's many rings make others' late.
+  // Each user's rings get a hundredth of a core, so that a user with many rings does not delay others.
   struct Share {
     int64_t next_ns = 0, cost_ns = 0;
     bool due = true;

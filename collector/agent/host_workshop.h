@@ -1,5 +1,5 @@
-// The agent's slow work: evidence of processes, and whole rings as dump files for the spool. Threads of its own;
-// evidence does not wait for dumps.
+// The agent's slow work on its own threads: evidence of processes, and whole rings as dump files for the spool.
+// Evidence does not wait for dumps.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_
 #define LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_
 
@@ -24,7 +24,7 @@ namespace lockstep {
 
 struct WorkshopOptions {
   std::string host, boot_id, version, rack, leaf_switch;
-  std::function<EvidenceReport(pid_t pid, int ring)> gather;  // empty: only what is known already is reported
+  std::function<EvidenceReport(pid_t pid, int ring)> gather;  // empty: only known facts are reported
   size_t evidence_at_once = 4;                                // processes
 };
 
@@ -33,9 +33,9 @@ struct WorkRing {
   std::string path;
   int32_t rank = -1;
   pid_t pid = 0;        // here; 0: it has ended
-  pid_t shown_pid = 0;  // likewise, of one that has ended, too; 0: not known
+  pid_t shown_pid = 0;  // the same for an ended process; 0: unknown
   Process process;
-  std::shared_ptr<const MarkTimes> marks;  // what was seen of its GPU; may be null
+  std::shared_ptr<const MarkTimes> marks;  // observed times of its GPU marks; may be null
   std::optional<ring::Snapshot> at_end;    // digest of a process that ended, as it was then
 };
 

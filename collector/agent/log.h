@@ -1,4 +1,4 @@
-// The agent's log: a line each, with date and time, bounded in size. What is said over and over is said once a minute.
+// The agent's log: one line an entry, with date and time, bounded in size. Repeated entries appear once a minute.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_LOG_H_
 #define LOCKSTEP_COLLECTOR_AGENT_LOG_H_
 

@@ -26,7 +26,7 @@ struct AgentOptions {
   std::string metrics;  // empty: none
   std::string host;     // as the rings call it
   int64_t late_after_ns = 5'000'000'000;
-  bool alone = false;                     // with a collector of its own, for this host's tools
+  bool alone = false;                     // with its own collector, for tools on this host
   std::string out;                        // its incidents; empty: beside the spool
   RedactLevel redact = RedactLevel::kNo;  // before anything leaves the host
   bool config_files = true;               // were read

@@ -17,7 +17,7 @@
 namespace lockstep {
 
 struct OwnCollectorOptions {
-  std::string folder;  // private (0700); the socket comes to lie there
+  std::string folder;  // private (0700); the socket is created in it
   std::string out;     // its incidents; made when it is missing
   std::string log;     // its standard error
   int64_t late_after_ns = 5'000'000'000;
@@ -25,11 +25,11 @@ struct OwnCollectorOptions {
   std::function<void(const std::string&)> say;  // one line when it ended and is started again
 };
 
-// What files (where `files`) and the environment say of collectors, as options; but for how it is reached and what the
-// agent says itself.
+// Collector settings from the environment and, with `files`, from configuration files, as options. Leaves out the
+// address, and what the agent itself sets.
 absl::StatusOr<std::vector<std::string>> SettledOptions(bool files);
 
-// One thread owns it. The child ends with that thread, whatever ends it.
+// One thread owns it. The child ends with that thread.
 class OwnCollector {
  public:
   static absl::StatusOr<std::unique_ptr<OwnCollector>> Start(const OwnCollectorOptions& options);
@@ -40,7 +40,7 @@ class OwnCollector {
   const std::string& endpoint() const { return endpoint_; }
   // Call it every second or so: starts it again when it has ended, ever slower up to a minute.
   void Tick(int64_t mono_ns);
-  // Waits for its end, at most so long, then ends it by force.
+  // Waits for its end up to the limit, then kills it.
   void End(int64_t limit_ns);
 
  private:

@@ -34,7 +34,7 @@ namespace lockstep {
 
 struct AgentSessionOptions {
   std::string host, boot_id, version;
-  std::string rack, leaf_switch;  // where the host stands; may be empty
+  std::string rack, leaf_switch;  // the place of the host; may be empty
   uint64_t instance = 0;          // random, of this process
   int64_t heartbeat_ns = 1'000'000'000;
   int64_t look_ns = 500'000'000;          // from one look at the ranks to the next; sooner where a limit passes
@@ -42,10 +42,10 @@ struct AgentSessionOptions {
   size_t heartbeat_bytes_per_rank = 512;
   double chunk_bytes_per_second = 32e6;   // as sent
   size_t chunks_out = 4;                  // sent and not acknowledged
-  int64_t ack_after_ns = 30'000'000'000;  // not acknowledged for so long: sent again
-  std::function<int64_t()> cpu_ns;        // the program's own CPU time so far; empty: not told
+  int64_t ack_after_ns = 30'000'000'000;  // a chunk without acknowledgment is sent again after this long
+  std::function<int64_t()> cpu_ns;        // the program's own CPU time so far; empty: not reported
   std::function<std::vector<std::string>()>
-      blind;  // what cannot be seen at the moment, a line each; empty: nothing is told
+      blind;  // what cannot be seen at the moment, one a line; empty: nothing is reported
   std::function<void(const std::string&)> log;  // one line for each decision, with its figures; may be empty
 };
 
@@ -68,8 +68,8 @@ class AgentSession {
   AgentSession(const AgentSession&) = delete;
   AgentSession& operator=(const AgentSession&) = delete;
 
-  // The connection is new (wire::Client::Tick gave true). mono_ns is the host's CLOCK_MONOTONIC, as the rings have it;
-  // real_ns is only passed on, jumps of it change nothing.
+  // The connection is new (wire::Client::Tick returned true). mono_ns is the host's CLOCK_MONOTONIC, as in the rings;
+  // real_ns is only passed on, and jumps of it have no effect.
   void Connected(int64_t mono_ns);
   // Anything received; frames that mean nothing here are counted and dropped.
   void Receive(const wire::Message& message, int64_t mono_ns);
@@ -96,7 +96,7 @@ class AgentSession {
 
   // Stacks of one request's ranks on their way into one tree.
   struct Stacks {
-    Ranks merged;  // of whom nothing but the tree goes up
+    Ranks merged;  // ranks that send only merged stacks
     StackTree tree;
     StackReport report;
     Ranks ranks;

@@ -30,27 +30,27 @@ class AgentSource {
  public:
   virtual ~AgentSource() = default;
 
-  // Reads all ranks anew. Called about once a second, and when a limit passes. What the next calls return is as of this
-  // call, and stays valid until the next one.
+  // Reads all ranks again. Called about once a second, and when a limit passes. Results of the other calls refer to
+  // this call, and stay valid until the next one.
   virtual void Look(int64_t mono_ns) = 0;
   // Jobs (one generation of a job and a user each) that have ranks here; any order.
   virtual size_t jobs() const = 0;
   virtual const JobIdentity& job(size_t index) const = 0;
   virtual absl::Span<const RankSight> ranks(size_t index) const = 0;
 
-  // The next process that has ended and was not told yet; false: none. Each is told once, unless TellAgain().
+  // The next ended process that was not reported yet; false: none. Each is reported once, unless TellAgain() is called.
   virtual bool NextEnded(ProcessEnded* out) = 0;
-  // The collector forgot everything: what has ended is told anew.
+  // The collector lost its state: ended processes are reported again.
   virtual void TellAgain() = 0;
 
   // Adds `ranks` (and the communicators' infos) of one job; empty `ranks` of the request: all of the host. Sets
   // out->refused where there is nothing to add. The session fills the other fields and cuts it into parts.
   virtual void FillDigest(const CollectRequest& request, Digest* out) = 0;
 
-  // Begins what an EVIDENCE or EVERYTHING request asks for; must not block. Whole rings go into the chunk store, as
+  // Starts the work of an EVIDENCE or EVERYTHING request; must not block. Whole rings go into the chunk store, as
   // HOST.evidence.lsd or HOST.lsd; the latter holds all ranks and replaces the former. An EVIDENCE request is also
-  // answered through NextEvidence. The same request may come again (after a reconnection): what is under way goes on,
-  // what was done is done again only where its results are not in the store any more.
+  // answered through NextEvidence. The same request may come again after a reconnection: running work continues, and
+  // finished work is repeated only if its results left the store.
   virtual void Gather(const CollectRequest& request) = 0;
   virtual void Cancel(uint64_t request) = 0;
   // The next piece of evidence; the last one of a request has `last` set, also when nothing could be found out.
@@ -64,8 +64,8 @@ class ChunkStore {
 
   // The next chunk that is not out; it is then. False: none is ready now.
   virtual bool Next(Chunk* out) = 0;
-  // The collector has it on disk (or will never take it: `refused` says why): it is removed for good. Ids that are not
-  // known are nothing new: an acknowledgement may come twice.
+  // The collector has it on disk, or refused it for good (`refused` has the reason): it is removed. Unknown ids are
+  // normal: an acknowledgment may come twice.
   virtual void Acked(const std::string& id) = 0;
   virtual void Refused(const std::string& id, const std::string& why) = 0;
   // It was not acknowledged in time, or the connection is another one: not out any more. Empty: all.

@@ -22,8 +22,8 @@ struct Target {
   std::string ca_file;  // empty: the system's
 };
 
-// "http://[USER@]HOST[:PORT]/DATABASE". A password in it is refused: command lines are read by everyone. Off loopback
-// http is refused unless `insecure`. InvalidArgument says what is wrong.
+// "http://[USER@]HOST[:PORT]/DATABASE". Refuses a password in it, because all users can read command lines. Refuses
+// http off loopback unless `insecure`. InvalidArgument names the problem.
 absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure);
 
 // One thread.
@@ -49,8 +49,8 @@ class Http {
   void* curl_ = nullptr;
 };
 
-// Of an answer's text, whether the server may say otherwise later. ClickHouse answers 500 to nearly all errors; its own
-// code tells.
+// Whether the error may be temporary, from the answer's text. ClickHouse answers nearly all errors with 500; its own
+// code decides.
 bool IsPassing(long http_status, const std::string& answer);
 
 }  // namespace lockstep::archive

@@ -15,8 +15,8 @@ struct OperationFacts {
       comm_hosts;  // by communicator identity, of those with a measured bandwidth; at most 32 hosts
 };
 
-// One host at a time, so that memory does not grow with the job; durations are kept as histograms of 4 % steps. Without
-// an index there are no rows and a note; a damaged one likewise.
+// One host at a time, so that memory does not grow with the job. Durations become histograms of 4 % steps. A missing or
+// damaged index gives a note and no rows.
 absl::Status MakeOperationRows(const std::string& folder, const IncidentName& name, const RowSink& sink,
                                OperationFacts* facts, std::string* notes);
 

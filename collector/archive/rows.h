@@ -15,8 +15,7 @@ using Json = nlohmann::ordered_json;
 // Called for each row; an error ends the making of rows.
 using RowSink = std::function<absl::Status(const std::string& table, const Json& row)>;
 
-// Of an incident, and of each of its rows. Deterministic: the same incident has the same identity wherever its folder
-// lies.
+// Identity of an incident and of each of its rows. Deterministic: the folder's place does not matter.
 struct IncidentName {
   std::string job, incident;  // incident: "JOB/STEP/RESTART/UID@TIME_NS"
   std::string day;            // "2026-11-22", UTC

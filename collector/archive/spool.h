@@ -1,6 +1,5 @@
-// Incidents as rows on disk, between the folder they come from and the server: what waits while it is away, and what is
-// gone on with after a kill. One file an incident; it is there whole or not at all. Any number of processes may use one
-// folder.
+// Incidents as rows on disk, between their folder and the server: those that wait while the server is away, and
+// unfinished ones after a kill. One file an incident, complete or absent. Any number of processes may use one folder.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_SPOOL_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_SPOOL_H_
 

@@ -1,4 +1,4 @@
-// The archive's side on the server: tables, what is there already, inserts, answers as tables.
+// The archive's tables on the server: creation, existing rows, inserts, answers.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_STORE_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_STORE_H_
 
@@ -39,7 +39,7 @@ class Store {
   Http* http_;
 };
 
-// 'text' as a literal of ClickHouse's SQL, whatever bytes it has.
+// 'text' as a literal of ClickHouse's SQL, for any bytes.
 std::string Quoted(const std::string& text);
 // Of FORMAT JSONCompact. DataLoss where it is something else.
 absl::StatusOr<Answer> ParseAnswer(const std::string& text);

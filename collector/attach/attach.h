@@ -1,4 +1,4 @@
-// `lockstep attach`: looks at a job that already runs, without the recorder, and says which rank holds it up.
+// `lockstep attach`: examines a running job without the recorder, and names the rank that holds it up.
 #ifndef LOCKSTEP_COLLECTOR_ATTACH_ATTACH_H_
 #define LOCKSTEP_COLLECTOR_ATTACH_ATTACH_H_
 
@@ -13,7 +13,7 @@ namespace lockstep {
 
 struct AttachOptions {
   std::vector<pid_t> pids;          // empty: found
-  std::string job, slurm;           // which of those that are found; empty: the only one
+  std::string job, slurm;           // selects one of the jobs found; empty: the only one
   std::string out;                  // incident folder; empty: made up
   std::string host;                 // name of this host
   std::string stream;               // not empty: writes this host's dump to standard output, as of a job of this name

@@ -1,5 +1,5 @@
-// Finds the processes of distributed jobs on this host that nobody started under Lockstep: by the variables that
-// launchers set, and by the libraries that are mapped.
+// Finds processes of distributed jobs on this host that run without Lockstep: by the variables of launchers, and by
+// mapped libraries.
 #ifndef LOCKSTEP_COLLECTOR_ATTACH_DISCOVERY_H_
 #define LOCKSTEP_COLLECTOR_ATTACH_DISCOVERY_H_
 
@@ -14,7 +14,7 @@ namespace lockstep {
 struct RankProcess {
   pid_t pid = 0;
   uid_t uid = 0;
-  int32_t rank = -1;  // job-wide; -1: nothing says
+  int32_t rank = -1;  // in the whole job; -1: unknown
   int32_t world = -1, local_rank = -1, local_world = -1;
   std::string command;  // name of the program
 };
@@ -34,7 +34,7 @@ struct FoundJob {
   int ras_port = 0;                // of NCCL_RAS_ADDR; 0: not set
   bool numbered = false;           // no process knows its rank: they are numbered by PID
   std::vector<RankProcess> ranks;  // ascending by rank
-  std::vector<EndedRank> ended;    // likewise
+  std::vector<EndedRank> ended;    // ranks whose processes ended
 };
 
 struct Discovery {
@@ -42,8 +42,8 @@ struct Discovery {
   size_t unreadable = 0;       // processes of other users, whose environment is not shown to us
 };
 
-// `pids`: only these, as one job, whatever they are; empty: every process that belongs to a job. `proc`: where the proc
-// file system is mounted. This process and those above it are left out.
+// `pids`: only these, as one job, whatever they are; empty: every process that belongs to a job. `proc`: mount point of
+// the proc file system. Leaves out this process and its ancestors.
 Discovery FindJobs(const std::vector<pid_t>& pids, const std::string& proc = "/proc");
 
 }  // namespace lockstep

@@ -15,9 +15,9 @@ struct LogTail {
   std::string text;
 };
 
-// Standard output and error of each process, where they are regular files that the process's own user may read: the
-// last 256 KiB of each file, whole lines, 32 MiB of all. A child reads them, for a file on a server that is away never
-// answers: what is there after `limit_ns` is kept.
+// Standard output and error of each process, if they are regular files that the process's user may read: the last 256
+// KiB of each file, whole lines, 32 MiB in all. A child process reads them, because a file on a dead server never
+// answers. The data that arrived within `limit_ns` is kept.
 std::vector<LogTail> ReadLogTails(const std::vector<pid_t>& pids, int64_t limit_ns);
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ namespace lockstep {
 // not looked at.
 std::vector<std::string> OwnProgram(const std::string& verb);
 
-// To be said before any thread starts: this program holds every verb.
+// Call it before any thread starts: this program contains every verb.
 void HoldsEveryVerb();
 
 }  // namespace lockstep

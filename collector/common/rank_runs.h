@@ -22,7 +22,7 @@ RankRuns RunsOf(std::vector<int32_t> ranks);
 RankRuns Union(const RankRuns& a, const RankRuns& b);
 // The same of runs in any order, which may overlap.
 RankRuns Merge(std::vector<RankRun> runs);
-RankRuns Difference(const RankRuns& a, const RankRuns& b);  // of a, what is not in b
+RankRuns Difference(const RankRuns& a, const RankRuns& b);  // ranks of a that are not in b
 // The ranks one by one, at most `limit`.
 std::vector<int32_t> RanksOf(const RankRuns& runs, size_t limit = SIZE_MAX);
 size_t CountOf(const RankRuns& runs);

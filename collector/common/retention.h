@@ -32,10 +32,9 @@ struct Retained {
   uint64_t removed_bytes = 0, kept_bytes = 0;
 };
 
-// Looks at FOLDER/lockstep-incident-*. Takes no space of the disk, follows no link, and goes into no folder below an
-// incident's: one that holds anything else than an incident's files is kept, with the reason. An incident vanishes by a
-// rename first, so nobody sees half of one; what was being removed when a process was killed is removed by the next.
-// Fails where FOLDER cannot be opened, or is a link.
+// Examines FOLDER/lockstep-incident-*. Needs no disk space, follows no link, and enters no folder below an incident's:
+// an incident with foreign files is kept, and the reason reported. Removal starts with a rename, so nobody sees half an
+// incident; the next run finishes an interrupted removal. Fails if FOLDER cannot be opened, or is a link.
 absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const RetentionRequest& request);
 
 // Whether the wall clock may be used for ages: it is not for an hour after it was set. Both in nanoseconds.

@@ -15,9 +15,9 @@ std::string RuntimeFolderPath();
 // Folders of services, which a host's root or init made, in the order to ask them: /run/lockstep-collector,
 // /run/lockstep (agent).
 std::vector<std::string> ServiceFolders();
-// RuntimeFolderPath, made when it is missing (0700; root's /run/lockstep 0755: what lies there for all to read are an
-// endpoint and the place of a public key). Fails when it belongs to somebody else, is a link, or others may write to
-// it; the message says what to do.
+// RuntimeFolderPath, created if missing (0700; root's /run/lockstep 0755, because everybody may read endpoints and the
+// place of a public key). Fails if it has another owner, is a link, or others may write to it; the message says what to
+// do.
 absl::StatusOr<std::string> MakeRuntimeFolder();
 // The check alone, of any folder.
 absl::Status CheckPrivateFolder(const std::string& path);
@@ -27,7 +27,7 @@ absl::Status CheckPrivateFolder(const std::string& path);
 struct CollectorPlace {
   std::string endpoint;
   std::string server_key;  // empty: without keys
-  unsigned user = 0;       // read: who wrote it
+  unsigned user = 0;       // of the writer
 };
 // For all to read where all may look into the folder.
 absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace& place);
@@ -35,7 +35,7 @@ absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace
 // NotFound when there is no such file; PermissionDenied when it may not be read; FailedPrecondition when folder or file
 // cannot be trusted or understood.
 absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder);
-// Removes the file when it still says this endpoint.
+// Removes the file if it still has this endpoint.
 void RemoveCollectorPlace(const std::string& folder, const std::string& endpoint);
 
 }  // namespace lockstep

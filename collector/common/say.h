@@ -17,9 +17,9 @@ void SayBlock(absl::string_view text);
 // Turns off protobuf's own messages on stderr, which any sender of invalid data could cause. For a program's start.
 void SilenceLibraries();
 
-// Of standard input, output and error those that are closed are opened on /dev/null, for this program alone: what it
-// starts finds them closed, as it would without it. First thing in a program that opens files and sockets of its own:
-// one of them would get the number, and the words that are meant for stderr.
+// Opens closed standard descriptors (input, output, error) on /dev/null, for this program alone: its children find them
+// closed again. Call it first in a program that opens files and sockets: otherwise one of these would get the number,
+// and with it the messages for stderr.
 void OccupyClosedStandardFiles();
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// A thread that does tasks one after the other, and hands what is to be done afterwards back to its owner's thread.
+// A thread that runs tasks one after the other, and passes follow-up work back to its owner's thread.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_WORK_LANE_H_
 #define LOCKSTEP_COLLECTOR_COMMON_WORK_LANE_H_
 

@@ -13,7 +13,7 @@ namespace lockstep {
 
 // No newline. `real_ns`: wall clock of the decision; `job`: as people call it, "name/step/restart".
 std::string DecisionJson(const Decision& decision, const std::string& job, int64_t real_ns);
-// An agent's own, `host` its host.
+// For an agent's own decisions; `host` is its host.
 std::string DecisionJson(const LateEvent& event, const std::string& job, const std::string& host, int64_t real_ns);
 
 }  // namespace lockstep

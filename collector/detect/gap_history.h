@@ -1,4 +1,4 @@
-// Times between steps of one communicator, the last 256, and what they teach: how long a wait of it may be.
+// Times between steps of one communicator, the last 256, and the longest legal wait that follows from them.
 #ifndef LOCKSTEP_COLLECTOR_DETECT_GAP_HISTORY_H_
 #define LOCKSTEP_COLLECTOR_DETECT_GAP_HISTORY_H_
 
@@ -29,13 +29,13 @@ class GapHistory {
 // max(floor, 8 x p99): see docs/detection.md.
 int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns);
 
-// Feeds a GapHistory from looks at a counter. Between two looks a communicator may have made many steps: their mean, or
-// the time in which looks saw none. The time between the looks themselves says nothing: the watcher may have been slow.
+// Feeds a GapHistory from looks at a counter. A communicator may make many steps between two looks: their mean counts,
+// or the time without a step. The time between the looks themselves is ignored: the watcher may have been slow.
 class GapMeter {
  public:
-  // `total`: operations issued so far, of the member that is furthest; `issued_ns`: when the last of these was issued,
-  // 0 unknown. Both clocks are the same. Nothing is learned from before `rebased_ns`, nor from the first three
-  // operations: warm-up is not what a job is like later. True when `total` is new.
+  // `total`: operations issued so far, of the most advanced member; `issued_ns`: when the last of these was issued, 0
+  // unknown. Both clocks are the same. Learns nothing from before `rebased_ns`, nor from the first three operations,
+  // because warm-up differs from later work. True if `total` is new.
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
   uint64_t total() const { return total_; }

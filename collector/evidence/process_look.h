@@ -30,7 +30,7 @@ class ProcessLook {
   bool busy() const { return job_ != nullptr; }
   // Looks that have ended since everything began.
   int looks() const { return looks_; }
-  // Waits for a look that is under way, at most `limit_ns`, and takes what it found.
+  // Waits for a running look, at most `limit_ns`, and takes its result.
   void Finish(int64_t limit_ns, pid_t main_tid, Process* process);
 
  private:

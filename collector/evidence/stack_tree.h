@@ -1,5 +1,5 @@
-// Stacks of many ranks as one prefix tree: who shares the way, and where they part. Relays merge the trees of those
-// below them; the result does not depend on the order or the grouping of the merges.
+// Stacks of many ranks as one prefix tree: shared frames, and where ranks differ. Relays merge the trees of their
+// children; the result does not depend on the order or the grouping of the merges.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACK_TREE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACK_TREE_H_
 

@@ -29,7 +29,7 @@ absl::StatusOr<std::string> FindLibrary(const Environment& environment);
 
 // RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT of one rank on this host.
 void SetRank(Environment* environment, int rank, int world_size, int port);
-// A TCP port of 127.0.0.1 that nobody listens on now.
+// A TCP port of 127.0.0.1 without a listener.
 absl::StatusOr<int> FreePort();
 
 // LOCKSTEP_RING_KIB for `ranks` (0: unknown) ranks on this host: larger rings keep more of a fast job's past, but all

@@ -1,4 +1,4 @@
-// What /proc tells about processes. Everything here is a snapshot: a process may be gone a moment later.
+// Facts from /proc about processes. Every result is a snapshot: the process may be gone a moment later.
 #ifndef LOCKSTEP_COLLECTOR_HOST_PROC_H_
 #define LOCKSTEP_COLLECTOR_HOST_PROC_H_
 
@@ -16,8 +16,8 @@
 
 namespace lockstep {
 
-// How a process ended that is not ours to wait for, as waitpid gives it: from /proc while it is a zombie, from its
-// pidfd (Linux 6.15 and later) when somebody has reaped it already.
+// How another's child ended, as waitpid returns it: from /proc while it is a zombie, from its pidfd (Linux 6.15 and
+// later) after it was reaped.
 std::optional<int> ReadWaitStatus(pid_t pid, int pidfd);
 
 // CPU and I/O used so far by a process and everything below it.
@@ -29,7 +29,7 @@ struct Activity {
   int64_t io_bytes = 0;  // read and written, and what faults brought in from mapped files; -1: may not be read
 };
 
-// Who is whose child, of all processes at one moment. Reading it costs one small file a process of the host.
+// Parents and children of all processes at one moment. Reading it costs one small file a process.
 class ProcessTree {
  public:
   static ProcessTree Read();

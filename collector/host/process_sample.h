@@ -17,13 +17,13 @@ bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
 
 class ProcessSampler {
  public:
-  // Writes state letter, CPU and I/O since an earlier call (not known where something of it waits for a core again and
-  // again, and gets hardly any), wait channel, threads in uninterruptible sleep, files open
-  // for writing, and, unless there is better evidence, the kernel stacks of that earlier call (`stack`) and of now
-  // (`stack_later`) into *process. Nothing is written when the process is gone.
+  // Writes into *process: state letter, CPU and I/O since an earlier call (unknown if its threads often wait for a core
+  // and get hardly any), wait channel, threads in uninterruptible sleep, files open for writing, and, unless there is
+  // better evidence, the kernel stacks of that earlier call (`stack`) and of now (`stack_later`). Writes nothing if the
+  // process is gone.
   void Sample(pid_t pid, Process* process) { Sample(pid, ProcessTree::Read(), process); }
   void Sample(pid_t pid, const ProcessTree& tree, Process* process);
-  // It made progress: what was seen before counts no longer.
+  // It made progress: earlier samples no longer count.
   void Forget(Process* process);
   // Since when samples a second or more apart have seen it do nothing (monotonic); 0: they have not, or it was seen at
   // work.

@@ -27,7 +27,7 @@ class IncidentSharer {
   // followed, and other users' files left alone. The first error; the others are tried all the same.
   absl::Status Share(const std::string& folder);
 
-  // One incident, whatever its name is.
+  // One incident of any name.
   absl::Status ShareOne(const std::string& folder);
 
  private:
@@ -37,12 +37,11 @@ class IncidentSharer {
   std::map<std::string, int64_t> shared_;  // incident -> when its folder was last written to
 };
 
-// Incident folders of any name, of a process that makes a few. What comes to lie in one after Add (its index) is given
-// at the end.
+// Incident folders of any name, of a process that creates a few. Files added later (its index) are assigned at the end.
 class SharedIncidents {
  public:
   void SetGroup(gid_t group) { group_ = group; }
-  // Gives what is there now to the group, if there is one.
+  // Assigns the present files to the group, if there is one.
   absl::Status Add(const std::string& folder);
   ~SharedIncidents();
 

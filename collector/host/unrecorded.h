@@ -20,8 +20,7 @@ class Unrecorded {
   void Look(const std::vector<pid_t>& processes);
   // One clause: why there may be no records. `switched_off`: by what recording was; empty: it was not.
   std::string Reason(const std::string& switched_off) const;
-  // Of `living`, one that a look into says most about: in which NCCL is loaded, else one with the recorder; 0: there is
-  // none of these.
+  // The most informative process of `living`: one with NCCL loaded, else one with the recorder; 0: there is none.
   pid_t Telling(const std::vector<pid_t>& living) const;
 
  private:

@@ -33,7 +33,7 @@ struct IncidentFacts {
 absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                            const IncidentFacts& facts);
 
-// Name of a host's file in the folder: the host's, made safe, with ".lsd".
+// Name of a host's file in the folder: the host's name, made safe, with ".lsd".
 std::string DumpFileName(const std::string& host);
 
 struct EarlierIncident {

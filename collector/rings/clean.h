@@ -11,12 +11,12 @@ namespace lockstep {
 
 struct CleanOptions {
   std::string folder;                       // empty: LOCKSTEP_DIR, else the recorder's default
-  int64_t older_than_s = 0;                 // only rings in which nothing was recorded for so long
+  int64_t older_than_s = 0;                 // only rings without a new record for this long
   std::string incidents;                    // a folder with incidents, to be cleaned too; empty: none
-  int64_t keep_s = 7 * 86400;               // of these; 0: however old
+  int64_t keep_s = 7 * 86400;               // of these; 0: of any age
   uint64_t keep_bytes = uint64_t{5} << 30;  // 0: however large
   bool dry_run = false;
-  bool any_owner = false;  // for root: rings of whoever the folders that hold them belong to
+  bool any_owner = false;  // for root: rings of the owners of their folders
 };
 
 struct DeadRing {
@@ -30,9 +30,9 @@ struct Cleaned {
   std::vector<DeadRing> dead;  // each that was, or with dry_run would be, removed
 };
 
-// Looks at FOLDER/*.ring and FOLDER/*/*.ring. Never follows a link, never touches another user's file, never removes
-// the ring of a process that may be running. Says what it did, a line a ring (`out` null: nothing), and removes job
-// folders that are empty then. False when the folder cannot be used.
+// Examines FOLDER/*.ring and FOLDER/*/*.ring. Never follows a link, never touches another user's file, never removes
+// the ring of a process that may be running. Prints one line a ring (`out` null: nothing), and removes job folders that
+// are then empty. False if the folder cannot be used.
 bool CleanRings(const CleanOptions& options, FILE* out, Cleaned* cleaned, std::string* error);
 
 }  // namespace lockstep

@@ -30,7 +30,7 @@ struct RingFinderOptions {
   bool all_users = false;           // rings of every user; else of the own one
   int64_t look_ns = 2'000'000'000;  // from one look at the processes to the next, at least; more where they cost more
   std::function<void(const std::string& path)>
-      before_path;  // for tests: called before a path of somebody else's is touched
+      before_path;  // for tests: called before a path of another user is touched
 };
 
 struct FoundRing {
@@ -49,13 +49,13 @@ struct RingFinderCounters {
   uint64_t refused_kind = 0, refused_owner = 0, refused_mode = 0, refused_size = 0, refused_many = 0;
   uint64_t unwatched = 0;  // folders that are listed again and again: no inotify watch was to be had
   int64_t cpu_ns = 0;
-  int64_t stuck_ns = 0;  // a file system has not answered for so long, and no rings are found; 0: they are
+  int64_t stuck_ns = 0;  // how long a file system has not answered, so that no rings are found; 0: not
   std::string stuck_at;  // the path
 };
 
 class RingFinder {
  public:
-  // The destructor waits a moment for the thread; one that a file system holds is left behind with what it has.
+  // The destructor waits a moment for the thread. A thread that hangs in a file system is left behind with its data.
   static absl::StatusOr<std::unique_ptr<RingFinder>> Start(const RingFinderOptions& options);
   virtual ~RingFinder() = default;
 

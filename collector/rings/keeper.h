@@ -51,7 +51,7 @@ class Keeper {
   pid_t pid() const { return pid_; }
   // The next event; nullopt: none now. `gone` is set when the keeper itself has ended.
   std::optional<KeeperEvent> Next(bool* gone);
-  // Has what is left of the job ended (SIGTERM, then SIGKILL) and the ring folder removed, and waits for that.
+  // Ends the rest of the job (SIGTERM, then SIGKILL), removes the ring folder, and waits for both.
   void Finish();
 
  private:

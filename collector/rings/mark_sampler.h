@@ -66,7 +66,7 @@ class MarkTimes {
   explicit MarkTimes(std::shared_ptr<MarkBudget> budget) : budget_(std::move(budget)) {}
   ~MarkTimes();
 
-  // The last look, at a process that ended.
+  // The last look at a process that ended.
   void SeeLast(const ring::Snapshot& digest);
   // Read between `begin_ns` and `end_ns`. A look that began before the last one is passed over.
   void See(const std::vector<ring::Mark>& marks, int64_t begin_ns, int64_t end_ns);
@@ -99,7 +99,7 @@ struct MarkSamplerCounters {
   uint64_t looks = 0;  // at all rings of a user
   int64_t cpu_ns = 0;
   int64_t bytes = 0;
-  int64_t stuck_ns = 0;  // a file has not answered for so long; 0: none
+  int64_t stuck_ns = 0;  // how long a file has not answered; 0: none
 };
 
 class MarkSampler {
@@ -109,20 +109,19 @@ class MarkSampler {
   MarkSampler(const MarkSampler&) = delete;
   MarkSampler& operator=(const MarkSampler&) = delete;
 
-  // Looks at the ring from now on, by a descriptor of its own; null where it has no marks. The thread is started by the
-  // first one.
+  // Adds the ring, by its own descriptor; null if it has no marks. The first one starts the thread.
   std::shared_ptr<MarkTimes> Add(int fd, uid_t owner);
-  // Looks no more; what was seen stays.
+  // Stops the looks; results stay.
   void Remove(const std::shared_ptr<MarkTimes>& times);
   MarkSamplerCounters counters() const;
 
  private:
   struct Shared;
-  // The thread may be inside a file that never answers: then it is left behind with what it holds.
+  // The thread may hang in a file that never answers: it is then left behind with its data.
   std::shared_ptr<Shared> shared_;
 };
 
-// The marks of this process are worth looking at: they tell of tickets and nothing measured times.
+// The marks of this process are useful: they record tickets, and nothing else measured times.
 bool HasMarks(const ring::Snapshot& digest);
 
 }  // namespace lockstep

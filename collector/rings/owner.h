@@ -1,6 +1,6 @@
-// Whether the process that wrote a ring still writes it. Numbers of processes are used again, by other jobs, after a
-// reboot and in other containers: pid, start time, boot and pid namespace tell them apart, and the mapping tells a
-// process that has become another program since.
+// Whether the process that wrote a ring still writes it. Process numbers are reused by other jobs, after a reboot and
+// in other containers. Pid, start time, boot and pid namespace identify a process; the mapping reveals one that has
+// since become another program.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_OWNER_H_
 #define LOCKSTEP_COLLECTOR_RINGS_OWNER_H_
 

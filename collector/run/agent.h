@@ -1,5 +1,5 @@
 // The agent's part: finds the rings of this host, follows their processes, reads digests and whole rings. It decides
-// nothing; what it hands out are plain values, so that a transport may stand between it and the collector.
+// nothing. Its results are plain values, so that a transport can separate it from the collector.
 #ifndef LOCKSTEP_COLLECTOR_RUN_AGENT_H_
 #define LOCKSTEP_COLLECTOR_RUN_AGENT_H_
 
@@ -23,7 +23,7 @@
 
 namespace lockstep {
 
-// How a process ended, from whoever reaped it.
+// How a process ended, from the process that reaped it.
 struct ProcessEnd {
   Life life = Life::kGone;
   int32_t exit_code = 0, signal = 0;
@@ -48,14 +48,14 @@ class Agent {
 
   // Reads the digests of all rings whose process lives. Returns the CPU time it took, nanoseconds.
   int64_t Sample();
-  // State letter of every live process. Of those in `still` (ascending) CPU, I/O and wait channel too, the former as
-  // differences to a sample at least a second older; what was sampled of the others is forgotten.
+  // State letter of every live process. For those in `still` (ascending) also CPU, I/O and wait channel; CPU and I/O as
+  // differences to a sample at least a second older. Forgets samples of the others.
   void SampleStill(const std::vector<int32_t>& still, const ProcessTree& tree);
   // Since when samples have seen a process do nothing; 0: they have not (ProcessSampler).
   int64_t IdleSince(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->sampler.idle_since_ns(); }
-  // In the background, stacks of these and what else evidence.h gathers.
+  // Gathers stacks and other evidence (evidence.h) of these in the background.
   void Inspect(const std::vector<int32_t>& slots);
-  // Waits for evidence of these that is on its way, at most `limit_ns` in all.
+  // Waits for running evidence of these, at most `limit_ns` in all.
   void FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns);
 
   size_t size() const { return rings_.size(); }
@@ -67,8 +67,8 @@ class Agent {
   const ring::Snapshot& digest(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->digest; }
   int32_t SlotOf(const std::string& path) const;  // -1: unknown
 
-  // Everything known: whole rings (operations that were kept before they were overwritten included), or digests with
-  // what is in flight.
+  // All data: whole rings (with operations that were kept before they were overwritten), or digests with operations in
+  // flight.
   std::vector<RingInput> Collect(bool whole);
   // Reads these rings whole now and keeps their operations for every later Collect(true).
   void Keep(const std::vector<int32_t>& slots);

@@ -22,7 +22,7 @@ struct RunOptions {
   int64_t hang_after_ns = 0;  // 0: not given
   bool quiet = false;
   RedactLevel redact = RedactLevel::kNo;  // before anything is written
-  std::string group;                      // whose members may read incidents, a name or a number; empty: nobody else
+  std::string group;                      // the group whose members may read incidents, a name or a number; empty: none
   std::vector<std::string> command;
 };
 

@@ -1,4 +1,4 @@
-// The collector's part for one job: judges what the agent reads, gathers, and says it.
+// The collector's part for one job: judges the agent's data, gathers evidence, and prints the verdict.
 #ifndef LOCKSTEP_COLLECTOR_RUN_WATCH_H_
 #define LOCKSTEP_COLLECTOR_RUN_WATCH_H_
 
@@ -56,7 +56,7 @@ class Watch {
 
   void Started(int rank, pid_t pid);
   void Ended(pid_t pid, const ProcessEnd& end);
-  // From now on whatever ends is ended by us or by the user.
+  // From now on, processes end because of us or of the user.
   void Ending(int64_t now);
 
   // A hang was declared and has not recovered.
@@ -64,8 +64,7 @@ class Watch {
   // What was declared.
   VerdictKind declared() const { return declared_; }
 
-  // At the end of the job, once: the last word, where nothing was declared. `unrecorded` says why when there are no
-  // rings.
+  // Once at the end of the job: the final message, if nothing was declared. `unrecorded`: the reason for missing rings.
   void Finish(const std::string& unrecorded);
 
  private:

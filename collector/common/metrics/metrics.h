@@ -1,5 +1,5 @@
-// Prometheus metrics of agent, relay and collector, on loopback. Bounded: a metric has at most kMostSeries series, and
-// the only label a program may use for something that grows is the job's; more of them are summed up under job="other".
+// Prometheus metrics of agent, relay and collector, on loopback. Bounded: a metric has at most kMostSeries series. The
+// only label that may grow is the job's; further jobs are summed up under job="other".
 #ifndef LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_
 #define LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_
 
@@ -47,7 +47,7 @@ class MetricSet {
   std::vector<Metric> metrics_;
 };
 
-// GET /metrics gives what was published last. Threads of its own; Publish() never waits for a reader.
+// GET /metrics returns the last published values. Own threads; Publish() never waits for a reader.
 class MetricsServer {
  public:
   // "ADDRESS:PORT", ":PORT" or "PORT" (127.0.0.1 then; port 0: any free one). Addresses off loopback are refused: there

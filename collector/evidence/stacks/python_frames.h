@@ -1,6 +1,5 @@
-// Tracebacks of a Python process, read from its memory. Nothing runs in the process and no lock of it is taken, so it
-// makes no difference who holds the interpreter lock. In two steps: pointers while the thread stands still, texts
-// afterwards.
+// Tracebacks of a Python process, read from its memory. Runs no code in the process and takes none of its locks, so the
+// holder of the interpreter lock does not matter. In two steps: pointers while the thread is stopped, texts afterwards.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_FRAMES_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_FRAMES_H_
 
@@ -25,10 +24,10 @@ struct PythonThread {
 // All threads of all interpreters, at most 4,096. The process may change them meanwhile: what does not fit is left out.
 std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const PythonLayout& layout, uint64_t runtime);
 
-// A frame as it stands in memory.
+// A frame in memory.
 struct PythonFrameRef {
   uint64_t code = 0;
-  int64_t instruction = 0;         // byte offset into the code, or the address where the layout says so
+  int64_t instruction = 0;         // byte offset into the code, or the address if the layout has one
   bool outermost_of_call = false;  // the frame that C code called: one native evaluation frame covers those up to here
 };
 // Innermost first. `truncated`: there were more than `limit`.

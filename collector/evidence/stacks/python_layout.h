@@ -27,8 +27,8 @@ struct PythonLayout {
 
   uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;
   enum class Instruction { kByteIndex, kUnitIndex, kPointer } instruction = Instruction::kPointer;
-  // Where C code was entered again: every frame (one C call each), a flag of the oldest frame of a call (3.11), or an
-  // extra frame that stands for the C call (3.12). Such a frame has an owner of `first_shim` or above.
+  // Marks an entry from C code: every frame (one C call each), a flag of the oldest frame of a call (3.11), or an extra
+  // frame for the C call (3.12). Such a frame has an owner of `first_shim` or above.
   enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
   uint32_t frame_entry = 0;  // byte: the flag, or the frame's owner
   uint8_t first_shim = 3;

@@ -20,8 +20,8 @@ struct StackChildOptions {
   int ring = -1;
 };
 
-// Writes to `out` what it finds, in steps (child_pipe.h): states and Python stacks first, then native stacks with
-// function names, then source lines. Returns the exit status.
+// Writes its results to `out` in steps (child_pipe.h): states and Python stacks first, then native stacks with function
+// names, then source lines. Returns the exit status.
 int RunStackChild(pid_t pid, const StackChildOptions& options, int out);
 
 }  // namespace lockstep

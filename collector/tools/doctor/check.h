@@ -16,7 +16,7 @@ enum class Health {
 struct Check {
   std::string name;  // "shared memory": short, the same in every version
   Health health = Health::kGood;
-  std::string text;    // what was found
+  std::string text;    // the result
   std::string advice;  // what to do; empty where nothing is to be done
 };
 
