@@ -1,4 +1,4 @@
-// The line above the pictures that tells how far a load is, or what went wrong with one.
+// The line above the pictures: the progress of a load, or its error.
 #ifndef LOCKSTEP_GUI_APP_STRIP_H_
 #define LOCKSTEP_GUI_APP_STRIP_H_
 

@@ -12,7 +12,7 @@ namespace lockstep::gui {
 
 // "HUNG"; "READING" while nothing is decided.
 QString VerdictWord(const Document& document);
-// "8 ranks, 31 s: rank 5 = ..: never entered ..", safe, not escaped.
+// "8 ranks, 31 s: rank 5 = ..: never entered ..", printable, not escaped.
 QString VerdictHeadline(const Document& document);
 // "high", "medium", "low"; empty where nothing is claimed.
 QString VerdictSureness(const Document& document);
