@@ -26,8 +26,8 @@ constexpr size_t kContinuedColumn = 13;  // of what does not fit into its first 
 constexpr size_t kMostAlso = 3;          // further findings
 constexpr size_t kMostRankColumns = 18;  // longer lists of ranks in a chain are counted
 
-// Items as lines. The last ones are left out where the row has more than `most` lines; what is left of a single item
-// that is too long ends in "..".
+// Items as lines. Drops the last ones if the row has more than `most` lines. A single item that is too long ends in
+// "..".
 class BriefRow {
  public:
   BriefRow(std::string label, std::vector<std::string> items, size_t most, size_t least = 1)
@@ -129,11 +129,11 @@ std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& c
   if (!verdict.findings().empty()) {
     const Finding& finding = verdict.findings(0);
     for (const Evidence& item : finding.evidence()) {
-      // The chain shows who waits in what, and the first line for how long.
+      // The chain shows the waits, and the first line their duration.
       if (!HasOwnRow(item) && item.kind() != Evidence::WAITING && item.kind() != Evidence::IN_OPERATION)
         items.push_back(Printable(EvidenceText(item), 300));
     }
-    // The first line says of a stopped process that it is.
+    // The first line already reports a stopped process.
     const bool stopped =
         finding.reason() == REASON_PROCESS_STOPPED || finding.reason() == REASON_STOPPED_WHILE_OTHERS_WAIT;
     if (finding.culprits_size() == 1 && !stopped && finding.culprits(0).state() != finding.summary())
@@ -158,7 +158,7 @@ std::vector<std::string> Lines(const ReportBlock& block, std::string_view label)
   return row == nullptr ? std::vector<std::string>() : row->lines;
 }
 
-// What is missing of the data, what it cannot show, and why.
+// Missing data, its consequences, and the reasons.
 std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& content) {
   std::vector<std::string> items;
   const std::vector<std::string> data = Lines(content.data, "DATA");
@@ -192,7 +192,7 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);
   } else {
     const Finding& finding = verdict.findings(0);
-    // Whole, for what follows accounts for everybody else.
+    // Never cut, because the next row counts all other ranks.
     const int links = content.others.empty() ? 2 : 1;
     const size_t lines = kMostLinkLines * static_cast<size_t>(links);
     rows.emplace_back("chain", BriefChain(finding, links), lines, lines);

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kEarliestRealNs = 1'000'000'000'000'000'000;  // 2001: what is earlier is no wall clock
+constexpr int64_t kEarliestRealNs = 1'000'000'000'000'000'000;  // 2001: earlier values are no wall clock
 constexpr int64_t kMostNs = INT64_MAX / 4;
 
 // When the newest data was taken; 0: not known.

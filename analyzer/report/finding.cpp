@@ -35,7 +35,7 @@ std::vector<std::string> WhoLines(const Finding& finding) {
   std::vector<std::string> lines;
   if (finding.culprits_size() <= kMaxCulpritsShown) {
     for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit, /*gpu_place=*/true));
-    // With bare numbers the headline has said it all.
+    // Without hosts, GPUs and PIDs the headline is complete.
     const bool more = std::any_of(finding.culprits().begin(), finding.culprits().end(), MoreThanItsNumber);
     return more ? lines : std::vector<std::string>();
   }

@@ -149,7 +149,7 @@ class SettingsTest : public support::FolderTest {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
     setenv("LOCKSTEP_CONFIG", path.c_str(), 1);
   }
-  // "key=value" of all that is set for `verb`, or what is wrong.
+  // "key=value" of all settings of `verb`, or the error.
   static std::vector<std::string> Set(std::string_view verb, std::vector<std::string> words = {}) {
     if (verb == "run" && words.empty()) words = {"x"};
     const absl::StatusOr<ParsedOptions> options = Parse(verb, std::move(words));

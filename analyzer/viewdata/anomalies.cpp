@@ -1,4 +1,4 @@
-// Where to look: calls that differ, the places of all findings, and what is not known.
+// Places to look at: calls that differ, the places of all findings, and unknown facts.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -60,7 +60,7 @@ void AddGroups(const ViewInput& in, const Mismatch& m, CallMismatch* out) {
   if (groups.empty()) return;
   std::stable_sort(groups.begin(), groups.end(),
                    [](const Group& a, const Group& b) { return a.ranks.size() > b.ranks.size(); });
-  // The reference: who most, or the siblings, agree with.
+  // The reference: the value of the majority, or of the siblings.
   const Group* reference = nullptr;
   for (const Group& g : groups) {
     if (m.majority && !g.odd && reference == nullptr) reference = &g;

@@ -1,4 +1,4 @@
-// Calls that differ in what they pass.
+// Calls with different arguments.
 #include <string>
 
 #include "absl/strings/str_cat.h"

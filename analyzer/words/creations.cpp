@@ -1,4 +1,5 @@
-// INIT_INCOMPLETE, SPLIT_MISMATCH: communicators that were not created, or differ from their siblings. ASYNC_ERROR.
+// INIT_INCOMPLETE, SPLIT_MISMATCH: communicators that were not created, or differ from those of the same kind.
+// ASYNC_ERROR.
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -146,7 +146,7 @@ bool IsOfGpu(Rival::Kind kind) {
          kind == Rival::OWN_GPU;
 }
 
-// Below it a finding that names several ranks says what would tell them apart.
+// Below it, a finding with several ranks names a fact that would tell them apart.
 constexpr double kSure = 0.9;
 
 }  // namespace
@@ -169,7 +169,7 @@ void PutIntoWords(Finding* finding) {
       decides.push_back(std::move(deciding));
   }
   for (std::string& rival : words.rivals) finding->add_alternatives(std::move(rival));
-  // What the evidence leaves open - which of several ranks, or which explanation - never lacks a way to decide.
+  // Every open question - which of several ranks, or which explanation - comes with a way to decide it.
   const bool set = Several(*finding) && finding->confidence() < kSure && !finding->has_common_factor();
   if (decides.empty() && (set || finding->alternatives_size() > 0))
     decides.push_back(FindingFactsOf(finding->kind()).tells_apart);

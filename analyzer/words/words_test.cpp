@@ -31,7 +31,7 @@ Finding Of(Reason reason, int ranks) {
   return finding;
 }
 
-// A sentence is whole: no part of it is empty.
+// A sentence is complete: no part of it is empty.
 void ExpectWhole(const std::string& text) {
   EXPECT_FALSE(text.empty());
   for (const char* hole : {"  ", " ,", " ;", "; ;"}) EXPECT_FALSE(absl::StrContains(text, hole)) << text;

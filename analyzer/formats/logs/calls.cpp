@@ -49,7 +49,7 @@ class Calls {
       }
       std::map<int32_t, int> of_size;
       for (const NcclComm& comm : process->comms) {
-        // Without their identities communicators are told apart by their size and the order of first use.
+        // Without identities, communicators are told apart by their size and the order of first use.
         const int ordinal = comm.id != 0 ? 0 : of_size[comm.size]++;
         if (comm.calls == 0) continue;
         std::string name = comm.id != 0 ? absl::StrCat("comm ", absl::Hex(comm.id))
