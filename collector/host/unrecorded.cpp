@@ -110,7 +110,7 @@ pid_t Unrecorded::Telling(const std::vector<pid_t>& living) const {
     const auto seen = seen_.find(pid);
     if (seen == seen_.end() || !seen->second.mapped.lockstep) continue;
     if (seen->second.mapped.nccl) return pid;
-    with_recorder = pid;  // the last: launchers come before what they launch
+    with_recorder = pid;  // the last one: launchers come before their children
   }
   return with_recorder;
 }

@@ -20,7 +20,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kFailed = 3;
-constexpr int64_t kUnreached = 3 * kSecond;  // then it is said
+constexpr int64_t kUnreached = 3 * kSecond;  // then it is reported
 
 struct DumpOptions {
   std::string job;

@@ -110,7 +110,7 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
     PrintHelp(stderr, InstalledVerbs(folder, inner));
     return 2;
   }
-  // A verb is a plain word: nothing of it may lead out of the folder.
+  // A verb is a plain word: it must not lead out of the folder.
   const bool plain = std::all_of(verb.begin(), verb.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; });
   if (plain && verb[0] != '-') {
     const std::string program = folder + "/lockstep-" + verb;

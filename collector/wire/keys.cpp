@@ -39,7 +39,7 @@ std::string Why() {
   return strerror(errno);
 }
 
-// The whole small file. `secret`: only where nobody else may read it.
+// The whole small file. `secret`: only if no other user may read it.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
   // Symbolic links are followed (Kubernetes mounts secrets as such); what counts is the file they lead to.
   const UniqueFd fd = OpenToRead(path);

@@ -31,7 +31,7 @@ bool Numeric(Key key) {
   return key == Key::kRank || key == Key::kSeq || key == Key::kStage || key == Key::kLag;
 }
 
-// Words, kept together by quotes; the quotes are gone. `quoted` tells that a word began with one: it is no filter then.
+// Words, joined by quotes, without the quotes. `quoted`: the word began with one, so it is no filter.
 struct Word {
   QString text;
   bool quoted = false, excludes = false;

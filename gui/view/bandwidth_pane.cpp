@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNear = 8;         // pixels
 constexpr double kFewest = 4;       // points across the plot
-constexpr double kLeastStripe = 3;  // pixels of a host to be told apart
+constexpr double kLeastStripe = 3;  // pixels of a distinguishable host
 
 }  // namespace
 

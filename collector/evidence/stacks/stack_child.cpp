@@ -191,7 +191,7 @@ std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<M
 const PythonThread* FindThread(const Python& python, const RemoteMemory& memory, const ThreadCapture& thread) {
   for (const PythonThread& known : python.threads) {
     if (thread.thread_pointer != 0 && known.thread_id == thread.thread_pointer) return &known;
-    // Where the thread pointer stands behind the structure rather than at its start.
+    // Where the thread pointer is behind the structure, not at its start.
     if (thread.thread_pointer > known.thread_id && thread.thread_pointer - known.thread_id < 4096) return &known;
   }
   constexpr uint64_t kTidInGlibcThread = 720;
