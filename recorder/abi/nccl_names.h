@@ -24,7 +24,8 @@
   X(ncclMemAlloc) X(ncclMemFree) X(ncclRedOpCreatePreMulSum) X(ncclRedOpDestroy)                                 \
   X(ncclPutSignal) X(ncclSignal) X(ncclWaitSignal)
 
-// Passed on and not recorded, and what an NCCL without the function answers; nccl_forwards.cpp defines them by this list.
+// Forwarded and not recorded, with the result if NCCL lacks the function; nccl_forwards.cpp defines them from this
+// list.
 #define LOCKSTEP_FORWARDED_NAMES(X)                                                                              \
   X(ncclCommCount, kNcclInvalidUsage) X(ncclCommCuDevice, kNcclInvalidUsage)                                     \
   X(ncclCommGetUniqueId, kNcclInvalidUsage) X(ncclCommMemStats, kNcclInvalidUsage)                               \
@@ -52,7 +53,7 @@
 // Also forwarded only. They return text that callers print.
 #define LOCKSTEP_TEXT_NAMES(X) X(ncclGetErrorString, "NCCL is not loaded") X(ncclGetLastError, "")
 
-// Looked at on its way, but not handed out by the dlsym hook.
+// Noted on their way, but not returned by the dlsym hook.
 #define LOCKSTEP_SEEN_NAMES(X) X(ncclGetUniqueId)
 
 #define LOCKSTEP_NCCL_NAMES(X) \

@@ -1,4 +1,4 @@
-// The GPU driver's functions that marks need, found at run time: CUDA's, or HIP's where there is no CUDA.
+// The GPU driver's functions for marks, found at run time: CUDA's, or HIP's if there is no CUDA.
 #ifndef LOCKSTEP_RECORDER_BASE_DRIVER_H_
 #define LOCKSTEP_RECORDER_BASE_DRIVER_H_
 
@@ -29,7 +29,7 @@ struct Driver {
   DriverResult (*attribute)(int* value, int attribute, int device);
   DriverResult (*stream_id)(void* stream, unsigned long long* id);
   DriverResult (*context_id)(void* context, unsigned long long* id);
-  DriverResult (*device_context)(int device, void** context);  // the one default streams belong to; never makes one
+  DriverResult (*device_context)(int device, void** context);  // the context of default streams; never creates one
   DriverResult (*event_create)(void** event, unsigned flags);
   DriverResult (*event_record)(void* event, void* stream);
   DriverResult (*event_query)(void* event);
@@ -53,8 +53,8 @@ extern uint32_t g_driver_state;  // 0 no driver was loaded yet, 1 complete enoug
 // True when it is complete enough for marks. While no driver is loaded the next call looks again.
 bool FindDriver() noexcept;
 
-// Makes a context current for the calling thread, and the one before when it goes. Nothing happens for null, or where
-// it is current already.
+// Makes a context current for the calling thread, and restores the earlier one in the destructor. Does nothing for
+// null, or if it is current already.
 class InContext {
  public:
   explicit InContext(void* context) noexcept {

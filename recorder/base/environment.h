@@ -24,9 +24,9 @@ struct Environment {
   int32_t local_ranks;                   // on this host; 0 unknown
   uint64_t ring_bytes;                   // a power of two within the layout's limits
   GpuMode gpu;
-  uint32_t gpu_sample;  // events: one in so many operations is timed
-  uint8_t cuda;         // the layers at which CUDA's calls are seen: kCudaRuntime, kCudaDriver; 0: none
-  char group[64];       // whose members may read the ring; empty: the owner alone
+  uint32_t gpu_sample;  // events: one operation in this many is timed
+  uint8_t cuda;         // the layers at which CUDA's calls are recorded: kCudaRuntime, kCudaDriver; 0: none
+  char group[64];       // the group whose members may read the ring; empty: the owner alone
   bool monotonic_clock;
   bool helper;  // a thread that answers questions about this process
 };
@@ -35,7 +35,7 @@ void ReadEnvironment(Environment* env) noexcept;
 
 enum class HookMode {
   kOff,      // every export only forwards, nothing is recorded
-  kSymbols,  // dlsym and dlvsym are passed on untouched
+  kSymbols,  // dlsym and dlvsym are forwarded unchanged
   kDlsym,
 };
 // LOCKSTEP_HOOK; anything unknown, and nothing: kDlsym. Always kOff in a set-uid program.

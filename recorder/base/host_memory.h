@@ -1,5 +1,5 @@
-// Reading memory that the host named and that may be gone: a configuration's string, the variable a late handle is
-// stored to.
+// Reads memory that the program named and that may be unmapped: a configuration's string, the variable for a late
+// handle.
 #ifndef LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_
 #define LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_
 

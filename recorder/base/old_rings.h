@@ -1,4 +1,4 @@
-// The rings that a process left behind when it became another program.
+// The rings that a process left behind when it started another program with exec.
 #ifndef LOCKSTEP_RECORDER_BASE_OLD_RINGS_H_
 #define LOCKSTEP_RECORDER_BASE_OLD_RINGS_H_
 

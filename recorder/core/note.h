@@ -4,7 +4,7 @@
 
 namespace lockstep::recorder {
 
-// Adds a sentence without its full stop; once each, as long as there is room. Cold ways only.
+// Adds a sentence without its full stop; once each, as long as there is room. Cold paths only.
 void AddNote(const char* text) noexcept;
 
 }  // namespace lockstep::recorder

@@ -25,7 +25,7 @@ struct CommFacts {
   const char* name;
   int size, rank;
 };
-// False: the events are not wanted, and NCCL must not be asked for any. *context may be 0 all the same.
+// False: the events are not wanted, and NCCL must not be asked for them. *context may be 0 in both cases.
 bool BeginComm(int version, const CommFacts& facts, int* mask, Handle* context) noexcept;
 void EndComm(Handle context) noexcept;
 
@@ -66,7 +66,7 @@ Handle BeginKernel(Handle parent, int channel, uint64_t gpu_ns) noexcept;
 void NoteState(Handle handle, int state, uint64_t gpu_ns) noexcept;
 void EndEvent(Handle handle) noexcept;
 
-// NCCL's words. kOtherCollective and -1 for those that are not known.
+// NCCL's words. kOtherCollective and -1 for unknown ones.
 ring::CallKind KindOf(const char* func) noexcept;
 int DatatypeOf(const char* name) noexcept;
 ring::CallKind KindOf(uint8_t func) noexcept;  // version 1

@@ -11,12 +11,12 @@ namespace lockstep::recorder::profiler {
 // Starts recording if nothing prevents it. A process that only the profiler reports gets no GPU marks.
 bool StartForProfiler() noexcept;
 
-// Contexts. A communicator that a call of the host made is found by its identity, else at its first operation.
+// Contexts. A communicator with a recorded creation is found by its identity, else at its first operation.
 Handle NewContext(const CommFacts& facts) noexcept;
 uint32_t ForgetContext(Handle context) noexcept;  // its communicator's index, kNone
 void ForgetContexts() noexcept;
-uint32_t CommOfContext(Handle context) noexcept;  // kNone while not known
-// Ties the context to the communicator of a host's call.
+uint32_t CommOfContext(Handle context) noexcept;  // kNone while unknown
+// Ties the context to the communicator of a CPU call.
 void Bind(Handle context, uint32_t comm) noexcept;
 // Like CommOfContext, but creates a communicator if none is known.
 CommLocal* OwnComm(Handle context, int rank, uint64_t hash) noexcept;
@@ -30,7 +30,7 @@ struct Identity {
 };
 Identity Identify(Handle context, Handle parent, const Task& task) noexcept;
 
-// The operation the calling thread is inside, as a call of the host; comm kNone: none.
+// The operation of the CPU call that the calling thread is in; comm kNone: none.
 Identity CurrentCall() noexcept;
 
 // Operations in the order in which NCCL launches them, by communicator.

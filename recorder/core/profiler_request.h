@@ -8,7 +8,7 @@ namespace lockstep::recorder::profiler {
 // With LOCKSTEP_GPU=profiler, before the first NCCL call continues: sets NCCL_PROFILER_PLUGIN to this library, unless
 // that would displace a plugin of the user. Runs once a process.
 void RequestPlugin() noexcept;
-// Whether that was done. *note: why not, or null.
+// Whether that was done. *note: the reason if not, or null.
 bool PluginWillLoad(const char** note) noexcept;
 
 // Called by dlsym, for NCCL or another caller: whether the tables may be found. Yes for an object that NCCL opened by

@@ -1,4 +1,4 @@
-// Slots of the event rings: taking one, publishing it. The thread's own ring needs no atomic read-modify-write.
+// Takes and publishes slots of the event rings. The thread's own ring needs no atomic read-modify-write.
 #ifndef LOCKSTEP_RECORDER_CORE_SLOTS_H_
 #define LOCKSTEP_RECORDER_CORE_SLOTS_H_
 
@@ -11,11 +11,11 @@ struct Slot {
   uint64_t number;
 };
 
-// The shared ring: a slot is claimed by compare-and-swap, so that a writer that was held up for a whole lap keeps its
-// slot and the newcomer's record is dropped and counted.
+// The shared ring: a slot is claimed by compare-and-swap. A writer that was delayed for a whole lap keeps its slot; the
+// newer record is dropped and counted.
 Slot TakeOverflow() noexcept;
 void PublishOverflow(const Slot& slot) noexcept;
-// The record with this number, for its own writer to change: null when its slot has gone to another by now.
+// The record with this number, for changes by its own writer: null if its slot was reused.
 ring::OpSlot* ClaimOverflow(uint64_t number) noexcept;
 void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept;
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept;
@@ -40,7 +40,7 @@ inline Slot TakeSlot(ThreadState* thread) noexcept {
 
 inline void PublishSlot(ThreadState* thread, const Slot& slot) noexcept {
   if (LOCKSTEP_LIKELY(!thread->overflow)) {
-    StoreRelease(&slot.op->guard, slot.number + 1);  // partner: the reader takes a slot only with this guard
+    StoreRelease(&slot.op->guard, slot.number + 1);  // partner: the reader accepts a slot only with this guard
   } else {
     PublishOverflow(slot);
   }

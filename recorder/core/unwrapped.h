@@ -5,7 +5,7 @@
 
 namespace lockstep::recorder {
 
-// `in_nccl`: a function of the library in question. Never on the way of other calls.
+// `in_nccl`: a function of that library. Not called on the path of other calls.
 void NoteUnwrapped(const void* in_nccl) noexcept;
 
 }  // namespace lockstep::recorder

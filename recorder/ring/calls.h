@@ -48,7 +48,7 @@ enum class CallKind : uint16_t {
   kCommSuspend = 43,
   kCommResume = 44,
   kCommAsyncError = 45,  // a change of what ncclCommGetAsyncError reports
-  // Other NCCL calls that can block or change what later calls mean.
+  // Other NCCL calls that can block or affect later calls.
   kRedOpCreate = 48,
   kRedOpDestroy = 49,
   kMemAlloc = 50,
@@ -59,7 +59,7 @@ enum class CallKind : uint16_t {
   kWindowDeregister = 55,
   kGetUniqueId = 56,
   kOtherNccl = 63,
-  // CUDA host waits: thread cells only, never event records.
+  // CUDA waits of CPU threads: thread cells only, never event records.
   kStreamSynchronize = 64,
   kEventSynchronize = 65,
   kDeviceSynchronize = 66,
@@ -74,8 +74,8 @@ enum class CallKind : uint16_t {
   kGraphInstantiate = 75,
   kGraphDestroy = 76,
   kMemPoolTrim = 77,
-  kMemcpyAsync = 78,  // waits where pageable host memory is involved
-  kLaunch = 79,       // of a kernel and the like; never in a ring file, stacks show that one waits for room
+  kMemcpyAsync = 78,  // waits if pageable host memory is involved
+  kLaunch = 79,       // of a kernel and the like; never in a ring file, stacks show a wait for queue space
   // A communicator that only NCCL's profiler interface reported; how it was created is unknown.
   kProfilerComm = 80,
 };
@@ -232,8 +232,8 @@ constexpr const char* CallName(CallKind kind) {
 // applicable".
 constexpr uint8_t kNoDatatype = 0xff;
 constexpr uint8_t kNoReduction = 0xff;
-// Reductions made by ncclRedOpCreatePreMulSum: 0x10 + creation ordinal in the communicator (saturating at 0x7f). The
-// handle's own number is mangled per communicator and means nothing to another rank.
+// Reductions from ncclRedOpCreatePreMulSum: 0x10 + creation ordinal in the communicator (saturating at 0x7f). NCCL
+// mangles the handle's own number per communicator, so other ranks cannot use it.
 constexpr uint8_t kCustomReductionBase = 0x10;
 constexpr uint8_t kCustomReductionLast = 0x7f;
 
