@@ -1,4 +1,4 @@
-// What a program that reads large recordings is doing, on a terminal, when it takes long.
+// Progress of a program that reads large recordings, on a terminal.
 #ifndef LOCKSTEP_ANALYZER_CLI_TERMINAL_PROGRESS_H_
 #define LOCKSTEP_ANALYZER_CLI_TERMINAL_PROGRESS_H_
 
@@ -15,13 +15,12 @@ namespace lockstep {
 // the first second, and nothing if standard error is no terminal.
 class TerminalProgress {
  public:
-  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must stay as long as
-  // this.
+  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must live that long.
   TerminalProgress(std::string program, const LoadProgress& load);
   TerminalProgress(const TerminalProgress&) = delete;
   TerminalProgress& operator=(const TerminalProgress&) = delete;
   ~TerminalProgress();
-  // What is done from now on ("analysing 8 ranks"), printable. Any thread.
+  // The next activity ("analysing 8 ranks"), printable. Any thread.
   void Doing(std::string what);
   // Ends the line before other output. Nothing is shown while the returned object lives. Any thread.
   [[nodiscard]] std::unique_lock<std::mutex> EndLine();

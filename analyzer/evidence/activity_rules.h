@@ -17,7 +17,7 @@ enum class Stall : uint8_t {
   kCompilation,
   kGarbageCollection,
   kInterpreterLock,
-  kRendezvous,  // waits for another process by other means than NCCL: a store of keys, MPI, gloo
+  kRendezvous,  // waits for another process outside NCCL: a key-value store, MPI, gloo
 };
 
 }  // namespace lockstep
@@ -117,8 +117,8 @@ inline constexpr Rule kNative[] = {
     {"PMIx_Get", Stall::kRendezvous},
 };
 
-// Waits for other ranks, or for the GPU, beside the functions of CUDA and HIP (analyzer/engine/facts/gpu_wait.h): what
-// native functions begin with, and parts of frames. The driver's functions have no names.
+// Waits for other ranks, or for the GPU, beside the functions of CUDA and HIP (analyzer/engine/facts/gpu_wait.h):
+// prefixes of native functions, and parts of frames. The driver's functions have no names.
 inline constexpr absl::string_view kPeerWaitBegins[] = {"nccl", "pnccl", "MPI_", "PMPI_", "shmem_", "nvshmem"};
 inline constexpr absl::string_view kPeerWaits[] = {
     "distributed_c10d.py", "c10d::",           "gloo::",    "libcuda.so",          "libnccl.so",           "librccl.so",
@@ -127,7 +127,7 @@ inline constexpr absl::string_view kPeerWaits[] = {
 inline constexpr absl::string_view kCheckpointPaths[] = {
     "checkpoint", "ckpt", ".distcp", ".safetensors", "global_step", "mp_rank_", "model_states", "optim_states", ".pth"};
 
-// Writes, as a native stack shows them.
+// Writes, in native stacks.
 inline constexpr absl::string_view kWrites[] = {"fsync",   "fdatasync",  "pwrite",    "writev",
                                                 "__write", "ksys_write", "vfs_write", "sync_file_range"};
 

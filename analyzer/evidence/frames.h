@@ -17,7 +17,7 @@ Frame ParseFrame(std::string_view text);
 // The frame's text without an offset ("+0x2a/0x50").
 std::string_view WithoutOffset(std::string_view text);
 
-// "log_metrics() at train.py:402", without folders: how every sentence names a place in the code.
+// "log_metrics() at train.py:402", without folders: the form of a place in every sentence.
 std::string PlaceText(std::string_view frame);
 
 // Whether the frame is the kernel's entry of system calls, which carries no information.

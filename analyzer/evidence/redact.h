@@ -27,27 +27,27 @@ enum class RedactLevel : uint8_t {
 const char* RedactLevelName(RedactLevel level);
 absl::StatusOr<RedactLevel> ParseRedactLevel(std::string_view text);
 
-// Immutable, may be used from several threads. What it has made already it leaves alone.
+// Immutable, usable from several threads. Leaves redacted names unchanged.
 class Redactor {
  public:
   Redactor() = default;  // takes nothing out
-  // A key of any length; it is as secret as it is long.
+  // A key of any length; longer keys are safer.
   Redactor(RedactLevel level, std::string_view key);
 
   RedactLevel level() const { return level_; }
   bool on() const { return level_ != RedactLevel::kNo; }
 
-  // A field that is a path as a whole.
+  // A field that contains one path.
   std::string Path(std::string_view path) const;
-  // A text for people: the words in it that look like paths. A folder's name with blanks in it is more than one word.
+  // Free text: redacts words that look like paths. A folder's name with blanks is more than one word.
   std::string Text(std::string_view text) const;
   // A line of the kernel's log: also the names of programs and threads, at kStacks.
   std::string KernelLine(std::string_view text) const;
-  // A frame as process_evidence.h writes it, where only its text is left.
+  // The text of a frame, as process_evidence.h writes it.
   std::string Frame(std::string_view text) const;
-  // "train.py:812 forward", of a framework's recorder.
+  // "train.py:812 forward", from a framework's recorder.
   std::string CallSite(std::string_view text) const;
-  // A command line: the program's and the arguments' paths; at kStacks the arguments go.
+  // A command line: redacts the paths of the program and the arguments; at kStacks drops the arguments.
   std::vector<std::string> Command(const std::vector<std::string>& words) const;
   // Names of threads; empty at kStacks.
   std::string ThreadName(std::string_view name) const;
@@ -73,14 +73,14 @@ class Redactor {
 // read a key.
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other, std::string* from);
 
-// What leaves this process about processes of this host goes through it. Set before other threads start; without that
-// nothing is taken out.
+// Redacts all data about this host's processes that leaves this process. Set it before other threads start; without it
+// nothing is redacted.
 void SetHostRedaction(const Redactor& redactor);
 const Redactor& HostRedaction();
 
-// How far the bundle's evidence was redacted: "paths", "stacks"; empty: not at all.
+// The redaction level of the bundle's evidence: "paths", "stacks"; empty: none.
 std::string RedactionOf(const Bundle& bundle);
-// One line for a report; empty where nothing was taken out.
+// One line for a report; empty without redaction.
 std::string RedactionLine(const Bundle& bundle);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// The incident as one page that a browser opens without a network: verdict, matrix, waits, stacks, timeline, tables.
+// The incident as one page for a browser without network: verdict, matrix, waits, stacks, timeline, tables.
 #ifndef LOCKSTEP_ANALYZER_EXPLORE_EXPLORE_H_
 #define LOCKSTEP_ANALYZER_EXPLORE_EXPLORE_H_
 

@@ -1,4 +1,4 @@
-// Ranks of several files, before they are put together.
+// Ranks of several files, before they are merged.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_HELD_RANKS_H_
 #define LOCKSTEP_ANALYZER_FORMATS_HELD_RANKS_H_
 
@@ -54,7 +54,7 @@ struct SaidFacts {
   uint32_t comm = 0;  // equal for equal facts.id, from 0 without gaps
 };
 struct HeldRanks {
-  std::vector<std::unique_ptr<HeldRank>> ranks;  // a Rank is large: it stays where it is while these are sorted
+  std::vector<std::unique_ptr<HeldRank>> ranks;  // a Rank is large: it does not move while these are sorted
   std::vector<SaidFacts> facts;
 };
 

@@ -21,7 +21,7 @@ namespace lockstep {
 
 class BundleBuilder {
  public:
-  // A rank below 0 or not below kMaxRanks is refused with a problem.
+  // Refuses a rank below 0 or not below kMaxRanks, with a problem.
   void AddRank(LooseRank loose);
   // A communicator's table entry with the members it names. Less trusted than the members' own data.
   void AddComm(CommFacts facts, std::vector<MemberSpan> members);
@@ -35,11 +35,11 @@ class BundleBuilder {
   void SetStalled(int64_t stalled_ns);
   // Keeps the ranks of this job and drops those of other jobs.
   void SetJob(std::string job) { manifest_job_ = std::move(job); }
-  // The jobs that ranks were added of, and how many ranks of each; without those whose file names no job.
+  // The jobs of the added ranks, with their numbers of ranks; without ranks whose files name no job.
   std::map<std::string, int64_t> Jobs() const;
   bool empty() const { return held_.ranks.empty(); }
 
-  // Everything put together. The builder is empty afterwards.
+  // Merges everything. The builder is empty afterwards.
   Bundle Finish();
 
  private:

@@ -18,7 +18,7 @@
 
 namespace lockstep {
 
-// Hosts of one file, ascending, no duplicates (the first line of a host counts). `path` is for the problems' sake.
+// Hosts of one file, ascending, no duplicates (the first line of a host counts). `path` is for problems.
 std::vector<HostPlace> ParseTopology(std::string_view text, const std::string& path, std::vector<Problem>* problems);
 
 // Expands Slurm's host lists: "gpu[01-03,7],login" gives gpu01 gpu02 gpu03 gpu7 login. False if it is malformed or

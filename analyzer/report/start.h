@@ -1,4 +1,4 @@
-// Where the start of a job went, for people: `lockstep analyze --start`.
+// The time that a job's start took, in parts: `lockstep analyze --start`.
 #ifndef LOCKSTEP_ANALYZER_REPORT_START_H_
 #define LOCKSTEP_ANALYZER_REPORT_START_H_
 

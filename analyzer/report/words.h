@@ -33,13 +33,13 @@ bool MoreThanItsNumber(const Culprit& culprit);
 // "HUNG"; "ENDED EARLY" for an exit with status 0, which JSON calls CRASHED.
 std::string VerdictWord(const Verdict& verdict);
 
-// "rank 5 (node03, GPU 1, PID 48211)", as much as is known; with `gpu_place` also "0000:1b:00.0".
+// "rank 5 (node03, GPU 1, PID 48211)", with the known parts; with `gpu_place` also "0000:1b:00.0".
 std::string CulpritText(const Culprit& culprit, bool gpu_place = false);
 
-// A communicator's name, or its identity where it has none.
+// A communicator's name, or its identity if it has none.
 std::string CommName(const CommunicatorRef& comm);
 
-// "host node03", "switch leaf7": what the culprits share; empty: nothing.
+// "host node03", "switch leaf7": the part that the culprits share; empty: none.
 std::string CommonText(const Finding& finding);
 
 // One sentence: who, where in the code, and what it did not do. A host or switch that all culprits share comes before
@@ -52,7 +52,7 @@ std::string WaitingText(const Finding& finding);
 // Finding::advice_steps, safe to print.
 std::vector<std::string> AdviceSteps(const Finding& finding);
 
-// Ranks from 0 below `expected` that are not among `present` (ascending); at most a million are looked at.
+// Ranks from 0 below `expected` that are not among `present` (ascending); at most a million are checked.
 std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& present);
 
 }  // namespace lockstep

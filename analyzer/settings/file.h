@@ -1,4 +1,4 @@
-// Configuration files: INI, a section for each program. Read with bounds, and only when nobody else can write them.
+// Configuration files: INI, a section for each program. Read with bounds, and only if no other user can write them.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_FILE_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_FILE_H_
 
@@ -12,7 +12,7 @@ namespace lockstep::settings {
 struct Entry {
   std::string file;
   int line = 0;
-  std::string section, key, value;  // a key's '_' is '-'
+  std::string section, key, value;  // a key's '_' becomes '-'
 };
 
 // "FILE, line N".
@@ -26,7 +26,7 @@ struct File {
   std::string path;
   bool found = false;
   std::vector<Entry> entries;  // in their order
-  std::vector<Told> told;      // unknown sections and keys, keys given twice
+  std::vector<Told> told;      // unknown sections and keys, repeated keys
 };
 
 // Parses `text`; `path` is for messages. InvalidArgument names file and line and the correction.

@@ -1,4 +1,4 @@
-// What --help prints.
+// The output of --help.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_HELP_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_HELP_H_
 

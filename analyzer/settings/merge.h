@@ -1,4 +1,4 @@
-// Merges what files, the environment and options set, in this order: what comes later counts.
+// Merges the settings of files, the environment and options, in this order: later ones win.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_MERGE_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_MERGE_H_
 
@@ -12,7 +12,7 @@
 
 namespace lockstep::settings {
 
-// What counts more has the higher layer: files in their order, the environment, options.
+// Later sources have higher layers: files in their order, the environment, options.
 inline constexpr int kEnvironmentLayer = 100, kOptionLayer = 200;
 
 struct Value {
@@ -24,9 +24,9 @@ struct Value {
 };
 
 struct Merged {
-  std::vector<Value> values;      // all that is set, in the table's order; options that are no settings come last
+  std::vector<Value> values;      // all set values, in the table's order; options that are no settings come last
   std::vector<std::string> told;  // warnings about files, for standard error
-  std::vector<File> files;        // those that were looked for
+  std::vector<File> files;        // searched files
 };
 
 // Settings of `section` (a verb, or "recorder"): its `options`, the environment and, with `with_files`, configuration

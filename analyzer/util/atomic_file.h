@@ -1,4 +1,4 @@
-// A file that appears under its name whole or not at all.
+// A file that appears under its name complete or not at all.
 #ifndef LOCKSTEP_ANALYZER_UTIL_ATOMIC_FILE_H_
 #define LOCKSTEP_ANALYZER_UTIL_ATOMIC_FILE_H_
 
@@ -14,7 +14,7 @@ namespace lockstep {
 // "cannot WHAT PATH: why", with advice if the disk is full. The code separates permission and space from the rest.
 absl::Status FileError(const std::string& what, const std::string& path, int error);
 
-// All bytes, at `offset` or (-1) where the descriptor is.
+// Writes all bytes at `offset`, or (-1) at the current position.
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path, int64_t offset = -1);
 
 // The prefix of temporary files. A killed process may leave one: the owner of the folder may remove it.
@@ -27,8 +27,8 @@ class AtomicFile {
  public:
   // The temporary name is `prefix` and six characters.
   explicit AtomicFile(const std::string& path, std::string_view prefix = kUnfinishedPrefix);
-  // What a user names: a regular file by the rule above, with the mode the umask gives; anything else (a pipe,
-  // /dev/full) is written as it is. "-" is standard output, which stays open.
+  // For paths of a user: a regular file by the rule above, with the umask's mode; anything else (a pipe, /dev/full) is
+  // written directly. "-" is standard output, which stays open.
   static AtomicFile Output(const std::string& path, std::string_view prefix);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
@@ -43,7 +43,7 @@ class AtomicFile {
   absl::Status WriteAt(uint64_t offset, const void* data, size_t bytes);
   absl::Status SetSize(uint64_t bytes);
   absl::Status Commit();
-  // The name that a signal handler has to unlink; empty: none.
+  // The temporary name for a signal handler to unlink; empty: none.
   std::string temporary() const { return exists_ ? temporary_ : ""; }
 
  private:

@@ -26,7 +26,7 @@ class Boxed {
 
   const T& operator*() const { return value_ == nullptr ? Nothing() : *value_; }
   const T* operator->() const { return &**this; }
-  // To write to; takes memory for it where there was none.
+  // For writing; allocates on first use.
   T& Mutable() {
     if (value_ == nullptr) value_ = std::make_unique<T>();
     return *value_;

@@ -1,4 +1,4 @@
-// What chance does to counts.
+// Statistics of counts.
 #ifndef LOCKSTEP_ANALYZER_UTIL_CHANCE_H_
 #define LOCKSTEP_ANALYZER_UTIL_CHANCE_H_
 

@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-// One a program, made before any other thread and kept until the program ends. SIGINT, SIGTERM and SIGHUP then end it
-// with 128 + their number, unless they were ignored before (nohup).
+// One a program, created before any other thread and kept until the program ends. SIGINT, SIGTERM and SIGHUP then end
+// it with 128 + their number, unless they were ignored before (nohup).
 class InterruptWatch {
  public:
   InterruptWatch() {
@@ -39,13 +39,13 @@ class InterruptWatch {
         _exit(128 + number);
       }).detach();
     } catch (const std::system_error&) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);  // no thread to be had: the signals end the program as ever
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);  // no thread is available: the signals end the program as usual
     }
   }
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  // While it is held, a signal waits: for the short time in which a finished file is put on disk.
+  // Delays signals while it is held: for the short time in which a finished file is put on disk.
   std::mutex& writing() { return writing_; }
   // A file that takes long to write, to be removed on a signal. Empty: none. The caller holds writing().
   void Unfinished(std::string path) { unfinished_ = std::move(path); }

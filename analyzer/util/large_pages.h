@@ -1,4 +1,4 @@
-// How a program that reads large recordings takes its memory.
+// Memory allocation of a program that reads large recordings.
 #ifndef LOCKSTEP_ANALYZER_UTIL_LARGE_PAGES_H_
 #define LOCKSTEP_ANALYZER_UTIL_LARGE_PAGES_H_
 

@@ -1,4 +1,4 @@
-// Parts of the names of files.
+// Parts of file names.
 #ifndef LOCKSTEP_ANALYZER_UTIL_PATHS_H_
 #define LOCKSTEP_ANALYZER_UTIL_PATHS_H_
 

@@ -1,4 +1,4 @@
-// Programs of one's own that are started for a while.
+// Child processes.
 #ifndef LOCKSTEP_ANALYZER_UTIL_START_CHILD_H_
 #define LOCKSTEP_ANALYZER_UTIL_START_CHILD_H_
 
@@ -34,14 +34,14 @@ enum class ChildStream { kInherit, kDiscard, kKeep };
 struct ChildRun {
   std::string input;  // standard input; the program gets all of it even if this process is killed
   ChildStream output = ChildStream::kInherit, errors = ChildStream::kInherit;
-  size_t most_output = 1 << 16;                           // kept of each stream; the rest is read and dropped
+  size_t most_output = 1 << 16;                           // limit of each stream; the rest is read and dropped
   const std::vector<std::string>* environment = nullptr;  // "NAME=VALUE" each; nullptr: this process's
   int64_t limit_ns = 0;
 };
 
 struct ChildResult {
   std::string output, errors;
-  int status = 0;  // as waitpid gives it
+  int status = 0;  // as waitpid returns it
   // OK for exit status 0; else "it exited with status 3", "it was killed by signal 9".
   absl::Status Ended() const;
 };

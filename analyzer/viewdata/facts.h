@@ -1,4 +1,4 @@
-// What a viewer shows beside the columns of an index (proto/view.proto), made from the bundle and its verdict.
+// A viewer's facts beside the columns of an index (proto/view.proto), from the bundle and its verdict.
 #ifndef LOCKSTEP_ANALYZER_VIEWDATA_FACTS_H_
 #define LOCKSTEP_ANALYZER_VIEWDATA_FACTS_H_
 

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// "`ssh gpu036 ibstat`". A command with spaces or shell characters comes with its quotes.
+// "`ssh gpu036 ibstat`". A command with spaces or shell characters must include its quotes.
 std::string HostCommand(const Finding& finding, std::string_view command);
 // "`ssh gpu036 'dmesg -T | grep -iE "xid|nvlink"'`".
 std::string KernelLogCommand(const Finding& finding, std::string_view pattern);
@@ -24,8 +24,8 @@ std::string LookCommand(const Finding& finding, std::string_view command = "lock
 // "LEAD: COMMAND", or "LEAD." without a command.
 std::string Step(std::string_view lead, const std::string& command);
 
-// "WHEN without the node: `sbatch --exclude=gpu036` (Slurm), `kubectl cordon gpu036` (Kubernetes)". "WHEN." where no
-// host is known, many are, or the job uses no GPU: its hosts are as good as any.
+// "WHEN without the node: `sbatch --exclude=gpu036` (Slurm), `kubectl cordon gpu036` (Kubernetes)". "WHEN." without a
+// known host, with many hosts, or if the job uses no GPU, because excluding its hosts would not help.
 std::string RestartStep(const Finding& finding, std::string_view when);
 
 }  // namespace lockstep

@@ -10,7 +10,7 @@
 namespace lockstep::fr {
 
 // Fills the empty bundle's ranks, communicators and tables of texts. `files` are usable, ascending by rank, one a rank.
-// What is wrong with them goes to `problems`.
+// Problems of the files go to `problems`.
 void AddRanks(std::vector<FileData> files, Bundle* bundle, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr

@@ -1,4 +1,4 @@
-// Files that are packed on their way to people: gzip, and zip archives of several.
+// Packed files: gzip, and zip archives of several.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_PACKED_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_PACKED_H_
 
@@ -27,7 +27,7 @@ struct Packed {
   bool deflated = false;
 };
 
-// The archive's files, without folders, in the order of its table. Fails where the table is damaged.
+// The archive's files, without folders, in the order of its table. Fails if the table is damaged.
 absl::StatusOr<std::vector<Packed>> FilesInZip(std::string_view bytes);
 
 // As Gunzip.

@@ -1,4 +1,4 @@
-// What a file's operations and groups had reached, from the entries' states and pg_status together.
+// The progress of a file's operations and groups, from the entries' states and pg_status together.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_STATE_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_STATE_H_
 
@@ -10,7 +10,7 @@
 namespace lockstep::fr {
 
 // Fills Rank::only_active, start_recorded, records_lost, every Op's state and batch marks, and UsedGroup::progress.
-// `entries_included`: the dump has a list of entries, be it empty.
+// `entries_included`: the dump has a list of entries, possibly empty.
 void DecideStates(const std::vector<RawOp>& raw, bool entries_included, FileData* file);
 
 // Progress of a group from its pg_status alone. PyTorch writes the number of the last operation there, collective or

@@ -13,11 +13,11 @@
 namespace lockstep::fr {
 
 // A file with more than this many values (16 bytes each) or containers is refused: ring buffers of 200,000 entries with
-// stacks stay far below, and a hostile file cannot make the reader take more than about a gigabyte.
+// stacks stay far below, and a hostile file cannot make the reader use more than about a gigabyte.
 constexpr uint64_t kMaxValues = 16u << 20;
 constexpr uint64_t kMaxContainers = 8u << 20;
 
-// Dictionary keys of the dump format, so that they are compared as numbers.
+// Dictionary keys of the dump format, compared as numbers.
 enum class Key : uint16_t {
   kOther,
   kVersion,
@@ -97,14 +97,14 @@ static_assert(sizeof(Value) == 16);
 
 class Document {
  public:
-  // Forgets everything but keeps the memory.
+  // Clears the contents but keeps the memory.
   void Clear();
 
   // Strings are views: into the bytes of the file, or into this document (OwnString).
   Value NewString(std::string_view text, Type type = Type::kString);
   Value OwnString(std::string text);
   Value NewContainer(Type type);
-  // Dictionaries get key, value, key, value. Returns false when the document is full.
+  // Dictionaries get key, value, key, value. False if the document is full.
   bool Append(uint32_t container, const Value* values, size_t count);
   bool full() const {
     return containers_.size() > kMaxContainers || pool_.size() + chunks_.size() > kMaxValues ||
@@ -136,7 +136,7 @@ class Document {
   void ForEachPair(const Value& value, Visit visit) const {
     if (value.type == Type::kDict) Walk(value.index, 2, [&](const Value* pair) { return visit(pair[0], pair[1]); });
   }
-  // The last value stored under `key`, as a dictionary would give it; Type::kMissing when there is none.
+  // The last value stored under `key`, as in a dictionary; Type::kMissing if there is none.
   Value Get(const Value& dict, Key key) const;
 
   Value root;
@@ -175,7 +175,7 @@ class Document {
 // document holds what was complete before `offset`, and open containers are marked partial.
 struct ParseError {
   std::string text;       // empty: no error
-  const char* like = "";  // equal for errors that differ in numbers only; "": such have equal texts
+  const char* like = "";  // equal for errors that differ only in numbers; "": equal texts
   int64_t offset = -1;
   bool refused = false;
 };

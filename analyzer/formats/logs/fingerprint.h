@@ -16,7 +16,7 @@ namespace lockstep::logs {
 struct Fingerprint {
   int64_t seq = kUnknown;
   std::string op, shape, dtype;
-  int64_t elements = -1;  // of the first tensor; -1: no shape, or one too large
+  int64_t elements = -1;  // of the first tensor; -1: no shape, or too large
   bool operator==(const Fingerprint&) const = default;
 };
 

@@ -21,7 +21,7 @@ inline constexpr char kWholeDesc[] = "default_pg";
 // Groups of one rank; work on them is quadratic.
 constexpr size_t kMostGroupsOfRank = 1024;
 
-// Ranks in the making.
+// Ranks under construction.
 class Ranks {
  public:
   // The rank's data; `path`: the first file that mentions it.
@@ -32,14 +32,14 @@ class Ranks {
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false);
 
   int32_t world = 0;   // ranks in the job, at least
-  bool sized = false;  // that is all of them
+  bool sized = false;  // the number is complete
   std::map<int32_t, fr::FileData> ranks;
   std::vector<Problem> problems;
 };
 
 // Counters and timeouts of PyTorch's watchdog.
 void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks);
-// Calls that TORCH_DISTRIBUTED_DEBUG=DETAIL found to differ.
+// Differing calls that TORCH_DISTRIBUTED_DEBUG=DETAIL found.
 void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks);
 // Ranks that did not reach a monitored barrier.
 void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks);

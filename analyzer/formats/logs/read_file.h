@@ -1,4 +1,4 @@
-// What one file of text says, before other files are known.
+// The contents of one text file, before other files are known.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_READ_FILE_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LOGS_READ_FILE_H_
 
@@ -52,7 +52,7 @@ struct NcclProcess {
 
 struct FileFacts {
   std::string path;
-  int32_t rank = -1;  // in the file's name; set by the caller
+  int32_t rank = -1;  // from the file's name; set by the caller
   std::vector<Said<WatchdogLine>> watchdog;
   std::vector<Said<FingerprintLine>> fingerprints;
   std::vector<Said<BarrierLine>> barriers;
@@ -61,8 +61,8 @@ struct FileFacts {
   std::vector<PythonStack> stacks;
   std::set<int32_t> ranks;                  // ranks that "[rank3]:" prefixes name
   int32_t last_task = -1, last_local = -1;  // the largest before any line
-  int32_t world = 0;                        // the largest world size that any line says
-  bool cut = false;                         // more than is kept was in it
+  int32_t world = 0;                        // the largest world size in any line
+  bool cut = false;                         // there was more than is kept
 
   bool Empty() const {
     return watchdog.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() && ras.empty() &&

@@ -1,4 +1,4 @@
-// The messages of a .lsd file one after the other, checksums checked.
+// Reads the messages of a .lsd file in order and checks their checksums.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_INPUT_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSD_INPUT_H_
 
@@ -17,7 +17,7 @@ class LsdInput {
   void Start(int fd);
   // The next `size` bytes, fewer at the end of the file; valid until the next call.
   absl::Status Peek(size_t size, std::string_view* bytes);
-  // Past bytes that Peek has shown.
+  // Skips bytes that Peek has returned.
   void Skip(size_t size) {
     begin_ += size;
     offset_ += size;
@@ -39,7 +39,7 @@ struct LsdMessage {
   std::string text;        // otherwise, what is wrong
 };
 
-// kStop: nothing after it can be found.
+// kStop: no later message can be found.
 LsdMessage NextLsdMessage(LsdInput* input);
 
 }  // namespace lockstep

@@ -20,11 +20,11 @@ struct LoadChoice {
                                             // nothing
 };
 
-// Operations recorded in all files: above limits.all the rest of this page is for them.
+// Operations recorded in all files: if they exceed limits.all, the functions below apply.
 uint64_t CountOperations(const std::vector<std::unique_ptr<LsdFile>>& files);
 
-// The ranks must be described (LsdFile::DescribeAll) where their operations are more than limits.all. The choice does
-// not depend on the order of the files.
+// The ranks must be described (LsdFile::DescribeAll) if their operations exceed limits.all. The choice does not depend
+// on the order of the files.
 LoadChoice ChooseOperations(const std::vector<std::unique_ptr<LsdFile>>& files, const LoadLimits& limits);
 
 }  // namespace lockstep

@@ -1,6 +1,5 @@
-// Reads index.lsi through mmap, as a hostile file: every reference between tables is checked when it is opened, every
-// value of a column when it is asked for. An index is written under another name and renamed, so a mapped one is never
-// cut short by its writer.
+// Reads index.lsi through mmap, as a hostile file: every reference between tables is checked at opening, every value of
+// a column at its use. An index is written under another name and renamed, so its writer never truncates a mapped one.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSI_READER_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSI_READER_H_
 
@@ -18,7 +17,7 @@
 
 namespace lockstep {
 
-// One operation as far as an index holds it.
+// The part of an operation that an index stores.
 struct IndexOp {
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
@@ -56,20 +55,19 @@ class IndexReader {
   absl::Span<const IndexRank> ranks() const { return ranks_; }
   absl::Span<const IndexComm> comms() const { return comms_; }
   absl::Span<const IndexMembership> memberships() const { return memberships_; }
-  // Global rank of each member, or empty where the members are not known.
+  // Global rank of each member, or empty if the members are unknown.
   absl::Span<const int32_t> members(const IndexComm& comm) const {
     return members_.subspan(comm.first_member, comm.members_known);
   }
-  std::string_view text(uint32_t index) const;  // empty for an index that is not there
+  std::string_view text(uint32_t index) const;  // empty for an unknown index
   uint64_t operations() const { return kinds_.size(); }
   absl::Span<const char> facts() const { return facts_; }  // serialised ViewFacts; empty: none
   IndexColumns columns(size_t rank) const;                 // of ranks()[rank]
-  // Asks the kernel for the pages of all columns of ranks()[rank] at once and does not wait: where they are not in
-  // memory, reading a record would otherwise wait for the disk once for each of its columns. A few microseconds where
-  // they are. Any thread.
+  // Asks the kernel for the pages of all columns of ranks()[rank] at once, without waiting: otherwise reading a record
+  // would wait for the disk once for each column that is not in memory. A few microseconds if they are. Any thread.
   void WillNeed(size_t rank) const;
-  // Columns of all operations as they are stored (docs/index-file.md), for scans. Values are not checked: a place among
-  // the rank's memberships may lie outside of them.
+  // Columns of all operations in stored form (docs/index-file.md), for scans. Values are not checked: an index of a
+  // membership may be out of range.
   absl::Span<const uint8_t> kind_column() const { return kinds_; }
   absl::Span<const uint8_t> state_column() const { return states_; }
   absl::Span<const uint16_t> membership_column() const { return op_memberships_; }
@@ -83,7 +81,7 @@ class IndexReader {
   // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 if the row's
   // counters decide. Empty for a member that the communicator does not have.
   absl::Span<const uint8_t> cells(const IndexComm& comm, int32_t member) const;
-  // What the cell of (member, sequence number) shows, with `membership` the member's own counters or null without data.
+  // The state of cell (member, sequence number); `membership`: the member's own counters, or null without data.
   IndexCell CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const;
 
  private:

@@ -14,7 +14,7 @@
 namespace lockstep {
 
 // A number that changes when a file of `paths` (files, or folders, followed eight deep) is added, removed, resized or
-// rewritten. Files that Lockstep itself derives (index.lsi, verdict.*, report.html, notes) do not count.
+// rewritten. Files derived by Lockstep (index.lsi, verdict.*, report.html, notes) do not count.
 uint64_t FingerprintSources(const std::vector<std::string>& paths);
 
 // Ranks come one at a time, so an index of more operations than fit into memory can be written. Not thread-safe.
@@ -31,11 +31,11 @@ class IndexWriter {
   IndexWriter(const IndexWriter&) = delete;
   IndexWriter& operator=(const IndexWriter&) = delete;
 
-  // The operations of frame.ranks[rank_index], in any order of ranks, each at most once. Exactly as many as announced.
+  // The operations of frame.ranks[rank_index], in any order of ranks, each at most once. Exactly the announced number.
   absl::Status AddRank(size_t rank_index, const std::vector<Op>& ops);
-  // Serialised ViewFacts, which the file then holds; before Commit. At most kIndexMaxFactsBytes.
+  // Serialized ViewFacts for the file; before Commit. At most kIndexMaxFactsBytes.
   absl::Status SetFacts(std::string facts);
-  // Makes the file appear under its name, synced.
+  // Publishes the file under its name, synced.
   absl::Status Commit();
 
  private:
