@@ -30,7 +30,7 @@ constexpr size_t kMaxHardwareLines = 4;
 constexpr size_t kFullFindings = 3;            // further ones appear without states, stacks and evidence
 constexpr int64_t kSmallOffsetNs = 1'000'000;  // clocks closer than this are not worth a line
 
-// Whose data is missing, and what that means for them.
+// The ranks without data, and the consequences for them.
 std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& missing) {
   std::set<int32_t> suspects, named;
   for (const Finding& finding : verdict.findings()) {

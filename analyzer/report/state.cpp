@@ -94,7 +94,7 @@ std::string MovingText(const Rank& rank) {
     absl::StrAppend(&text, sampled ? ", " : "",
                     same ? "same frame in both samples" : "a different frame in the second sample");
   if (text.empty()) return "";
-  // A helper thread takes a little; one that spins where it was takes much and gets nowhere.
+  // A helper thread uses little CPU; a spinning thread uses much and makes no progress.
   const bool computes = cpu > 0 && cpu >= process.sample_gap_ns / 100;
   const bool spins = same || (!compared && std::any_of(rank.threads.begin(), rank.threads.end(),
                                                        [](const ring::ThreadSnapshot& thread) {

@@ -16,7 +16,7 @@ class AgentLog {
  public:
   // Appends to `path`; past `most_bytes` the file becomes PATH.1 and a new one is begun.
   absl::Status Open(const std::string& path, uint64_t most_bytes = uint64_t{16} << 20);
-  // Somebody else may have renamed it.
+  // For a file that was renamed from outside.
   void Reopen();
   void Write(const std::string& line);
 

@@ -1,4 +1,4 @@
-// One HTTP conversation with ClickHouse, over libcurl. Answers may be anything: their length is bounded, redirects are
+// One HTTP conversation with ClickHouse, over libcurl. Answers are not trusted: their length is bounded, redirects are
 // not followed.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_HTTP_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_HTTP_H_
@@ -34,13 +34,13 @@ class Http {
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
 
-  // A statement; `body` follows it where it is an INSERT. `settings` of the query. The answer, at most `most_bytes`.
-  // Unavailable, DeadlineExceeded: worth another try; every other error is for people.
+  // Runs a statement; `body` follows it if it is an INSERT. `settings` of the query. Returns the answer, at most
+  // `most_bytes`. Unavailable, DeadlineExceeded: worth another try; other errors are for the user.
   absl::StatusOr<std::string> Post(const std::string& statement, const std::string* body,
                                    const std::vector<std::pair<std::string, std::string>>& settings, int64_t limit_ms,
                                    size_t most_bytes);
   const Target& target() const { return target_; }
-  // From now on no transfer begins, and one under way ends: for signal handlers.
+  // From now on no transfer begins, and a running one ends: for signal handlers.
   static void Stop();
   static bool stopped();
 

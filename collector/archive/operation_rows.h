@@ -23,11 +23,10 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
 // Durations in steps of 4 %, for medians and percentiles of any number of them.
 class Durations {
  public:
-  // Nanoseconds, as the index has them; 0, less than its microsecond, counts as half of one. What is negative is not
-  // counted.
+  // Nanoseconds from the index; 0, below its microsecond, counts as half of one. Negative values do not count.
   void Add(int64_t ns);
   uint64_t count() const { return count_; }
-  // 0 to 1; -1 where there are none.
+  // 0 to 1; -1 if there are none.
   int64_t Quantile(double q) const;
 
  private:

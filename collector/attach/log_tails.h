@@ -1,4 +1,4 @@
-// The ends of what the ranks of a job printed, where their output goes to files.
+// The ends of the ranks' output, if it goes to files.
 #ifndef LOCKSTEP_COLLECTOR_ATTACH_LOG_TAILS_H_
 #define LOCKSTEP_COLLECTOR_ATTACH_LOG_TAILS_H_
 
@@ -11,7 +11,7 @@
 namespace lockstep {
 
 struct LogTail {
-  std::vector<size_t> of;  // indexes into `pids`: whose output it is
+  std::vector<size_t> of;  // indexes into `pids`: the writers of this output
   std::string text;
 };
 

@@ -1,4 +1,4 @@
-// What the ranks of a job are doing, as two looks at each of their processes show it.
+// The activity of a job's ranks, from two looks at each of their processes.
 #ifndef LOCKSTEP_COLLECTOR_ATTACH_LOOK_H_
 #define LOCKSTEP_COLLECTOR_ATTACH_LOOK_H_
 

@@ -16,7 +16,7 @@ inline constexpr int kRasPort = 28028;
 // Whether one of these processes listens there, in this process's network. Connects to nothing.
 bool ListensForRas(const std::vector<pid_t>& pids, int port = kRasPort);
 
-// What it answers to "verbose status", at most 4 MiB and for at most `limit_ns`; empty: nothing.
+// The answer to "verbose status", at most 4 MiB and for at most `limit_ns`; empty: none.
 std::string QueryRas(int64_t limit_ns, int port = kRasPort);
 
 }  // namespace lockstep

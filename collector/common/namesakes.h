@@ -47,7 +47,7 @@ class Namesakes {
     Ranks alive, ended;
     absl::flat_hash_set<uint64_t> comms;
     int job = kUndecided;
-    int asked = 0;  // times that it could not be decided
+    int asked = 0;  // number of undecided attempts
   };
   void Sort(std::vector<Move>* moves);
   void Gather();
@@ -58,14 +58,15 @@ class Namesakes {
   std::map<std::string, Sender> senders_;
   // Of all senders together. May include ranks that are no longer in them.
   Ranks alive_, ended_;
-  // Senders that share communicators, directly or by others: each node's parent; the first node of each communicator.
+  // Senders that share communicators, directly or through others: each node's parent; the first node of each
+  // communicator.
   std::vector<uint32_t> up_;
   absl::flat_hash_map<uint64_t, uint32_t> first_;
   bool join_anew_ = false;  // a sender left
   uint64_t orders_ = 0;
   int jobs_ = 0;          // numbers given out
   int ground_ = 0;        // job number for new senders while there is only one job
-  bool several_ = false;  // more than one job, or one that is undecided
+  bool several_ = false;  // more than one job, or an undecided sender
 };
 
 }  // namespace lockstep

@@ -15,7 +15,7 @@ namespace lockstep {
 
 class Facts {
  public:
-  // What makes no sense is left out; at most 64 kinds of recorders and 8 versions of agents are kept.
+  // Leaves out invalid data; keeps at most 64 kinds of recorders and 8 versions of agents.
   void Add(const Heartbeat& heartbeat);
   void Add(const Facts& other);
   void To(Heartbeat* heartbeat) const;

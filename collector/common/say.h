@@ -1,4 +1,4 @@
-// Lockstep's own words on stderr: one line, one write, so that lines of many processes do not mix.
+// Lockstep's messages on stderr: one line, one write, so that lines of many processes do not mix.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_SAY_H_
 #define LOCKSTEP_COLLECTOR_COMMON_SAY_H_
 
@@ -12,9 +12,9 @@ namespace lockstep {
 void Say(absl::string_view text);
 // Writes the lines of TEXT (the verdict block).
 void SayBlock(absl::string_view text);
-// Both replace control characters: texts contain names that any user chose.
+// Both replace control characters: any user can choose the names in the texts.
 
-// Turns off protobuf's own messages on stderr, which any sender of invalid data could cause. For a program's start.
+// Turns off protobuf's own messages on stderr, which any sender of invalid data could cause. Call it at start.
 void SilenceLibraries();
 
 // Opens closed standard descriptors (input, output, error) on /dev/null, for this program alone: its children find them

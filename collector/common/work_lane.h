@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-// What finished tasks left, for the thread that owns it. fd() is readable when there is something.
+// The follow-up work of finished tasks, for the owner's thread. fd() is readable when there is some.
 class DoneQueue {
  public:
   int fd() const { return event_.get(); }
@@ -30,7 +30,7 @@ class DoneQueue {
 class WorkLane {
  public:
   explicit WorkLane(DoneQueue* done);
-  // Ends after the task that runs now; those that wait are dropped.
+  // Ends after the current task; waiting ones are dropped.
   ~WorkLane();
   void Push(std::function<void()> run, std::function<void(int64_t)> done);
 

@@ -24,15 +24,15 @@ struct Desync {
   uint64_t comm = 0;
   std::string name;  // may be empty
   int32_t size = 0;
-  // They parted after collective `after` (equal there; 0: from the first on) and at or before `seq`.
+  // They differ after collective `after` (equal there; 0: from the first on) and at or before `seq`.
   uint64_t after = 0, seq = 0;
-  // Seen twice. The first sight is for saving the records before they are overwritten, the second for telling people.
+  // Seen twice. The first sight serves to save the records before they are overwritten, the second to report it.
   bool confirmed = false;
   // The members that differ from the majority of the reports, ascending. If neither side is larger (a communicator of
   // two), both: `even`.
   RankRuns odd;
   bool even = false;
-  uint32_t compared = 0;  // members that were heard at `seq`
+  uint32_t compared = 0;  // members with a report at `seq`
 };
 // "the ranks of communicator dp_0 (size 8) issued different operations between collectives #112 and #128: rank 5 ..."
 std::string DesyncText(const Desync& desync);
@@ -42,7 +42,7 @@ std::string DesyncWhere(const Desync& desync);
 // Hashes that members of communicators report, from any source.
 class DesyncWatch {
  public:
-  // Of each communicator so many points are remembered: members that are read at other times than others need more.
+  // This many points of each communicator are remembered: members with different reading times need more.
   explicit DesyncWatch(size_t most_points = 32) : most_points_(most_points) {}
 
   // One beat of a child; its points apply to all its members except the odd ones. Returns differences: each

@@ -1,4 +1,4 @@
-// Which of the processes that ended are causes, and which ended because the job was ending.
+// Separates ended processes into causes and consequences of the job's end.
 #ifndef LOCKSTEP_COLLECTOR_DETECT_ENDS_H_
 #define LOCKSTEP_COLLECTOR_DETECT_ENDS_H_
 
@@ -26,12 +26,11 @@ struct EndingFacts {
 //    when a peer is gone. Nobody else kills ranks there, so another SIGKILL is a cause of its own.
 void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& processes);
 
-// The end of a process of a job over many hosts.
+// The end of a process of a job on many hosts.
 struct HostEnd {
   Process* process = nullptr;  // ended_mono_ns is on its machine's clock
   std::string host;            // ends of equal hosts (boot ids) are ordered by ended_mono_ns, exactly
-  // When it ended on a clock that all share, and by how much that may be wrong (HostClocks, or wall clocks);
-  // uncertainty < 0: not known at all.
+  // When it ended on a shared clock, and the uncertainty (HostClocks, or wall clocks); uncertainty < 0: unknown.
   int64_t shared_ns = 0;
   int64_t uncertainty_ns = -1;
 };
@@ -40,7 +39,7 @@ struct FirstEnds {
   // Indexes into the given ends: bad ends without a known earlier bad end. One: that is the cause. Several: the clocks
   // do not show which was first.
   std::vector<size_t> causes;
-  // Further bad ends that are causes of their own, as MarkConsequences has them.
+  // Further bad ends that are separate causes, as for MarkConsequences.
   std::vector<size_t> further;
 };
 
@@ -55,9 +54,9 @@ bool EndedBadly(const Process& process);
 
 // What caused the end.
 enum class EndKind : uint8_t {
-  kWell,     // exited with status 0, or lives
+  kWell,     // exited with status 0, or is alive
   kGaveUp,   // a status other than 0, or SIGABRT: the program's own decision
-  kCrashed,  // SIGSEGV and its like
+  kCrashed,  // SIGSEGV and similar
   kKilled,   // another signal, from outside; or gone in an unknown way
 };
 EndKind KindOfEnd(const Process& process);

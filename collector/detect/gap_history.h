@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// A communicator is warm once two operations lie behind its members.
+// A communicator is warm after two operations of its members.
 constexpr uint64_t kWarmTotal = 3;
 
 class GapHistory {
@@ -17,7 +17,7 @@ class GapHistory {
 
   // Kept in whole microseconds; longer ones than 71 minutes count as 71 minutes.
   void Add(int64_t gap_ns);
-  // 99th percentile, rounded towards the smaller, so that a pause that came once sets no limit; 0 while there is none.
+  // 99th percentile, rounded towards the smaller, so that a single pause sets no limit; 0 while there is none.
   int64_t P99() const;
   size_t size() const { return gaps_us_.size(); }
 
@@ -39,7 +39,7 @@ class GapMeter {
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
   uint64_t total() const { return total_; }
-  bool warm() const;  // two operations lie behind its members
+  bool warm() const;  // after two operations of its members
 
  private:
   GapHistory gaps_;

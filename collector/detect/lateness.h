@@ -16,8 +16,8 @@ namespace lockstep {
 
 // One decision, with its figures. Times are the machine's CLOCK_MONOTONIC, nanoseconds.
 struct LateEvent {
-  uint64_t comm = 0;      // 0: the wait can be laid to no communicator
-  uint64_t sequence = 0;  // the collective that is waited in; 0: not known, or no collective
+  uint64_t comm = 0;      // 0: the communicator of the wait is unknown
+  uint64_t sequence = 0;  // the awaited collective; 0: unknown, or no collective
   bool over = false;      // it moves again; in_flight_ns is the length of the stop
   int64_t since_ns = 0;   // in flight since
   int64_t in_flight_ns = 0;
@@ -26,7 +26,7 @@ struct LateEvent {
   uint32_t gaps = 0;
   std::vector<int32_t> waiting;  // slots of this host, ascending
   std::vector<int32_t> missing;  // members on this host that are behind, ascending; usually none
-  std::string doing;             // of the one that waits longest: "AllReduce #41"
+  std::string doing;             // the longest wait: "AllReduce #41"
 };
 
 // Pure: no clock, no I/O. One for every generation of a job on a host. Not thread-safe. Memory: the communicators and
@@ -48,12 +48,12 @@ class Lateness {
   std::vector<LateEvent> Observe(int64_t now, const std::vector<DigestView>& views);
   // What is late now, for a collector that was restarted.
   std::vector<LateEvent> Current(int64_t now) const;
-  // Nothing is held against the time before `now`: the agent or the whole job was stopped.
+  // The time before `now` does not count: the agent or the whole job was stopped.
   void Rebase(int64_t now);
 
   int64_t LimitOf(uint64_t comm) const;
   const GapMeter* MeterOf(uint64_t comm) const;  // null: never seen
-  // When a look first showed progress (issued or finished operations) that the one before had not; 0: never seen.
+  // When a look first showed new progress (issued or finished operations); 0: never seen.
   int64_t ProgressOf(int32_t slot) const;
   // The same for anything that its threads do in recorded calls and waits. A process may be active between two
   // operations: this shows it, CPU and I/O show the rest.
@@ -67,14 +67,14 @@ class Lateness {
  private:
   struct StreamState {
     uint64_t issued = 0, completed = 0;
-    int64_t since_ns = 0;  // the oldest unfinished ticket has been the oldest since then
+    int64_t since_ns = 0;  // since when the oldest unfinished ticket has been the oldest
   };
   struct SlotState {
     uint64_t progress_mark = 0;
     int64_t activity_seen_ns = 0;
     int64_t first_seen_ns = 0, progress_ns = 0, activity_ns = 0;
     absl::flat_hash_map<uint32_t, StreamState> streams;
-    absl::flat_hash_map<uint64_t, std::pair<uint64_t, int64_t>> comms;  // id -> total, when it was first seen
+    absl::flat_hash_map<uint64_t, std::pair<uint64_t, int64_t>> comms;  // id -> total, and when it was first seen
     int64_t waiting_since = 0;                                          // 0: not waiting
     bool alive = true;
     std::string doing;
@@ -88,7 +88,7 @@ class Lateness {
     uint64_t lowest = 0, highest = 0, total = 0;
     int64_t issued_ns = 0;         // of the member with the highest total
     int64_t first_at_highest = 0;  // when the first of those with the highest number of collectives issued it
-    int64_t since_ns = 0;          // the earliest in flight; 0: nothing is
+    int64_t since_ns = 0;          // the earliest in flight; 0: none
     uint64_t sequence = 0;
     std::string doing;
     std::vector<int32_t> waiting;

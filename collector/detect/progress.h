@@ -27,7 +27,7 @@ struct HashPoint {
   uint64_t seq = 0, hash = 0;
   bool operator==(const HashPoint&) const = default;
 };
-// A member whose hash differs from the beat's at the same number.
+// A member with a different hash from the beat's at the same number.
 struct HashOdd {
   int32_t rank = -1;
   HashPoint point;
@@ -36,11 +36,11 @@ struct HashOdd {
 // proto/wire.proto, CommunicatorBeat, as plain values.
 struct CommBeat {
   uint64_t comm = 0;
-  bool gone = false;                        // the sender speaks for no member any more
+  bool gone = false;                        // the sender has no member any more
   int32_t size = 0;                         // members of the communicator on all hosts
   uint64_t issued_min = 0, issued_max = 0;  // collectives, over the sender's members
   uint64_t total_max = 0;                   // with sends and receives
-  int64_t issue_age_ns = 0;                 // since issued_max was reached (where several are there: by the first)
+  int64_t issue_age_ns = 0;                 // since issued_max was reached (by the first of several)
   int64_t moved_age_ns = 0;                 // since any operation was issued, sends and receives too; 0: not reported
   RankRuns at_min;                          // empty: all the sender's members are at issued_min
   RankRuns members;                         // empty: as reported before
@@ -50,7 +50,7 @@ struct CommBeat {
   absl::InlinedVector<HashPoint, 8> hashes;  // ascending
   std::vector<HashOdd> odd;
 };
-CommBeat BeatFromProto(const CommunicatorBeat& proto);  // bounded: at most 4,096 hash points and odd ones are taken
+CommBeat BeatFromProto(const CommunicatorBeat& proto);  // bounded: at most 4,096 hash points and odd ones
 void BeatToProto(const CommBeat& beat, CommunicatorBeat* proto);
 
 // One ring of a host, for HostProgress.
@@ -76,7 +76,7 @@ class HostProgress {
     int64_t issued_ns = 0;
     uint64_t newest_point = 0;
     HashPoint last_look;  // issued number and its hash: reported once two looks show them
-    uint64_t look = 0;    // the last that saw it
+    uint64_t look = 0;    // the last look that saw it
   };
   struct Point {
     uint64_t seq = 0;
@@ -97,33 +97,33 @@ class HostProgress {
   uint64_t look_ = 0;
 };
 
-// A communicator as the sender's children see it together. Times are the receiver's clock.
+// A communicator as merged from the sender's children. Times are on the receiver's clock.
 struct MergedComm {
   uint64_t id = 0;
   int32_t size = 0;
   std::string name;
   uint64_t issued_min = 0, issued_max = 0, total_max = 0;
-  int64_t reached_ns = 0;       // issued_max was reached
+  int64_t reached_ns = 0;       // when issued_max was reached
   int64_t behind_since_ns = 0;  // since when a member is at issued_min while others are past it; 0: none is
   int64_t moved_ns = 0;         // issue time of the newest operation in the last beat with news
   int64_t p99_gap_ns = 0;       // the largest reported value
   uint32_t gaps = 0;
-  uint32_t known = 0;  // members that some child speaks for
-  int64_t met_ns = 0;  // when it was first heard of
+  uint32_t known = 0;  // members that some child reports
+  int64_t met_ns = 0;  // when it was first reported
 };
 
 class MergedProgress {
  public:
-  // A relay passes hash points on; the collector gives them to its DesyncWatch as they come.
+  // A relay passes hash points on; the collector gives them to its DesyncWatch on arrival.
   explicit MergedProgress(bool relay = false) : relay_(relay) {}
 
-  // A child is a direct peer: an agent, or a relay. O(1) and what the beat holds.
+  // A child is a direct peer: an agent, or a relay. O(1) plus the size of the beat.
   void Apply(uint32_t child, int64_t now, const CommBeat& beat);
   // The child is gone for good, or its ranks report through another one now. Its members become unknown. A child that
   // is only silent is not forgotten: others may wait for its members.
   void Forget(uint32_t child, int64_t now);
-  // Brings issued_min and behind_since_ns of what moved up to date. Call ten times a second or less often: costs the
-  // children of the communicators that moved since, each communicator once a second at most.
+  // Updates issued_min and behind_since_ns of what moved. Call it at most ten times a second: costs the children of the
+  // communicators that moved since, each communicator once a second at most.
   void Tick(int64_t now);
 
   const MergedComm* Find(uint64_t comm) const;
@@ -134,7 +134,7 @@ class MergedProgress {
   // Communicators with a member behind, in no order.
   void ForEachBehind(const std::function<void(const MergedComm&)>& take) const;
   void ForEach(const std::function<void(const MergedComm&)>& take) const;
-  // For a relay: what moved since the last call, merged. All of them with `everything`.
+  // For a relay: the merged changes since the last call. All communicators with `everything`.
   std::vector<CommBeat> TakeMoved(int64_t now, bool everything = false);
 
  private:
@@ -152,7 +152,7 @@ class MergedProgress {
   struct Comm {
     MergedComm merged;
     std::vector<Part> parts;
-    absl::flat_hash_map<uint32_t, uint32_t> part_of;  // child -> index into parts; used where there are many
+    absl::flat_hash_map<uint32_t, uint32_t> part_of;  // child -> index into parts; used if there are many
     uint32_t p99_child = 0;
     bool dirty = false, moved = false, behind = false, members_changed = false;
     int64_t scanned_ns = 0;

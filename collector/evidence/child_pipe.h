@@ -1,5 +1,5 @@
-// What the disposable children write and their parent reads: ProcessEvidence messages, each with its length in front.
-// Each message adds to those before it, so that what came before a crash or a deadline is kept.
+// The protocol between the disposable children and their parent: ProcessEvidence messages, each preceded by its length.
+// Each message adds to the earlier ones, so that data before a crash or a deadline is kept.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_CHILD_PIPE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_CHILD_PIPE_H_
 

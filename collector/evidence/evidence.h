@@ -26,8 +26,8 @@ struct EvidenceOptions {
   int64_t sample_gap_ns = 1'000'000'000;
   // lockstep-evidence; empty: beside this program.
   std::string helper;
-  // The process's ring file: its recorder's helper is asked for what the system refuses; -1: not known. Not taken over,
-  // used until the job is done.
+  // The process's ring file, whose helper is asked for data that the system refuses; -1: unknown. Not taken over, used
+  // until the job is done.
   int ring = -1;
   // For tests: another NVML library; empty: the driver's.
   std::string nvml;
@@ -44,7 +44,7 @@ class EvidenceJob {
   EvidenceJob(const EvidenceJob&) = delete;
   EvidenceJob& operator=(const EvidenceJob&) = delete;
 
-  // Never waits. true: it is done.
+  // Never waits. True: it is done.
   bool Poll();
   // Returns when it is done, at the latest a second after the deadline.
   void Wait();
@@ -68,7 +68,7 @@ class EvidenceJob {
   EvidenceReport report_;
 };
 
-// The same in one call, for threads that may wait.
+// The same in one call, for threads that may block.
 EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 
 // Takes the report's stacks, and the report itself, into the analysis' view of the process. Its main thread represents

@@ -16,11 +16,11 @@ namespace lockstep {
 // can choose its name, root can write lines); the result is printable.
 std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text);
 
-// A record of /dev/kmsg: "4,1234,98765432,-;NVRM: Xid ...". nullopt: no kernel message, or nothing of that kind.
-// `age_ns` is set from the record's time since boot.
+// A record of /dev/kmsg: "4,1234,98765432,-;NVRM: Xid ...". nullopt: no kernel message, or irrelevant. `age_ns` is set
+// from the record's time since boot.
 std::optional<HardwareEvent> ParseKmsgRecord(absl::string_view record, int64_t boot_ns);
 // A line of a syslog file, either format: "Nov 21 20:47:07 host kernel: [..] text", "2026-11-21T20:47:07.1+00:00 host
-// kernel: text". `now_ns` gives the year where the line has none.
+// kernel: text". `now_ns` supplies the year for lines without one.
 std::optional<HardwareEvent> ParseSyslogLine(absl::string_view line, int64_t now_ns);
 
 // Adds this host's log of the last `window_ns`, or the reason why it could not be read. From /dev/kmsg, else from the
@@ -30,7 +30,7 @@ struct HardwareLogPaths {
   const char* files[3] = {"/var/log/kern.log", "/var/log/messages", "/var/log/syslog"};
 };
 void ReadHardwareLog(int64_t window_ns, const HardwareLogPaths& paths, ProcessEvidence* evidence);
-// Gives events the number of the GPU at their PCI address.
+// Adds the number of the GPU at their PCI address to events.
 void NameGpus(ProcessEvidence* evidence);
 
 }  // namespace lockstep

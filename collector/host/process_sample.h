@@ -1,4 +1,4 @@
-// Two looks at a process, at least a second apart: is it doing anything?
+// Two looks at a process, at least a second apart, to see whether it is active.
 #ifndef LOCKSTEP_COLLECTOR_HOST_PROCESS_SAMPLE_H_
 #define LOCKSTEP_COLLECTOR_HOST_PROCESS_SAMPLE_H_
 
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// More than threads that only keep watch (a framework's watchdog) take: a little CPU, a line now and then.
+// More than threads that only watch (a framework's watchdog) use: a little CPU, an occasional line.
 bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
 
 class ProcessSampler {
@@ -25,8 +25,7 @@ class ProcessSampler {
   void Sample(pid_t pid, const ProcessTree& tree, Process* process);
   // It made progress: earlier samples no longer count.
   void Forget(Process* process);
-  // Since when samples a second or more apart have seen it do nothing (monotonic); 0: they have not, or it was seen at
-  // work.
+  // Since when samples a second or more apart have seen it idle (monotonic); 0: not, or it was active.
   int64_t idle_since_ns() const { return idle_since_ns_; }
 
  private:

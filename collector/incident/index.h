@@ -20,7 +20,7 @@ class IncidentIndexes {
   // Gives running work ten more seconds, then ends it.
   ~IncidentIndexes();
   void Start(const std::string& folder);
-  // What went wrong with those that have ended, a line each; once.
+  // Errors of the finished ones, one a line; once.
   std::vector<std::string> TakeProblems();
 
  private:

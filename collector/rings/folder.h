@@ -1,4 +1,4 @@
-// The private folder that the job's rings lie in while `lockstep run` lives.
+// The private folder for the job's rings during `lockstep run`.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_FOLDER_H_
 #define LOCKSTEP_COLLECTOR_RINGS_FOLDER_H_
 
@@ -20,7 +20,7 @@ struct RingFolder {
 // folders of runs that were killed with their keeper. Fails with the places that were tried.
 absl::StatusOr<RingFolder> MakeRingFolder(const std::string& wanted);
 
-// What a parent must be.
+// The requirements for a parent.
 struct ParentNeeds {
   bool tmpfs = false, room = false;
 };

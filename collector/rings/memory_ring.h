@@ -12,9 +12,9 @@ namespace lockstep {
 // Whether `name` in the open folder `folder` is such a link; its target may be gone.
 bool IsMemoryRingLink(int folder, const std::string& name);
 
-// The ring behind the link `name` in the open folder `folder`, as O_PATH. The link is hostile: only a memory file that
-// has this very name is taken. The number is the process's own; here the process may have another. Not ok: it is gone,
-// or it may not be looked at.
+// The ring behind the link `name` in the open folder `folder`, as O_PATH. The link is hostile: only a memory file with
+// exactly this name is accepted. The number is the process's own; here the process may have another. Not ok: it is
+// gone, or access is refused.
 UniqueFd OpenMemoryRing(int folder, const std::string& name);
 
 }  // namespace lockstep

@@ -12,14 +12,14 @@
 
 namespace lockstep {
 
-// The pid namespace of a process, as the number of its inode; 0: not known. `process`: "/proc/PID".
+// The inode number of a process's pid namespace; 0: unknown. `process`: "/proc/PID".
 uint64_t PidNamespace(const std::string& process);
 
 enum class RingOwner {
   kLives,
   kGone,      // ended, or of an earlier boot
-  kReplaced,  // lives, but as another program that does not write this ring
-  kUnknown,   // in a container that cannot be looked into from here, or it may not be looked at
+  kReplaced,  // alive, but running another program that does not write this ring
+  kUnknown,   // in a container that cannot be examined from here, or access is refused
 };
 
 struct RingOwnerFacts {

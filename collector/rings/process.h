@@ -1,4 +1,4 @@
-// The process behind a ring, by its number in this pid namespace, and how it ends.
+// The process behind a ring, by its number in this pid namespace, and its end.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_PROCESS_H_
 #define LOCKSTEP_COLLECTOR_RINGS_PROCESS_H_
 
@@ -19,7 +19,7 @@ namespace lockstep {
 // such process any more, or its namespace cannot be seen from here.
 std::optional<pid_t> FindRingProcess(const ring::ProcessInfo& info, const FoundRing& ring);
 
-// How a process ended, as seen from outside.
+// The end of a process, as observed from outside.
 struct SeenEnd {
   uint64_t key = 0;
   std::optional<int> wait_status;  // nullopt: it was reaped before, and this kernel does not report it afterwards
@@ -32,7 +32,7 @@ class EndWatcher {
  public:
   static absl::StatusOr<std::unique_ptr<EndWatcher>> Start();
   virtual ~EndWatcher() = default;
-  // Takes `pidfd` over. The key comes back with the end, once.
+  // Takes ownership of `pidfd`. The end carries the key, once.
   virtual bool Add(pid_t pid, int pidfd, uint64_t key) = 0;
   virtual int fd() const = 0;
   // In the order of the ends; mono_ns are distinct.

@@ -16,11 +16,11 @@ namespace lockstep {
 struct RingRetentionOptions {
   std::vector<std::string> folders;  // each a LOCKSTEP_DIR; empty: /dev/shm/lockstep-UID
   std::string shared = "/dev/shm";   // where those lie
-  bool all_users = false;            // of every user, else of this one
-  int64_t age_s = 7 * 86400;         // since anything was recorded; 0: however old
+  bool all_users = false;            // of every user, otherwise of this one
+  int64_t age_s = 7 * 86400;         // since the last record; 0: any age
   uint64_t bytes =
-      uint64_t{5} << 30;  // of dead rings in one folder, and never more than a 32nd of its file system; 0: however much
-  int64_t look_ns = 600'000'000'000;  // from one look to the next
+      uint64_t{5} << 30;  // of dead rings in one folder, and never more than a 32nd of its file system; 0: no limit
+  int64_t look_ns = 600'000'000'000;  // interval between looks
 };
 
 struct RetainedRings {

@@ -10,7 +10,7 @@ namespace lockstep {
 // Operations with the same thread and index are the same; the later reading wins.
 void MergeEarlierOps(const ring::Snapshot& earlier, ring::Snapshot* into);
 
-// What the GPU has reached since a dead process's ring was read for the last time: into `last`, labelled as late.
+// Adds the GPU's progress since the last reading of a dead process's ring to `last`, labelled as late.
 void AddLateMarks(const ring::Snapshot& later, ring::Snapshot* last);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// `lockstep run --collector`: an agent for this job's ranks alone, and the collector's word on the job.
+// `lockstep run --collector`: an agent for this job's ranks alone, and the collector's verdict on the job.
 #ifndef LOCKSTEP_COLLECTOR_RUN_JOIN_H_
 #define LOCKSTEP_COLLECTOR_RUN_JOIN_H_
 
@@ -21,7 +21,7 @@ namespace lockstep {
 struct JoinOptions {
   std::string collector;    // endpoint
   std::string ring_folder;  // of the job
-  std::string job;          // as LOCKSTEP_JOB has it
+  std::string job;          // as in LOCKSTEP_JOB
   std::string agent;        // program; empty: lockstep-agent beside this one
   int64_t late_after_ns = 0;
   RedactLevel redact = RedactLevel::kNo;
@@ -29,7 +29,7 @@ struct JoinOptions {
   std::function<std::vector<uint64_t>()> kin;
 };
 
-// Not thread-safe. Says what the collector says, on standard error.
+// Not thread-safe. Prints the collector's messages on standard error.
 class Join {
  public:
   // Starts the agent. Keys: the agent's as `lockstep agent` finds them, those for listening as `lockstep top` does;
@@ -40,12 +40,12 @@ class Join {
   Join& operator=(const Join&) = delete;
 
   int fd() const { return client_ == nullptr ? -1 : client_->fd(); }
-  // Reads what the collector says. Call when fd() is readable, and once a second.
+  // Reads the collector's messages. Call when fd() is readable, and once a second.
   void Step(int64_t mono_ns);
   // The collector reports the job as hung, and not as moving again.
   bool hung() const { return hung_; }
   VerdictKind verdict() const { return verdict_; }
-  // The job has ended. Gives agent and collector time: until they are done with it where it ended badly, a moment else.
+  // The job has ended. Gives agent and collector time: after a bad end until they are done with it, otherwise a moment.
   void Finish(bool badly);
 
  private:

@@ -29,17 +29,17 @@
 namespace lockstep {
 
 struct CoreOptions {
-  std::string out = ".";  // where incident folders are made
+  std::string out = ".";  // parent folder of incidents
   std::string version;
   uint64_t instance = 0;              // random, of this process
-  std::vector<std::string> fallback;  // endpoints for peers whose relay goes silent
+  std::vector<std::string> fallback;  // fallback endpoints for peers with a silent relay
   DetectorLimits limits;
   StoreLimits store;
   uint64_t quota = uint64_t{1} << 40;  // bytes of all incidents gathered by this process together
   // A job is not judged while members of its communicators are unknown, for up to this long since this process first
   // heard of it: after a restart agents report one by one, and the others would seem to be missing.
   int64_t gather_after_ns = 10'000'000'000;
-  int64_t silent_after_ns = 5'000'000'000;    // an agent, or relay, that is not heard
+  int64_t silent_after_ns = 5'000'000'000;    // for a silent agent or relay
   int64_t forget_after_ns = 600'000'000'000;  // a job without any message
   // A round of digests ends when all are in; else after the first limit, once nothing came for the second, or for a
   // quarter of the time so far, and the missing ones were asked again; at the latest after the third.
@@ -50,7 +50,7 @@ struct CoreOptions {
   size_t evidence_ranks = 64;
   size_t merged_ranks = 256;                        // number of ranks that send only stacks
   size_t everything_hosts = 16;                     // asked for whole rings at the same time
-  size_t desync_gatherings = 4, desync_ranks = 64;  // of one job: for silent desyncs, and of how many ranks each
+  size_t desync_gatherings = 4, desync_ranks = 64;  // of one job: for silent desyncs, and for how many ranks each
   int64_t desync_confirm_ns = 60'000'000'000;       // a difference that is not seen again within this time does not
                                                     // count
   int64_t ask_again_ns = 10'000'000'000;            // for a host without an answer
@@ -59,23 +59,23 @@ struct CoreOptions {
   size_t most_waiting_chunk_bytes = size_t{64} << 20;
 };
 
-// Work that takes long, for a thread of the owner's. Of one lane, one after the other in the order given.
+// Slow work for a thread of the owner's. Tasks of one lane run one after the other in order.
 struct CoreTask {
   enum class Lane { kAnalysis, kDisk, kFinal };
   Lane lane = Lane::kAnalysis;
-  std::function<void()> run;              // anywhere; touches nothing of the core
+  std::function<void()> run;              // anywhere; does not touch the core
   std::function<void(int64_t now)> done;  // afterwards, by the core's owner, on the core's thread
 };
 
 class CoreActions {
  public:
   virtual ~CoreActions() = default;
-  // May fail in silence: everything is asked for again.
+  // May fail silently: everything is requested again.
   virtual void Send(uint64_t peer, const wire::Message& message) = 0;
   virtual void Work(CoreTask task) = 0;
-  // A line for people.
+  // A line for the log.
   virtual void Say(const std::string& line) = 0;
-  // A verdict, as verdict.txt has it.
+  // A verdict, as in verdict.txt.
   virtual void Print(const std::string& block) = 0;
   virtual void Decided(const Decision& decision, const std::string& job, int64_t real_ns) = 0;
   // The command of --on-verdict, if there is one. `mark`: a file that records its start; empty: none can be written.
@@ -102,17 +102,17 @@ class CollectorCore {
   CollectorCore(const CollectorCore&) = delete;
   CollectorCore& operator=(const CollectorCore&) = delete;
 
-  // `mono_ns` never goes back; `real_ns` may jump, it is only written down.
+  // `mono_ns` never goes back; `real_ns` may jump, it is only recorded.
   void Receive(int64_t mono_ns, const wire::Received& received);
   // Ten times a second. Pauses of seconds between two calls are detected and not counted as waiting.
   void Tick(int64_t mono_ns, int64_t real_ns);
-  // An incident that an earlier process had begun to gather. Before anything is received.
+  // An incident whose gathering an earlier process began. Call it before anything is received.
   void Resume(const IncidentState& state);
   // A hang that an earlier process declared: it is not declared again.
   void Remember(DeclaredBefore before) { before_.push_back(std::move(before)); }
 
   const CoreCounters& counters() const { return counters_; }
-  // Gathering is under way, or work is out.
+  // Gathering is in progress, or work is running.
   bool busy() const;
   JobStatus StatusOf(const std::string& job) const;  // by name, or "name/step/restart"; empty message: unknown
 
@@ -123,7 +123,7 @@ class CollectorCore {
     std::string job;
     int64_t until_ns = 0;
     int64_t next_ns = 0;
-    std::vector<uint64_t> kin;  // communicators of the job that is meant
+    std::vector<uint64_t> kin;  // communicators of the wanted job
   };
 
   // The source of a job's reports: an agent's or a relay's process, and its number for the job.
@@ -131,9 +131,9 @@ class CollectorCore {
     std::string key, host;  // host: of an agent
     uint64_t peer = 0;
     uint32_t life = 0;
-    bool direct = false;  // an agent, without a relay between
+    bool direct = false;  // an agent without a relay
   };
-  // Jobs that are called alike.
+  // Jobs of the same name.
   struct Family {
     struct Heard {
       SenderKey sender;
@@ -240,7 +240,7 @@ class CollectorCore {
   absl::flat_hash_map<uint64_t, PeerInfo> peers_;                // by connection
   std::map<std::string, std::unique_ptr<Job>> jobs_;             // by key
   std::map<std::string, Family> families_;                       // by BaseKeyOf()
-  std::map<std::string, std::unique_ptr<Gathering>> incidents_;  // by name; whole ones for a while
+  std::map<std::string, std::unique_ptr<Gathering>> incidents_;  // by name; complete ones stay for a while
   std::vector<Watcher> watchers_;
   std::vector<DeclaredBefore> before_;
   struct Early {

@@ -239,7 +239,7 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
   EXPECT_EQ(fleet.core->counters().rounds, 0u);
 }
 
-// What is urgent overtakes the heartbeat that makes a job known to a collector that was just started.
+// Urgent messages overtake the heartbeat that makes a job known to a new collector.
 TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatCounts) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;

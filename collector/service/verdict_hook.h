@@ -26,8 +26,8 @@ class VerdictHook {
   VerdictHook(std::string command, int64_t limit_ns, std::function<void(const std::string&)> say);
   // Waits for what runs, at most its limit.
   ~VerdictHook();
-  // Starts the command, or, while it runs for this job, keeps the verdict until it ends: of several the newest. `mark`
-  // is a file: where it exists the command was started before; empty: there is none.
+  // Starts the command. While it runs for this job, keeps the newest verdict until it ends. `mark` is a file whose
+  // existence proves an earlier start; empty: there is none.
   void Run(const std::string& job, const std::string& json, const std::string& mark = "");
 
  private:

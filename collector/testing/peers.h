@@ -1,4 +1,4 @@
-// Helpers of the transport's tests: key folders, and servers and clients that are turned by one thread.
+// Helpers of the transport's tests: key folders, and servers and clients that one thread drives.
 #ifndef LOCKSTEP_COLLECTOR_TESTING_PEERS_H_
 #define LOCKSTEP_COLLECTOR_TESTING_PEERS_H_
 

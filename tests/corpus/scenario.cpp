@@ -87,7 +87,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
     }
   }
-  // A framework whose process ended, or does not answer, writes no dump: that it is missing is all that is known of it.
+  // A framework whose process ended, or does not answer, writes no dump: only its absence is known.
   if (request.fr && lost) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
   if (truth.culprit_data_lost)
     truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});

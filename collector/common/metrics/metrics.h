@@ -28,7 +28,7 @@ class MetricSet {
     std::vector<Series> series;
   };
 
-  // `name` without "lockstep_"; counters get "_total". Values of equal name and label are added up.
+  // `name` without "lockstep_"; counters get "_total". Values with equal name and label are added up.
   void Gauge(const std::string& name, const std::string& help, double value) {
     Add(Kind::kGauge, name, help, "", "", value);
   }
@@ -50,8 +50,8 @@ class MetricSet {
 // GET /metrics returns the last published values. Own threads; Publish() never waits for a reader.
 class MetricsServer {
  public:
-  // "ADDRESS:PORT", ":PORT" or "PORT" (127.0.0.1 then; port 0: any free one). Addresses off loopback are refused: there
-  // is no password; let the node's own exporter or a proxy carry it out.
+  // "ADDRESS:PORT", ":PORT" or "PORT" (127.0.0.1 then; port 0: any free one). Refuses addresses off loopback, because
+  // there is no password: use the node's own exporter or a proxy.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
   virtual ~MetricsServer() = default;
   virtual void Publish(MetricSet metrics) = 0;

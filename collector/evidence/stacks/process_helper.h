@@ -25,8 +25,8 @@ class ProcessHelper {
   ProcessHelper(const ProcessHelper&) = delete;
   ProcessHelper& operator=(const ProcessHelper&) = delete;
 
-  // As process_vm_readv: as much as can be read from the start; -1 and errno. Once the thread has not answered for half
-  // a second it is not asked again (ETIMEDOUT).
+  // Like process_vm_readv: as much as is readable from the start; -1 and errno. After half a second without an answer
+  // the thread is not asked again (ETIMEDOUT).
   ssize_t Memory(uint64_t address, void* out, size_t size) const;
   std::string Maps() const;
   // `thread` as the process numbers it.

@@ -16,7 +16,7 @@ namespace lockstep {
 
 class ProcessHelper;
 
-// DWARF numbers of the registers that are kept.
+// DWARF numbers of the stored registers.
 #if defined(__aarch64__)
 constexpr int kStackRegisters = 32, kStackPointerRegister = 31;
 #else
@@ -47,12 +47,12 @@ struct CaptureOptions {
   int64_t halt_limit_ns = 100'000'000;
   // No thread is stopped after this time.
   int64_t total_limit_ns = 1'500'000'000;
-  // Bytes that are not copied by then stay where they are.
+  // Bytes that are not copied by then are left out.
   int64_t copy_limit_ns = 15'000'000;
   // The calling process kills itself, which releases all threads, if a thread is stopped for longer than this; 0:
   // never.
   int64_t kill_self_after_ns = 0;
-  // Asked for what the system refuses; may be null.
+  // Asked for data that the system refuses; may be null.
   const ProcessHelper* helper = nullptr;
   // Called for each thread, during its stop if it stops.
   std::function<void(ThreadCapture*)> while_stopped;
@@ -60,12 +60,12 @@ struct CaptureOptions {
 
 struct Capture {
   std::vector<ThreadCapture> threads;  // the main thread first
-  size_t total = 0;                    // threads that there were
+  size_t total = 0;                    // number of threads
   int error = 0;                       // errno of ptrace if it was refused for the whole process; 0: it was not
 };
 
-// Never touches a thread in uninterruptible sleep, or one that another debugger has; a stopped process stays stopped.
-// However the caller ends, the kernel lets all threads go. Takes its own thread for that.
+// Never touches a thread in uninterruptible sleep, or of another debugger; a stopped process stays stopped. However the
+// caller ends, the kernel releases all threads. Uses its own thread for that.
 Capture CaptureThreads(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options);
 
 }  // namespace lockstep
