@@ -239,7 +239,7 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
   std::vector<std::pair<int64_t, int64_t>> fits;  // shift, calls that agree
   for (int64_t by = own_first - last + needed - 1; by <= own_last - first - needed + 1; ++by) {
     if (comparisons <= 0) {
-      out.why_not = "its calls look too much alike to be told apart";
+      out.why_not = "its calls are too similar to be matched";
       return out;
     }
     if (const int64_t agreeing = Agreeing(own, entries, by, &comparisons); agreeing >= needed)

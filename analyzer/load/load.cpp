@@ -150,7 +150,7 @@ class Loader {
           file.empty ? "is empty: its writer died before it wrote, or wrote nothing"
                      : absl::StrCat("is not recognised: ",
                                     file.detected.format != nullptr
-                                        ? "a text in which no line tells of a timeout, a call of NCCL or a stack"
+                                        ? "a text without a timeout, an NCCL call or a stack"
                                         : "damaged at its start, or something else",
                                     ". Tried: ", FormatsTried());
       records_.problems.push_back({file.path, -1, std::move(text), rank});

@@ -116,7 +116,7 @@ std::vector<std::string> ClockLines(const Verdict& verdict, const Bundle& bundle
     lines.push_back(absl::StrCat(verdict.clocks_size() - static_cast<int>(unaligned.size()), " hosts aligned to +- ",
                                  DurationText(widest)));
   if (!off.empty()) lines.push_back(absl::StrCat("wall clocks differ and are corrected: ", list(off)));
-  if (!stepped.empty()) lines.push_back(absl::StrCat("was set while the job ran: ", list(stepped)));
+  if (!stepped.empty()) lines.push_back(absl::StrCat("clocks set while the job ran: ", list(stepped)));
   if (verdict.clocks_size() > 1 && !unaligned.empty())
     lines.push_back(absl::StrCat("cannot be aligned, so their times are not compared: ", list(unaligned)));
   return lines;
@@ -270,7 +270,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.first.AddRow("do", {"1. Read the blind lines: they name what was not recorded. Then look in the stacks of "
                                 "all ranks for one that is in a different place."});
   } else {
-    content.headline = absl::StrCat(who, ": nothing wrong in the data that could be read; some could not");
+    content.headline = absl::StrCat(who, ": no fault in the data that was read; some is missing or unreadable");
     content.first.AddRow(
         "do", {"1. Add the data that is missing or could not be read, and analyze again: the cause may be in it."});
   }

@@ -108,9 +108,10 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
   ReportBlock block;
   const std::string common = CommonText(finding);
   if (!common.empty()) {
-    block.AddRow("common", {absl::StrCat(finding.common_factor().culprits(), " of the ", finding.culprit_ranks_size(),
-                                         " named ranks are on ", common, ", which has ",
-                                         finding.common_factor().members(), ": suspect one shared fault first")});
+    const bool all = finding.common_factor().culprits() >= finding.culprit_ranks_size();
+    block.AddRow("common", {absl::StrCat(all ? "all" : absl::StrCat(finding.common_factor().culprits(), " of the"), " ",
+                                         finding.culprit_ranks_size(), " named ranks are on ", common, ", which has ",
+                                         finding.common_factor().members(), " ranks: suspect one shared fault first")});
   }
   block.AddRow("who", WhoLines(finding));
   if (const std::string group = GroupText(finding.communicator()); !group.empty()) block.AddRow("group", {group});

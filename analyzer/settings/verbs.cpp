@@ -402,7 +402,7 @@ Verb Collector() {
                  .Variable("LOCKSTEP_KEYS")
                  .Common(),
              ServerKey("upstream", ""),
-             Insecure("use no keys, on any address: whoever reaches the port can read and write")}},
+             Insecure("use no keys, on any address: everybody who reaches the port can read and write")}},
            {"Incidents",
             {Folder("out", "write incidents there").Variable("LOCKSTEP_OUT").Default("the current folder"),
              Bytes("quota", "at most this much of all incidents being gathered").Default("1T").Limits(1, 0),
@@ -412,7 +412,7 @@ Verb Collector() {
              KeepBytes("remove the oldest incidents beyond this; 0: keep all. The newest one, and those still being "
                        "gathered, stay")}},
            {"Verdicts",
-            {LateAfter(kAboveZero, kMonth), HangAfter("call a wait this long hung whatever its root is doing"),
+            {LateAfter(kAboveZero, kMonth), HangAfter("call a wait this long hung, regardless of what its root does"),
              Seconds("silent-after", "call an agent silent after this long without word from it")
                  .Default("5")
                  .Limits(kAboveZero, kMonth),
@@ -631,7 +631,7 @@ Verb Run() {
             {Number("ranks",
                     "start N ranks of COMMAND, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT set")
                  .Named("-n")
-                 .Default("COMMAND runs once, as it is")
+                 .Default("COMMAND runs once, unchanged")
                  .Limits(1, 4096),
              Flag("kill-on-hang", "end the job when it hangs, with exit status 90 (hung) or 91 (ranks disagree)"),
              Flag("quiet", "say nothing about healthy jobs")}},
@@ -655,7 +655,7 @@ Verb Run() {
                   "A plugin named by NCCL_PROFILER_PLUGIN stays in place")
                  .Excludes("gpu"),
              LateAfter(kAboveZero, kMonth),
-             HangAfter("call a wait this long hung whatever its root is doing; give less than the framework's own "
+             HangAfter("call a wait this long hung, regardless of what its root does; give less than the framework's own "
                        "watchdog has"),
              Library(), Rack(), Switch(), RingFolder().NoOption().Default("/dev/shm, else the temporary folder"),
              File("server-key", "public key of the collector")

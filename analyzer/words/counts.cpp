@@ -44,8 +44,7 @@ std::optional<Words> CountWords(const Finding& finding) {
       break;
     case REASON_COUNTED_FEWER:
       words.what =
-          "made fewer calls on one communicator than a rank with the same role before a call that both made: it left "
-          "one out";
+          "made fewer calls on one communicator before a common call than a rank with the same role: it left one out";
       words.rivals = {"its thread that makes these calls is stuck"};
       words.tells_apart = "the stacks of all its threads";
       words.advice = {"Look for a call of this rank that depends on local data.", kLargerRing};

@@ -44,7 +44,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       break;
     case REASON_EXTRA_EXCHANGE:
       words.what = absl::StrCat("exchanged more with each other on ", detail.name(),
-                                " than the ranks with the same roles did, and do not get past it");
+                                " than the ranks with the same roles did, and are stuck in it");
       words.rivals = {"one of them issued its call first, and the other answered it"};
       words.tells_apart = "their calls of that exchange, which are no longer in the rings: a longer record";
       words.advice = {

@@ -51,7 +51,7 @@ std::optional<Words> SlowWords(const Finding& finding) {
     }
     case REASON_LATE_IN_TURNS:
       words.what =
-          absl::StrCat("are late now and then, a different one each time: in ", detail.count(), " of ", detail.of(),
+          absl::StrCat("are occasionally late, a different one each time: in ", detail.count(), " of ", detail.of(),
                        " steps one or more of them took longer than usual, by ", Milliseconds(detail.duration_ns()),
                        " a step on average; what they share is ", detail.name());
       words.tells_apart =

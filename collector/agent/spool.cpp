@@ -590,7 +590,7 @@ class DiskSpool final : public Spool {
       ++counters_.damaged;
       damaged = piece->second.id;
       Problem(absl::StrCat(chunk.ok() ? absl::StrCat(task.path, " holds another chunk") : chunk.status().message(),
-                           ": it is given up; the collector will lack a part of ", file->second.name));
+                           ": it is dropped; the collector will not get all of ", file->second.name));
     }
     Remove(damaged, false);
   }

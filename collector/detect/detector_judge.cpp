@@ -127,7 +127,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     return say(decision.age_ns >= decision.limit_ns, rule, std::move(reason));
   };
 
-  if (longest <= 0) return say(false, "nobody waits", "nobody waits");
+  if (longest <= 0) return say(false, "nobody waits", "no rank waits");
   if (limits_.watchdog > 0 && longest >= limits_.watchdog) {
     decision.limit_ns = limits_.watchdog;
     decision.age_ns = longest;

@@ -89,7 +89,7 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
                             "the program's (LOCKSTEP_LIBRARY)"
         : fixed > 0       ? "the program is linked statically"
         : privileged > 0
-            ? "it is a set-user-ID program or has capabilities of its own, and for such LD_PRELOAD is not honoured"
+            ? "it is a set-user-ID program or has capabilities, so the loader ignores LD_PRELOAD"
         : dropped > 0 ? "LD_PRELOAD was dropped on the way to it"
                       : "LD_PRELOAD was not honoured";
     return absl::StrCat("the recorder was not loaded in ", without, without == 1 ? " process: " : " processes: ", why);

@@ -482,7 +482,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   } else if (jobs.empty()) {
     Add(&body, TopStyle::kDim, "No job is known to the collector.");
     Add(&body, TopStyle::kDim,
-        "Agents tell it of jobs that load liblockstep.so; `lockstep doctor` tells why one may not.");
+        "Agents report jobs that load liblockstep.so; `lockstep doctor` explains why one may not.");
   } else {
     const JobStatus& job = jobs[std::min(state.job, jobs.size() - 1)];
     for (const TopLine& line : JobHead(job, state.now_real_ns)) {

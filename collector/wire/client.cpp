@@ -108,7 +108,7 @@ absl::Status DealerClient::Start() {
     if (!keys.ok()) return keys.status();
     keys_ = *std::move(keys);
   } else if (open) {
-    Say("WARNING: --insecure: sending beyond this machine without keys. Whoever is on the way can read and change it");
+    Say("WARNING: --insecure: sending beyond this machine without keys. Everybody on the way can read and change it");
   }
   if (!wakeup_.ok() || context_ == nullptr)
     return absl::ResourceExhaustedError("cannot make a socket: too many open files");

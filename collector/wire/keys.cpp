@@ -262,7 +262,7 @@ absl::Status CheckSecurity(const Security& security, const std::string& endpoint
   if (missing.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(endpoint, IsLocal(endpoint) ? " with keys" : " is not this machine alone", ": this needs ", missing,
-                   ". Make keys with `lockstep keygen`, or give --insecure where the network is nobody else's"));
+                   ". Make keys with `lockstep keygen`, or use --insecure on a private network"));
 }
 
 }  // namespace lockstep::wire

@@ -191,7 +191,7 @@ absl::Status RouterServer::Start() {
                                                      ": who listens needs one of role collector or relay"));
     }
   } else if (open) {
-    Say("WARNING: --insecure: listening beyond this machine without keys. Whoever reaches the port can feed it "
+    Say("WARNING: --insecure: listening beyond this machine without keys. Everybody who reaches the port can feed it "
         "anything, read "
         "stacks and take dumps");
   }

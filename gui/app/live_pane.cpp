@@ -70,7 +70,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   dump_->setEnabled(false);
   again_ = new QPushButton("&Try again", this);
   again_->setAccessibleName("Try again");
-  again_->setToolTip("Asks the collector anew, now");
+  again_->setToolTip("Asks the collector again now");
   again_->hide();
   connect(again_, &QPushButton::clicked, this, &LivePane::AskAgain);
   auto* row = new QHBoxLayout;

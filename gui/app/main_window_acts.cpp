@@ -148,7 +148,7 @@ void MainWindow::JoinGoing() {
   on(Id::kBack, [this] { navigator_.Back(); });
   on(Id::kForward, [this] { navigator_.Forward(); });
   on(Id::kCulprit, [this] {
-    if (document_->anomaly_count() == 0) return Say("The verdict names nobody");
+    if (document_->anomaly_count() == 0) return Say("The verdict names no rank");
     SelectAnomaly(0);
   });
   on(Id::kMembers, [this] {

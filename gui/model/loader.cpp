@@ -24,7 +24,7 @@ namespace {
 constexpr int kTellEveryMs = 40;
 constexpr char kWhatToOpen[] =
     ". Open an incident folder, .lsd dumps, ring files of dead processes or PyTorch Flight Recorder dumps; `lockstep "
-    "analyze PATH` tells more.";
+    "analyze PATH` prints the details.";
 constexpr int kOpening = ViewIndexProgress::kWriting + 1;
 
 QString Text(std::string_view text) {

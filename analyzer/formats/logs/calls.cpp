@@ -141,7 +141,7 @@ class Calls {
     for (const Part& part : parts) ranks.insert(part.rank);
     if (ranks.size() != parts.size() || parts.size() > static_cast<size_t>(size)) {
       out_.Report(parts[0].file->path, absl::StrCat(parts.size(), " processes use a ", name,
-                                                    ", and nothing tells which belong together: "
+                                                    ", and nothing shows which belong together: "
                                                     "NCCL_DEBUG_SUBSYS=INIT,COLL would. Not used"));
       return;
     }

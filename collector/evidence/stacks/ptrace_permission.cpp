@@ -105,7 +105,7 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
           "the process is in another user namespace (a rootless container); run the agent as root on the host");
     }
     if (f.more_capabilities)
-      return absl::StrCat(refused, "the process has capabilities that we lack; run the agent as root, or ",
+      return absl::StrCat(refused, "the process has more capabilities than the agent; run the agent as root, or ",
                           kGrantCapability);
     if (f.yama_scope == 1) {
       return absl::StrCat(refused, "kernel.yama.ptrace_scope is 1, which allows it to a process's ancestors alone; ",

@@ -237,7 +237,7 @@ class Capturer {
         late_.push_back(tid);
         killer_.Disarm();
         thread->refused =
-            absl::StrCat("not stopped: it did not come to a halt in ", options_.halt_limit_ns / 1'000'000, " ms");
+            absl::StrCat("not stopped: it did not halt within ", options_.halt_limit_ns / 1'000'000, " ms");
         const char state = StateOf(pid_, tid);
         if (state == 'D') absl::StrAppend(&thread->refused, "; it is in uninterruptible sleep (D)");
         return true;

@@ -138,7 +138,7 @@ Check KernelLogCheck() {
   // The first read checks the permission; a log that has moved on answers EPIPE, an empty one EAGAIN.
   const bool readable = fd.ok() && (read(fd.get(), line, sizeof line) >= 0 || errno == EPIPE || errno == EAGAIN);
   const int why = fd.ok() ? errno : error;
-  if (readable) return Good("kernel log", "can be read: Xid, memory and link errors are told");
+  if (readable) return Good("kernel log", "readable: Xid, memory and link errors are reported");
   return Note("kernel log", absl::StrCat("/dev/kmsg: ", strerror(why)),
               "for Xid and machine checks run the agent as root, or with CAP_SYSLOG");
 }
