@@ -108,7 +108,7 @@ void AddLagging(const ViewInput& in, ViewFacts* facts) {
       here.seq = std::min(here.seq, own + 1);
       here.most = std::max(here.most, furthest - own);
     }
-    // Where most members lag, it is a few that are ahead: no place to look at.
+    // If most members lag, a few are ahead: not a place to look at.
     if (!here.ranks.empty() && here.ranks.size() * 2 <= model.comms[c].members.size()) all.push_back(std::move(here));
   }
   std::stable_sort(all.begin(), all.end(), [](const Lagging& a, const Lagging& b) { return a.most > b.most; });

@@ -32,7 +32,7 @@ struct Address {
   bool operator<(const Address& other) const { return std::tie(peer, route) < std::tie(other.peer, other.route); }
 };
 
-// One relay's number of a job, where several are called alike.
+// One relay's number of a job, if several have the same name.
 struct RelayKey {
   uint64_t peer = 0;
   uint32_t life = 0;
@@ -115,7 +115,7 @@ struct Job {
   // The last round of all ranks: its number, and the number under which missing ranks were asked again (0: not yet).
   uint64_t full_request = 0, again_request = 0;
   int64_t full_asked_ns = 0;
-  int64_t patience_ns = 0;    // how long a round of all ranks may need, as answers to earlier ones took
+  int64_t patience_ns = 0;    // time limit of a round of all ranks, from the answers to earlier ones
   bool gather_again = false;  // an answer came after its round was over: the next one waits longer
   // Samples asked for since: number -> when. Their answers are used whenever they come.
   std::map<uint64_t, int64_t> sample_requests;

@@ -28,7 +28,7 @@ int Dial(const std::string& endpoint) {
   return fd;
 }
 
-// A peer with a key that is let in and no manners: sends parts as they are.
+// A misbehaving peer with an admitted key: sends raw parts.
 class RawPeer {
  public:
   RawPeer(const std::string& endpoint, const Security& security)

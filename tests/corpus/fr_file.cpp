@@ -61,7 +61,7 @@ class Pickle {
   void EmptyDict() { out_ += '}'; }
   void EmptyList() { out_ += ']'; }
   void Tuple2() { out_ += '\x86'; }
-  // A dictionary that stands once in the file, whoever refers to it. True: it is new, write it and call EndFrame.
+  // A dictionary that the file contains once and others refer to. True: it is new, write it and call EndFrame.
   bool BeginFrame(uint32_t key) {
     auto it = frames_.find(key);
     if (it != frames_.end()) {
@@ -163,7 +163,7 @@ class FrFile {
 
   std::string Rank(int32_t rank) {
     CaptureOptions capture = options_.capture;
-    capture.marks = Marks::kFull;  // tells the order of launches; what is written of them is another matter
+    capture.marks = Marks::kFull;  // shows the order of launches; their stored form is another matter
     capture.expand = false;
     RankView view = Capture(run_, capture, rank);
     host_ = &job_.hosts[static_cast<size_t>(job_.HostOf(rank))];
@@ -209,7 +209,7 @@ class FrFile {
     const std::vector<OpView>& ops = view_->ops;
     for (size_t i = ops.size(); i-- > 0;) {
       const OpView& op = ops[i];
-      // The framework counts what it calls, captured or not, and sees nothing of a graph's launches.
+      // The framework counts its calls, captured or not, and sees nothing of a graph's launches.
       if (op.recent_only || op.comm < 0 || op.stage == Stage::kFailed || op.replay != 0) continue;
       if (op.instr->act != Act::kCall && op.instr->act != Act::kAllToAllV) continue;
       const auto at = static_cast<size_t>(op.comm);
@@ -283,7 +283,7 @@ class FrFile {
       const CommView& c = view_->comms[i];
       int64_t enqueued = c.called + c.all_to_alls, started = -1, completed = 0;
       if (c.issued + c.p2p + c.all_to_alls > 0) {
-        enqueued = c.launches;  // not what was captured into a graph
+        enqueued = c.launches;  // without captured calls
         completed = c.launches_done;
         started = options_.timing ? int64_t{c.launches_started} : -1;
       }
@@ -432,7 +432,7 @@ class FrFile {
     p->EndDict();
   }
 
-  // When the rank's watchdog, which looks ten times a second, comes to see it.
+  // When the rank's watchdog, which looks ten times a second, notices it.
   int64_t Tick(int64_t t) const {
     if (t == kNever) return kNever;
     const auto phase = static_cast<int64_t>(Mix(job_.seed + 17, static_cast<uint64_t>(view_->rank)) %

@@ -22,8 +22,8 @@ struct Record {
   int64_t enter = 0, ret = kNever;          // host
   int64_t start = kNever, finish = kNever;  // GPU: the stream reached it, it completed
   uint32_t instr = 0;                       // index into the rank's program
-  // Collective: in the communicator; send, receive: with that peer in that direction; from 1. What is captured has
-  // none, each launch of its graph issues it anew.
+  // Collective: in the communicator; send, receive: with that peer in that direction; from 1. Captured ones have none;
+  // each launch of the graph issues them again.
   uint32_t seq = 0;
   uint32_t called = 0;  // collective: the CPU calls on the communicator so far, with captured ones and without replays
   uint32_t group = 0;   // open group it was queued in, 0 none

@@ -20,10 +20,10 @@ uint64_t FingerprintSources(const std::vector<std::string>& paths);
 // Ranks come one at a time, so an index of more operations than fit into memory can be written. Not thread-safe.
 class IndexWriter {
  public:
-  // `frame` gives the ranks, their memberships and the communicators; its ops are not looked at. operations[i] is how
-  // many operations AddRank will be given for frame.ranks[i]. The frame must outlive the writer. Writes beside `path`
-  // under a hidden name that is gone unless Commit succeeds. Errors: a bundle beyond the format's limits, the file
-  // system's.
+  // `frame` has the ranks, their memberships and the communicators; its ops are ignored. operations[i] is the number of
+  // operations that AddRank will get for frame.ranks[i]. The frame must outlive the writer. Writes beside `path` under
+  // a hidden name that is removed unless Commit succeeds. Errors: a bundle beyond the format's limits, those of the
+  // file system.
   static absl::StatusOr<std::unique_ptr<IndexWriter>> Create(const Bundle& frame,
                                                              const std::vector<uint64_t>& operations, uint64_t source,
                                                              const std::string& path);
