@@ -76,7 +76,7 @@ std::string RuledOutText(const NotTheCause& ruled_out) {
       what = "a hang yet: ";
       break;
     case NotTheCause::CRASH:
-      what = "an independent crash: ";
+      what = "a crash of its own: ";
       break;
     case NotTheCause::PERSISTENT_STRAGGLER:
       what = "NO persistent straggler: ";

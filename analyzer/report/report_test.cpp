@@ -449,7 +449,7 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
               StartsWith("LATE  8 ranks: something takes long, and no rank is known to hold it up"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
-              StartsWith("INCOMPLETE DATA  8 ranks: nothing wrong in the data that could be read"));
+              StartsWith("INCOMPLETE DATA  8 ranks: no fault in the data that was read"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the data that is missing"));
   EXPECT_EQ(ExitStatus(verdict), 1);
   EXPECT_EQ(ExitStatus(MakeHung()), 1);

@@ -655,8 +655,9 @@ Verb Run() {
                   "A plugin named by NCCL_PROFILER_PLUGIN stays in place")
                  .Excludes("gpu"),
              LateAfter(kAboveZero, kMonth),
-             HangAfter("call a wait this long hung, regardless of what its root does; give less than the framework's own "
-                       "watchdog has"),
+             HangAfter(
+                 "call a wait this long hung, regardless of what its root does; give less than the framework's own "
+                 "watchdog has"),
              Library(), Rack(), Switch(), RingFolder().NoOption().Default("/dev/shm, else the temporary folder"),
              File("server-key", "public key of the collector")
                  .Variable("LOCKSTEP_SERVER_KEY")

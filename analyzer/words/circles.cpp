@@ -23,8 +23,8 @@ std::optional<Words> CircleWords(const Finding& finding) {
       words.advice = {kOneOrder};
       break;
     case REASON_OUT_OF_ORDER:
-      words.what = absl::StrCat("issued the same operations in another order than ", detail.count(), " of ", detail.of(),
-                                " ranks, and all wait for each other");
+      words.what = absl::StrCat("issued the same operations in another order than ", detail.count(), " of ",
+                                detail.of(), " ranks, and all wait for each other");
       words.advice = {kOneOrder};
       break;
     case REASON_GPU_ORDERS_DIFFER:

@@ -83,8 +83,8 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.advice = {"Compare the intended list of members with the ranks that wait."};
       break;
     case REASON_ELSEWHERE_THAN_CREATION:
-      words.what = absl::StrCat(Pick(finding, "waits", "wait"), " outside ", call, ", in which ",
-                                detail.count(), " wait");
+      words.what =
+          absl::StrCat(Pick(finding, "waits", "wait"), " outside ", call, ", in which ", detail.count(), " wait");
       words.refuted_by = "what the named ranks wait for ending by itself";
       words.advice = {"Create communicators in the same order on all ranks."};
       break;

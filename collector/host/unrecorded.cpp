@@ -88,10 +88,9 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
         other_machine > 0 ? "the program and the library are of different architectures: take the liblockstep.so of "
                             "the program's (LOCKSTEP_LIBRARY)"
         : fixed > 0       ? "the program is linked statically"
-        : privileged > 0
-            ? "it is a set-user-ID program or has capabilities, so the loader ignores LD_PRELOAD"
-        : dropped > 0 ? "LD_PRELOAD was dropped on the way to it"
-                      : "LD_PRELOAD was not honoured";
+        : privileged > 0  ? "it is a set-user-ID program or has capabilities, so the loader ignores LD_PRELOAD"
+        : dropped > 0     ? "LD_PRELOAD was dropped on the way to it"
+                          : "LD_PRELOAD was not honoured";
     return absl::StrCat("the recorder was not loaded in ", without, without == 1 ? " process: " : " processes: ", why);
   }
   if (loaded > 0) {

@@ -249,7 +249,7 @@ TEST_F(LogsTest, CommunicatorsThatNothingTellsApartAreNotCompared) {
   for (int rank = 0; rank < 4; ++rank) log += Of(rank) + NcclCall(rank, 1, 6, 2);
   Put("nccl.txt", log);
   EXPECT_THAT(std::string(LoadPaths({folder_.path()}).status().message()),
-              HasSubstr("4 processes use a comm of 2 ranks, and nothing tells which belong together"));
+              HasSubstr("4 processes use a comm of 2 ranks, and nothing shows which belong together"));
 }
 
 std::string Ras(int behind, int ahead) {

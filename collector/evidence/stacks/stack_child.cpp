@@ -258,8 +258,7 @@ class StackChild {
   std::string Refusal() const {
     std::string reason = ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error));
     if (capture_.error == ESRCH) return reason;
-    if (helper_ != nullptr)
-      return absl::StrCat(reason, ". The facts come from the recorder's helper in the process");
+    if (helper_ != nullptr) return absl::StrCat(reason, ". The facts come from the recorder's helper in the process");
     if (!no_helper_.empty()) return absl::StrCat(reason, "; ", no_helper_);
     return options_.ring < 0
                ? reason
