@@ -624,7 +624,7 @@ Verb Run() {
       .usage = {"[OPTIONS] -- COMMAND [ARGUMENTS...]"},
       .text = {"Runs COMMAND with the recorder preloaded, watches it, and says which rank stopped it if it stops."},
       .examples = {{"lockstep run -- torchrun --nproc-per-node 8 train.py", "record and watch a job"},
-                   {"lockstep run --out incidents -- python launch.py", "write incidents to that folder"},
+                   {"lockstep run --out incident -- python launch.py", "write the incident to that folder"},
                    {"lockstep run -n 4 --kill-on-hang -- python train.py", "start 4 ranks, end them if they hang"}},
       .groups =
           {{"Job",
