@@ -32,6 +32,7 @@ constexpr std::array kLabels = {
     Label{"state", "state", false},
     Label{"who", "who", false},
     Label{"common", "in common", false},
+    Label{"group", "group", false},
     Label{"calls", "calls", false},
     Label{"chain", "who waits", false},
     Label{"evidence", "evidence", false},
