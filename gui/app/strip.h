@@ -18,7 +18,7 @@ class Strip : public QFrame {
   void ShowProgress(const QString& phase, double fraction, qint64 done, qint64 total);
   // Stays until closed or the next load.
   void ShowError(const QString& text);
-  void Done();  // a load ended: its progress goes, an error stays
+  void Done();  // a load ended: its progress disappears, an error stays
   bool error() const { return error_; }
   QString text() const { return label_->text(); }
 

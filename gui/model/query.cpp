@@ -160,7 +160,7 @@ absl::StatusOr<Query> ParseQuery(const QString& text) {
 }
 
 bool QueryPatternMatches(const QString& pattern, QStringView text, bool whole) {
-  // Greedy with one point to come back to: linear but for what stars allow.
+  // Greedy with one point to return to: linear except for stars.
   const QString p = whole || (pattern.startsWith('*') && pattern.endsWith('*')) ? pattern : "*" + pattern + "*";
   qsizetype i = 0, j = 0, star = -1, back = 0;
   while (j < text.size()) {

@@ -115,7 +115,7 @@ struct MatrixView::Impl {
     const QRect& part = top ? layout.pinned : layout.body;
     const ViewTransform& t = top ? scene.pinned : scene.body;
     auto inside = [](int value, int size) { return std::clamp(value, 0, std::max(size - 1, 0)) + 0.5; };
-    // Where every line is pinned none is left to scroll.
+    // If every line is pinned, none is left to scroll.
     return {std::min(t.y.ClampedCellAt(inside(at.y() - part.top(), part.height())) + (top ? 0 : pinned()),
                      std::max(lines() - 1, 0)),
             t.x.ClampedCellAt(inside(at.x() - part.left(), part.width()))};

@@ -127,7 +127,7 @@ class Held {
     return holders >= kAgree;  // of two alone in their role it may be either
   }
 
-  // A peer that this rank alone has had nothing from, and it nothing from that: counts of each pair are kept for good.
+  // A peer with which only this rank has exchanged nothing: counts of each pair are permanent.
   bool OnlyStranger(int32_t culprit) {
     std::set<int32_t> strangers;
     for (int32_t r = 0; r < job_.ranks; ++r) {

@@ -65,7 +65,7 @@ struct alignas(64) Mailbox {
   uint64_t tags[2] = {0, 0};
   uint32_t bytes[2] = {0, 0};
   std::atomic<uint32_t> signals{0};  // one-sided ones, ever sent
-  // Steps of a network, were there one: in collectives as well.
+  // Steps of an imaginary network, in collectives as well.
   std::atomic<uint32_t> given_steps{0}, taken_steps{0};
 };
 
