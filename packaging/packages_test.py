@@ -67,6 +67,7 @@ class Whole(unittest.TestCase):
 
     def test_one_version(self):
         self.assertIn(f"lockstep ({VERSION})", CHANGELOG)
+        self.assertRegex((SOURCE / "CHANGELOG.md").read_text(), rf"(?m)^## {re.escape(VERSION)} - ")
         for package in ("lockstep", "lockstep-recorder", "lockstep-viewer"):
             self.assertEqual(run("dpkg-deb", "-f", one(f"{package}_*.deb"), "Version").strip(), VERSION)
         for package in ("lockstep", "lockstep-recorder"):

@@ -60,7 +60,7 @@ def man_page(verb, common, version, others):
 def front_page(verbs, version):
     out = [f'.TH LOCKSTEP 1 "" "lockstep {version}" "Lockstep"', ".SH NAME", "lockstep \\- flight recorder and desync debugger for distributed GPU training",
            ".SH SYNOPSIS", ".B lockstep", "\\fIVERB\\fR [\\fIARGUMENTS\\fR...]", ".SH DESCRIPTION",
-           "Says which rank hung a distributed training job, or on what its ranks disagree. Each verb is a program of its own.", ".SH VERBS"]
+           "Says which rank hung a distributed training job, or on what its ranks disagree. Each verb is a separate program.", ".SH VERBS"]
     for verb in verbs:
         out += [".TP", f"\\fBlockstep\\-{roff(verb['name'])}\\fR(1)", roff(verb["purpose"])]
     return "\n".join(out) + "\n"
@@ -199,7 +199,7 @@ def reference(table):
         others = [row for group in verb["groups"] for row in group["options"] if not row["option"]]
         if others:
             out += ["Without an option: " + "; ".join(f"{key(row)} or `{row['variable']}` (default {cell(row['default'])})" for row in others) + ".", ""]
-    out += ["## The recorder", "", "Of the library in the training processes: variables, or keys below `[recorder]`. [recorder.md](recorder.md) tells more of each.", "",
+    out += ["## The recorder", "", "Settings of the library in the training processes: variables, or keys below `[recorder]`. [recorder.md](recorder.md) describes each.", "",
             "| variable | key | takes | default | meaning |", "| --- | --- | --- | --- | --- |"]
     for row in table["settings"]:
         if row["section"] == "recorder":

@@ -1,4 +1,4 @@
-// lockstep-analyze: reads what was recorded and says what stopped the job.
+// lockstep-analyze: reads a recording and reports what stopped the job.
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>

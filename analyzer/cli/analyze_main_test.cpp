@@ -32,7 +32,7 @@ struct Outcome {
 class AnalyzeTest : public ::testing::Test {
  protected:
   AnalyzeTest() {
-    // Rank 2 of four never came: the others are in their call, seen by somebody who knows that nothing moves.
+    // Rank 2 of four never came. The others are in their call, and the observer knows that nothing moves.
     Bundle bundle;
     bundle.job = "train";
     Communicator comm;
@@ -248,7 +248,7 @@ TEST_F(AnalyzeTest, AReaderThatWentAwayIsNoCrash) {
 }
 
 TEST_F(AnalyzeTest, CtrlCEndsItAtOnceWithNothingHalfWritten) {
-  // A report that nobody takes: the program stands still for as long as it likes.
+  // Nobody reads the report: the program is blocked for as long as needed.
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   const pid_t child = fork();
   if (child == 0) {
@@ -257,7 +257,7 @@ TEST_F(AnalyzeTest, CtrlCEndsItAtOnceWithNothingHalfWritten) {
     execl(LOCKSTEP_ANALYZE_BINARY, "lockstep-analyze", "--output", Path("pipe").c_str(), Path("hung").c_str(), nullptr);
     _exit(127);
   }
-  // Once the main thread has the signal blocked, somebody waits for it.
+  // Once the main thread has the signal blocked, another thread waits for it.
   const std::string status_path = "/proc/" + std::to_string(child) + "/status";
   for (bool watched = false; !watched;) {
     const std::string text = support::ReadFile(status_path);

@@ -33,7 +33,7 @@ int Complain(const std::string& text, int status) {
   return status;
 }
 
-// Empty: written. Else what is wrong.
+// Empty: written. Otherwise the error.
 std::string Write(const std::string& path, ExportFunction exporter, const Bundle& bundle, const Verdict& verdict,
                   const ExportOptions& select, InterruptWatch* interrupts, TerminalProgress* progress) {
   AtomicFile file = AtomicFile::Output(path, ".lockstep-export.");
@@ -55,7 +55,7 @@ std::string Write(const std::string& path, ExportFunction exporter, const Bundle
   {
     const std::unique_lock<std::mutex> lock = locked();
     if (counts.ok()) status = file.Commit();
-    // What is left of it after an error its destructor takes away.
+    // After an error, its destructor removes the rest.
     if (is_file) interrupts->Unfinished(file.temporary());
   }
   if (!status.ok()) return std::string(status.message());

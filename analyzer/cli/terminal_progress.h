@@ -1,4 +1,4 @@
-// What a program that reads large recordings is doing, on a terminal, when it takes long.
+// Progress of a program that reads large recordings, on a terminal.
 #ifndef LOCKSTEP_ANALYZER_CLI_TERMINAL_PROGRESS_H_
 #define LOCKSTEP_ANALYZER_CLI_TERMINAL_PROGRESS_H_
 
@@ -11,19 +11,18 @@
 
 namespace lockstep {
 
-// One line on standard error, written anew once a second and ended when this is destroyed; nothing in the first second,
-// and nothing at all where standard error is no terminal. A thread of its own does it.
+// One line on standard error, updated once a second by its own thread and ended by the destructor. Prints nothing in
+// the first second, and nothing if standard error is no terminal.
 class TerminalProgress {
  public:
-  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must stay as long as
-  // this.
+  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must live that long.
   TerminalProgress(std::string program, const LoadProgress& load);
   TerminalProgress(const TerminalProgress&) = delete;
   TerminalProgress& operator=(const TerminalProgress&) = delete;
   ~TerminalProgress();
-  // What is done from now on ("analysing 8 ranks"), printable. Any thread.
+  // The next activity ("analysing 8 ranks"), printable. Any thread.
   void Doing(std::string what);
-  // Ends the line, for what else is to be written there: while what is returned lives, nothing is shown. Any thread.
+  // Ends the line before other output. Nothing is shown while the returned object lives. Any thread.
   [[nodiscard]] std::unique_lock<std::mutex> EndLine();
 
  private:
@@ -35,7 +34,7 @@ class TerminalProgress {
   std::mutex mutex_;
   std::condition_variable done_;
   bool finished_ = false;
-  size_t shown_ = 0;  // bytes of the line that stands there
+  size_t shown_ = 0;  // length of the visible line, in bytes
   std::string what_;  // empty: loading
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// The words by which a stack, or the name of an open file, tells what a process is at. All of them are of public
-// software, so what is taken out of evidence (analyzer/evidence/redact.h) leaves them in.
+// Names in stacks and open files that reveal what a process is doing. All are from public software, so redaction
+// (analyzer/evidence/redact.h) keeps them.
 #ifndef LOCKSTEP_ANALYZER_EVIDENCE_ACTIVITY_RULES_H_
 #define LOCKSTEP_ANALYZER_EVIDENCE_ACTIVITY_RULES_H_
 
@@ -17,7 +17,7 @@ enum class Stall : uint8_t {
   kCompilation,
   kGarbageCollection,
   kInterpreterLock,
-  kRendezvous,  // waits for another process by other means than NCCL: a store of keys, MPI, gloo
+  kRendezvous,  // waits for another process outside NCCL: a key-value store, MPI, gloo
 };
 
 }  // namespace lockstep
@@ -29,9 +29,9 @@ struct Rule {
   Stall stall;
 };
 
-// Python frames, by the file they are in. Read from the sources of PyTorch 2.x, Megatron-LM, DeepSpeed, Triton, JAX and
-// of the loaders named. torch/_dynamo/eval_frame.py is missing on purpose: it is on the stack of every compiled model,
-// compiling or not; so are the frames that run what was compiled (_inductor/output_code.py,
+// Python frames, by file. Taken from the sources of PyTorch 2.x, Megatron-LM, DeepSpeed, Triton, JAX and the named
+// loaders. torch/_dynamo/eval_frame.py is missing on purpose: it is on the stack of every compiled model, compiling or
+// not. The same holds for the frames that run compiled code (_inductor/output_code.py,
 // _functorch/_aot_autograd/runtime_wrappers.py).
 inline constexpr Rule kPythonFiles[] = {
     {"torch/distributed/checkpoint/", Stall::kCheckpoint},
@@ -71,7 +71,7 @@ inline constexpr Rule kPythonFiles[] = {
     {"torch/distributed/elastic/rendezvous/", Stall::kRendezvous},
 };
 
-// Python functions whose own name says it, in whichever file.
+// Python functions whose name is enough, in any file.
 inline constexpr Rule kPythonNames[] = {
     {"save_checkpoint", Stall::kCheckpoint},
     {"load_checkpoint", Stall::kCheckpoint},
@@ -117,8 +117,8 @@ inline constexpr Rule kNative[] = {
     {"PMIx_Get", Stall::kRendezvous},
 };
 
-// Waits for other ranks, or for the GPU, beside the functions of CUDA and HIP (analyzer/engine/facts/gpu_wait.h): what
-// native functions begin with, and parts of frames. The driver's functions have no names.
+// Waits for other ranks, or for the GPU, beside the functions of CUDA and HIP (analyzer/engine/facts/gpu_wait.h):
+// prefixes of native functions, and parts of frames. The driver's functions have no names.
 inline constexpr absl::string_view kPeerWaitBegins[] = {"nccl", "pnccl", "MPI_", "PMPI_", "shmem_", "nvshmem"};
 inline constexpr absl::string_view kPeerWaits[] = {
     "distributed_c10d.py", "c10d::",           "gloo::",    "libcuda.so",          "libnccl.so",           "librccl.so",
@@ -127,7 +127,7 @@ inline constexpr absl::string_view kPeerWaits[] = {
 inline constexpr absl::string_view kCheckpointPaths[] = {
     "checkpoint", "ckpt", ".distcp", ".safetensors", "global_step", "mp_rank_", "model_states", "optim_states", ".pth"};
 
-// Writes, as a native stack shows them.
+// Writes, in native stacks.
 inline constexpr absl::string_view kWrites[] = {"fsync",   "fdatasync",  "pwrite",    "writev",
                                                 "__write", "ksys_write", "vfs_write", "sync_file_range"};
 

@@ -18,7 +18,7 @@ constexpr std::string_view kLibraries[] = {
     "selectors.py",   "socket.py",      "queue.py",    "subprocess.py",   "asyncio/", "concurrent/",
     "contextlib.py",  "importlib/",     "pickle.py",   "multiprocessing", "<string>"};
 
-// Everything that waits stands in one of these: they tell nothing apart.
+// Every waiting thread is in one of these, so they distinguish nothing.
 constexpr std::string_view kWaiting[] = {
     "futex",           "poll",   "ppoll", "epoll_wait", "read",       "pread",   "pread64", "write",   "nanosleep",
     "clock_nanosleep", "usleep", "sleep", "select",     "wait4",      "waitpid", "pause",   "syscall", "sem_wait",

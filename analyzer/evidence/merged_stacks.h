@@ -11,15 +11,15 @@ namespace lockstep {
 
 struct MergedStack {
   std::vector<std::string> frames;  // innermost first
-  std::vector<int32_t> ranks;       // that have it, ascending; a rank may have several
+  std::vector<int32_t> ranks;       // ranks with this stack, ascending; a rank may have several
 };
 struct MergedStacks {
   std::vector<MergedStack> stacks;
-  std::vector<int32_t> ranks;        // that were looked at, ascending
-  std::vector<std::string> refused;  // "host: why": no stacks of ranks there
+  std::vector<int32_t> ranks;        // examined ranks, ascending
+  std::vector<std::string> refused;  // "host: why": hosts without stacks
 };
 
-// False with *error set when the file is there and cannot be used; a file that is not there leaves *stacks empty.
+// False with *error set if an existing file is unusable; a missing file leaves *stacks empty.
 bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* error);
 
 }  // namespace lockstep

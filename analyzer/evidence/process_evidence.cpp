@@ -135,7 +135,7 @@ std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t
   std::vector<std::string> lines = GpuTrouble(evidence);
   for (int i = evidence.hardware_size() - 1; i >= 0; --i) {
     const HardwareEvent& event = evidence.hardware(i);
-    // Which other program crashed says nothing of this one.
+    // Crashes of other programs say nothing about this one.
     if (event.kind() == HardwareEvent::CRASH) continue;
     lines.push_back(absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "",
                                  ", ", event.age_ns() / 1'000'000'000, " s before: ", event.text()));

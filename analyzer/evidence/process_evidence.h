@@ -1,4 +1,4 @@
-// What was seen of a process from outside, as it stands in dumps: bounds, and frames as texts.
+// Observations of a process as dumps hold them: bounds, and frames as text.
 #ifndef LOCKSTEP_ANALYZER_EVIDENCE_PROCESS_EVIDENCE_H_
 #define LOCKSTEP_ANALYZER_EVIDENCE_PROCESS_EVIDENCE_H_
 
@@ -9,28 +9,27 @@
 
 namespace lockstep {
 
-// Cuts what came from a file or over a network to sizes that people and reports can bear: 2,048 threads of 512 frames,
-// 64 GPUs, 256 lines of the kernel's log, texts of 1,024 characters; an index that leads nowhere becomes 0.
+// Cuts data from a file or a network to reasonable sizes: 2,048 threads of 512 frames, 64 GPUs, 256 lines of the
+// kernel's log, texts of 1,024 characters; an invalid index becomes 0.
 void BoundEvidence(ProcessEvidence* evidence);
 
 // "forward (model.py:12)", "futex_wait (futex-internal.h:146)", "[kernel] futex_wait_queue", "libfoo.so at 0x1a2b":
-// equal on all ranks that run the same files, so that stacks of many ranks merge.
+// equal on all ranks with the same files, so that stacks of many ranks merge.
 std::string FrameText(const StackFrame& frame, const ProcessEvidence& evidence);
 // Of a thread, innermost first. `python_only`: its Python frames alone.
 std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvidence& evidence,
                                     bool python_only = false);
 
-// "Xid 79", "PCIe", "machine check", ...: the first word about a line of the kernel's log.
+// "Xid 79", "PCIe", "machine check", ...: the kind of a line of the kernel's log.
 std::string HardwareName(const HardwareEvent& event);
 
-// What the driver says is wrong with the GPUs of the process's host, a line each.
+// GPU errors on the process's host, as the driver reports them, one a line.
 std::vector<std::string> GpuTrouble(const ProcessEvidence& evidence);
-// What is wrong with the hardware of the process's host, a line each, newest first, at most `limit`.
+// Hardware errors of the process's host, one a line, newest first, at most `limit`.
 std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t limit);
-// What of it was looked at, and what could not be: "no errors in the kernel log of the last 60 minutes; GPUs not read:
-// ...".
+// What was examined and what could not be: "no errors in the kernel log of the last 60 minutes; GPUs not read: ...".
 std::string HardwareSeen(const ProcessEvidence& evidence);
-// How near it is to being killed for its memory; empty: not near.
+// How close it is to being killed for its memory; empty: not close.
 std::string MemoryTrouble(const ProcessEvidence& evidence);
 
 }  // namespace lockstep

@@ -39,7 +39,7 @@ constexpr absl::string_view kPublicModules[] = {
     "libmkl",      "libopenblas", "libjemalloc", "libtcmalloc",  "libzmq",       "liblockstep", "libcrypto",
     "libssl",      "libz.so",     "libzstd",     "liblustreapi", "linux-vdso",   "[vdso]",
 };
-// Python packages that anybody can have, where packages are installed.
+// Public Python packages, where packages are installed.
 constexpr absl::string_view kPublicPackages[] = {
     "torch",
     "torchvision",
@@ -85,7 +85,7 @@ constexpr absl::string_view kPublicPackages[] = {
     "horovod",
     "nvidia_resiliency_ext",
 };
-// Endings that say what kind of file it is and no more.
+// Endings that reveal only the kind of a file.
 constexpr absl::string_view kPublicEndings[] = {
     ".py", ".so",  ".pt",          ".pth",    ".bin", ".log", ".json", ".txt", ".cpp", ".cc",  ".cu",  ".c",
     ".h",  ".hpp", ".safetensors", ".distcp", ".npz", ".npy", ".tar",  ".zip", ".tmp", ".lsd", ".ring"};
@@ -131,13 +131,13 @@ std::string_view PublicPart(std::string_view path) {
   return IsPublicPackage(rest) ? path.substr(at + 1) : std::string_view();
 }
 
-// What says an activity: of a Python file its rule's part, of an open file the word; empty: nothing does.
+// The part of a name that reveals an activity: of a Python file its rule's part, of an open file the word; empty: none.
 std::string PathWord(std::string_view path) {
   const absl::string_view text(path.data(), path.size());
   for (const activity::Rule& rule : activity::kPythonFiles) {
     if (absl::StrContains(text, rule.part)) return std::string(rule.part);
   }
-  // A library's line is not the job's own, whoever wrote it.
+  // A library's line is not the job's own.
   for (const absl::string_view packages : {"site-packages/", "dist-packages/"}) {
     if (absl::StrContains(text, packages)) return std::string(packages);
   }
@@ -174,7 +174,7 @@ bool IsFunctionMade(std::string_view name) {
   return name.size() >= 3 + kHashDigits && name.substr(0, 3) == "fn_" && IsHex(name.substr(3, kHashDigits));
 }
 
-// Places that every Linux has, and that refusals tell people to look at.
+// Places of every Linux system, which refusals mention.
 bool IsSystemPath(std::string_view path) {
   if (path == "/proc" || path == "/sys" || path == "/dev" || path == "/dev/shm" || path == "/tmp" || path == "/etc")
     return true;
@@ -206,7 +206,8 @@ bool IsMade(std::string_view path) {
   return path.size() > kHashDigits && path[kHashDigits] == '/' && IsHex(path.substr(0, kHashDigits));
 }
 
-// By what it looks like: where nothing was taken out, modules and groups begin with a slash, and threads have names.
+// Recognizes redacted names by their form: without redaction, modules and groups begin with a slash, and threads have
+// names.
 RedactLevel LevelOf(const ProcessEvidence& evidence) {
   const bool made = std::any_of(evidence.modules().begin(), evidence.modules().end(),
                                 [](const StackModule& module) { return IsMade(module.path()); }) ||
@@ -249,7 +250,7 @@ std::string Redactor::Hash(std::string_view text) const {
 std::string Redactor::Path(std::string_view path) const {
   if (!on() || path.size() < 2 || path[0] == '<' || path[0] == '[' || IsSystemPath(path)) return std::string(path);
   const std::string_view base = BaseName(path);
-  // HASH/... was made here, or by whoever recorded it.
+  // HASH/... was made here, or by the recorder's redaction.
   const bool made = IsMade(path);
   const bool made_base = base.size() >= kHashDigits && IsHex(base.substr(0, kHashDigits)) &&
                          (base.size() == kHashDigits || base[kHashDigits] == '.');

@@ -1,7 +1,7 @@
-// Takes the names of a site's own folders, files and functions out of what was seen of its processes. What equal names
-// become is equal, so that stacks still merge and a place is known again; what is public (the C library, NCCL, CUDA,
-// Python, PyTorch and the like) stays, and so do the words that tell an activity (analyzer/evidence/activity_rules.h).
-// docs/security.md ("What evidence tells") says it for people.
+// Removes a site's own names of folders, files and functions from process evidence. Equal names get equal replacements,
+// so stacks still merge and places are recognized again. Public names (the C library, NCCL, CUDA, Python, PyTorch and
+// the like) stay, and so do the words that reveal an activity (analyzer/evidence/activity_rules.h). docs/security.md
+// ("Redaction") describes it for users.
 #ifndef LOCKSTEP_ANALYZER_EVIDENCE_REDACT_H_
 #define LOCKSTEP_ANALYZER_EVIDENCE_REDACT_H_
 
@@ -27,34 +27,34 @@ enum class RedactLevel : uint8_t {
 const char* RedactLevelName(RedactLevel level);
 absl::StatusOr<RedactLevel> ParseRedactLevel(std::string_view text);
 
-// Immutable, may be used from several threads. What it has made already it leaves alone.
+// Immutable, usable from several threads. Leaves redacted names unchanged.
 class Redactor {
  public:
   Redactor() = default;  // takes nothing out
-  // A key of any length; it is as secret as it is long.
+  // A key of any length; longer keys are safer.
   Redactor(RedactLevel level, std::string_view key);
 
   RedactLevel level() const { return level_; }
   bool on() const { return level_ != RedactLevel::kNo; }
 
-  // A field that is a path as a whole.
+  // A field that contains one path.
   std::string Path(std::string_view path) const;
-  // A text for people: the words in it that look like paths. A folder's name with blanks in it is more than one word.
+  // Free text: redacts words that look like paths. A folder's name with blanks is more than one word.
   std::string Text(std::string_view text) const;
   // A line of the kernel's log: also the names of programs and threads, at kStacks.
   std::string KernelLine(std::string_view text) const;
-  // A frame as process_evidence.h writes it, where only its text is left.
+  // The text of a frame, as process_evidence.h writes it.
   std::string Frame(std::string_view text) const;
-  // "train.py:812 forward", of a framework's recorder.
+  // "train.py:812 forward", from a framework's recorder.
   std::string CallSite(std::string_view text) const;
-  // A command line: the program's and the arguments' paths; at kStacks the arguments go.
+  // A command line: redacts the paths of the program and the arguments; at kStacks drops the arguments.
   std::vector<std::string> Command(const std::vector<std::string>& words) const;
   // Names of threads; empty at kStacks.
   std::string ThreadName(std::string_view name) const;
 
   void Redact(ProcessState* process) const;
   void Redact(Process* process) const;
-  // Everything in a bundle that may tell one.
+  // Everything in a bundle that may contain such names.
   void Redact(Bundle* bundle) const;
 
  private:
@@ -67,20 +67,20 @@ class Redactor {
   std::array<unsigned char, 32> key_{};
 };
 
-// Where the key comes from: the first redact.key (at least 16 bytes, its owner's alone) of $LOCKSTEP_KEYS,
-// ~/.config/lockstep/keys and /etc/lockstep/keys; else `other`, a file that the same hosts share; else made up, and
-// equal names are equal in this process alone. *from says which for people. PermissionDenied: there is a key that
-// others may read.
+// The source of the key: the first redact.key (at least 16 bytes, readable by its owner alone) of $LOCKSTEP_KEYS,
+// ~/.config/lockstep/keys and /etc/lockstep/keys; else `other`, a file that the same hosts share; else a random one,
+// and equal names are equal in this process alone. *from names the source for messages. PermissionDenied: others may
+// read a key.
 absl::StatusOr<Redactor> MakeRedactor(RedactLevel level, const std::string& other, std::string* from);
 
-// What leaves this process about processes of this host goes through it. Set before other threads start; without that
-// nothing is taken out.
+// Redacts all data about this host's processes that leaves this process. Set it before other threads start; without it
+// nothing is redacted.
 void SetHostRedaction(const Redactor& redactor);
 const Redactor& HostRedaction();
 
-// How far the bundle's evidence was redacted: "paths", "stacks"; empty: not at all.
+// The redaction level of the bundle's evidence: "paths", "stacks"; empty: none.
 std::string RedactionOf(const Bundle& bundle);
-// One line for a report; empty where nothing was taken out.
+// One line for a report; empty without redaction.
 std::string RedactionLine(const Bundle& bundle);
 
 }  // namespace lockstep

@@ -95,8 +95,7 @@ TEST(Redact, FramesAsTexts) {
               ElementsAre(MatchesRegex("[0-9a-f]{8}/[0-9a-f]{8}"), "(2 arguments)"));
 }
 
-// Every text field of what is known about a process, filled with the same secret path. A new field must be put into the
-// table.
+// Every text field of the process facts, filled with the same secret path. Add new fields to the table.
 TEST(Redact, EveryFieldIsClassified) {
   enum Tells { kNever, kPath, kName };  // nothing of a site's own; a path; a name, which goes at kStacks alone
   const std::map<std::string, Tells> fields = {

@@ -1,4 +1,4 @@
-// The page's script and style, as the build read them from web/.
+// The page's script and style, read from web/ at build time.
 #ifndef LOCKSTEP_ANALYZER_EXPLORE_ASSETS_H_
 #define LOCKSTEP_ANALYZER_EXPLORE_ASSETS_H_
 

@@ -1,4 +1,4 @@
-// The incident as one page that a browser opens without a network: verdict, matrix, waits, stacks, timeline, tables.
+// The incident as one page for a browser without network: verdict, matrix, waits, stacks, timeline, tables.
 #ifndef LOCKSTEP_ANALYZER_EXPLORE_EXPLORE_H_
 #define LOCKSTEP_ANALYZER_EXPLORE_EXPLORE_H_
 
@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-// Its Content-Security-Policy allows its own script and style only, by hash. Texts from files are printable, and stand
-// in the page's data alone. For a large job it holds the newest calls only; the page says how many are missing.
+// The Content-Security-Policy of the page allows only its own script and style, by hash. Texts from files are printable
+// and are only in the page's data. For a large job the page holds the newest calls; it shows how many are missing.
 std::string ExploreHtml(const Bundle& bundle, const ViewFacts& facts);
 
 // The page's data as JSON without '<'.

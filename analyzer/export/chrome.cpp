@@ -1,5 +1,5 @@
-// Chrome's trace JSON. It knows processes and threads only: a rank is a process (its number the rank's), a row of it a
-// thread.
+// Chrome's trace JSON. It has only processes and threads: a rank becomes a process (with the rank's number), a row of
+// it a thread.
 #include <string>
 
 #include "absl/container/flat_hash_map.h"

@@ -1,5 +1,5 @@
-// Recordings for other people's tools: a trace for ui.perfetto.dev, Chrome's trace JSON, one CSV line an operation.
-// Written as they are made, one rank at a time: memory stays at what the bundle takes, whatever the size of the file.
+// Recordings for other tools: a trace for ui.perfetto.dev, Chrome's trace JSON, one CSV line an operation. Written rank
+// by rank: memory stays at the size of the bundle, however large the file becomes.
 #ifndef LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_
 #define LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_
 
@@ -20,17 +20,17 @@ namespace lockstep {
 
 struct ExportOptions {
   std::vector<std::pair<int32_t, int32_t>> ranks;  // inclusive ranges of global ranks; empty: all
-  int64_t around_stop_ns = -1;                     // only what lies this close to the stop; -1: everything
+  int64_t around_stop_ns = -1;                     // only events this close to the stop; -1: everything
 };
 
 struct ExportCounts {
   int64_t ranks = 0, operations = 0;
-  int64_t without_time = 0;  // operations whose source gives no time: in the CSV, in no trace
-  int64_t left_out = 0;      // overlapped more others than there are rows for
+  int64_t without_time = 0;  // operations without times: in the CSV, in no trace
+  int64_t left_out = 0;      // more overlapping operations than rows
   int64_t arrows = 0;
 };
 
-// Where the bytes go. An error ends the export with it.
+// The output. An error ends the export.
 using ExportWriter = std::function<absl::Status(std::string_view)>;
 
 absl::StatusOr<ExportCounts> ExportPerfetto(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
@@ -48,7 +48,7 @@ struct ExportFormat {
   const char* name;  // of its option and setting, "csv"
   ExportFunction write;
 };
-// In the order in which they are written where several are asked for.
+// In the order of writing, if several are requested.
 absl::Span<const ExportFormat> ExportFormats();
 
 }  // namespace lockstep

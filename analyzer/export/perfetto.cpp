@@ -78,7 +78,7 @@ class PerfettoSink : public TraceSink {
     return event;
   }
 
-  // The number that stands for a text; `*fresh` when this packet has to say so. 0: the table is full.
+  // The number of a text; `*fresh` if this packet has to define it. 0: the table is full.
   uint64_t Intern(absl::flat_hash_map<std::string, uint64_t>* table, const std::string& text, bool* fresh) {
     auto it = table->find(text);
     *fresh = it == table->end();

@@ -1,4 +1,4 @@
-// One time for all hosts: nanoseconds of the wall clock of the first host, from each rank's own clock.
+// One time for all hosts, in nanoseconds of the first host's wall clock, from each rank's own clock.
 #ifndef LOCKSTEP_ANALYZER_EXPORT_TIME_H_
 #define LOCKSTEP_ANALYZER_EXPORT_TIME_H_
 
@@ -14,20 +14,19 @@ namespace lockstep {
 // Holds a reference to the bundle.
 class ExportTime {
  public:
-  // Offsets are those of Verdict::clocks; a host that could not be aligned keeps its own wall clock.
+  // Offsets are those of Verdict::clocks; a host without alignment keeps its own wall clock.
   ExportTime(const Bundle& bundle, const Verdict& verdict);
 
-  // 0 stays 0 ("not recorded"); what no clock shows (negative, or centuries away) is 0 too.
+  // 0 stays 0 ("not recorded"); impossible times (negative, or centuries away) become 0 too.
   int64_t ToJob(size_t rank_index, int64_t own_ns) const;
-  // When the rank's data was taken; of sources that do not say, the last thing that happened anywhere.
+  // When the rank's data was taken; if the source does not contain it, the last event of any rank.
   int64_t Captured(size_t rank_index) const;
   int64_t first_ns() const { return first_; }  // earliest event, 0 none
   int64_t last_ns() const { return last_; }    // latest event
-  // When the job stopped: the moment from which the nearest victims of the first finding wait; without one, the last
-  // event.
+  // When the job stopped: the start of the nearest victims' waits for the first finding; without one, the last event.
   int64_t stop_ns() const { return stop_; }
 
-  // Whether an operation is asked for; in job time, `end` 0: not ended.
+  // Whether an operation is selected; in job time, `end` 0: not ended.
   bool Near(int64_t begin, int64_t end, const ExportOptions& options) const;
 
  private:

@@ -18,7 +18,7 @@ constexpr size_t kMaxLanes = 64;  // rows that one thread or stream may take whe
 constexpr int64_t kMaxArrows = 4096;
 constexpr int64_t kArrowStep = 1'000;  // between a waiter's mark and that of the one it waits for
 
-// What the verdict says of one rank.
+// One rank in the verdict.
 struct Said {
   std::string culprit;  // why it is named; empty: it is not
   int level = 0;        // links between it and the cause
@@ -58,7 +58,7 @@ class Walk {
   int32_t lane_order_ = 0;
   std::map<int32_t, Said> said_;
   int levels_ = 0;
-  int64_t arrow_ns_ = 0;  // when the causes' marks stand
+  int64_t arrow_ns_ = 0;  // time of the causes' marks
 };
 
 std::string Walk::SliceName(const Rank& rank, const Op& op) const {
@@ -69,7 +69,7 @@ std::string Walk::SliceName(const Rank& rank, const Op& op) const {
 }
 
 void Walk::AddArrows(const ChainLink& link, int64_t most) {
-  // Of those waited for, which are in which communicator: links of sibling communicators are folded into one.
+  // The awaited ranks by communicator: links of sibling communicators are folded into one.
   absl::flat_hash_map<uint32_t, std::vector<int32_t>> targets;
   for (int32_t number : link.waits_for()) {
     const Rank* rank = FindRank(bundle_, number);
@@ -88,7 +88,7 @@ void Walk::AddArrows(const ChainLink& link, int64_t most) {
       target = it->second.front();
       break;
     }
-    // Waiters of other communicators still wait for somebody of the link.
+    // Waiters of other communicators still wait for a rank of the link.
     if (target < 0 && link.waits_for_size() > 0 && FindRank(bundle_, link.waits_for(0)) != nullptr &&
         Wanted(options_, link.waits_for(0)))
       target = link.waits_for(0);
@@ -129,7 +129,7 @@ void Walk::ReadVerdict() {
     levels_ = std::max(levels_, nearest);
     AddArrows(link, std::max<int64_t>(64, kMaxArrows / std::max(1, first.chain_size())));
   }
-  // Behind everything that waits began, and before the data of anybody involved was taken, where clocks allow both.
+  // After the start of all waits, and before the data of the involved ranks was taken, if the clocks allow both.
   int64_t begun = time_.stop_ns(), taken = INT64_MAX;
   for (const auto& [number, said] : said_) {
     const Rank* rank = FindRank(bundle_, number);
@@ -272,7 +272,7 @@ absl::Status Walk::RunStreams(size_t index, const TraceRow& parent) {
     std::stable_sort(ops.begin(), ops.end(), [](const Op* a, const Op* b) { return a->enter_ns < b->enter_ns; });
     std::vector<TraceSlice> slices;
     absl::flat_hash_set<uint32_t> comms;
-    int64_t free_from = 0;  // a stream runs one after the other: nothing began before what is ahead of it had ended
+    int64_t free_from = 0;  // a stream runs in order: an operation starts after the end of the one ahead of it
     for (const Op* op : ops) {
       comms.insert(rank.memberships[op->membership].comm);
       const int64_t entered = time_.ToJob(index, op->enter_ns), started = time_.ToJob(index, op->started_ns);
@@ -318,7 +318,7 @@ absl::Status Walk::Lanes(const TraceRow& parent, const std::string& name, std::v
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
   });
   std::vector<std::vector<const TraceSlice*>> lanes;
-  std::vector<std::vector<int64_t>> open;  // ends of what is open, by lane
+  std::vector<std::vector<int64_t>> open;  // ends of open slices, by lane
   for (const TraceSlice& slice : slices) {
     size_t lane = 0;
     for (; lane < lanes.size(); ++lane) {

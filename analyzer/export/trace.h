@@ -1,5 +1,5 @@
-// A bundle as rows of slices, the way trace viewers want it: hosts hold ranks, ranks hold threads (what the host
-// called) and streams (what the GPU did). The same walk feeds every trace format.
+// A bundle as rows of slices for trace viewers: hosts contain ranks, ranks contain threads (CPU calls) and streams (GPU
+// work). The same walk feeds every trace format.
 #ifndef LOCKSTEP_ANALYZER_EXPORT_TRACE_H_
 #define LOCKSTEP_ANALYZER_EXPORT_TRACE_H_
 
@@ -18,24 +18,24 @@ namespace lockstep {
 
 struct TraceRow {
   enum class Kind : uint8_t { kHost, kRank, kLane } kind = Kind::kHost;
-  uint64_t id = 0;      // from 1, never used again
+  uint64_t id = 0;      // from 1, never reused
   uint64_t parent = 0;  // row it belongs to; 0 for hosts
   std::string name;     // valid UTF-8 without controls
   int32_t rank = -1;    // of kRank and kLane
   int32_t order = 0;    // among the rows of its parent
 };
 
-// A stretch of time on a row. Inside a row slices nest: one that begins later ends no later.
+// A stretch of time on a row. Slices of a row nest: one that begins later ends no later.
 struct TraceSlice {
   int64_t begin = 0, end = 0;  // job time, nanoseconds
   std::string name;
   const char* category = "";  // one of a few literals
   const Op* op = nullptr;     // null: of the verdict
   const Rank* rank = nullptr;
-  std::string text;  // more to say; may be empty
+  std::string text;  // further text; may be empty
 };
 
-// A point in time, with an arrow that leaves or reaches it.
+// A point in time where an arrow begins or ends.
 struct TraceMark {
   int64_t at = 0;
   std::string name;
@@ -61,13 +61,13 @@ absl::StatusOr<ExportCounts> WalkTrace(const Bundle& bundle, const Verdict& verd
 struct TraceFact {
   const char* key;
   int64_t number = 0;
-  std::string text;  // used where it is not empty
+  std::string text;  // used if not empty
 };
 std::vector<TraceFact> FactsOf(const Bundle& bundle, const TraceSlice& slice);
 
 // "AllReduce", as the framework or NCCL calls it; printable.
 std::string OperationName(const Bundle& bundle, const Op& op);
-// "never entered" has no record, so it is not among these: "completed", "in flight, not reached", ..
+// The state of a recorded operation, so "never entered" is not among these: "completed", "in flight, not reached", ..
 const char* StateName(OpState state);
 
 }  // namespace lockstep

@@ -20,7 +20,7 @@ using ring::CommState;
 
 // Wall clocks of one job's hosts differ by less.
 constexpr int64_t kClockTrust = 60'000'000'000;
-// No rank of a job goes on for as long while another stands still.
+// No rank of a job continues for this long while another is stuck.
 constexpr int64_t kStandstill = 3600'000'000'000;
 
 class Parts {
@@ -94,7 +94,7 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
   order.reserve(runs.size());
   for (auto& [root, run] : runs) order.push_back(std::move(run));
   std::stable_sort(order.begin(), order.end(), [](const Run& a, const Run& b) { return Older(b, a); });
-  // What newer runs claim: ranks of the job, and a communicator of the whole job, of which a run has one.
+  // Claims of newer runs: ranks of the job, and a communicator of the whole job, of which a run has one.
   std::set<int32_t> claimed;
   std::set<int32_t> sizes;
   std::vector<bool> stale(ranks.size());
@@ -108,7 +108,7 @@ void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
       const CommFacts* whole = WholeJob(*held, i);
       old |= whole != nullptr && sizes.contains(whole->size);
     }
-    // Without times nothing says which is the newer.
+    // Without times the newer one is unknown.
     if (!old || run.began_ns == 0 || run.began_ns == order[0].began_ns) {
       for (size_t i : run.ranks) {
         claimed.insert(ranks[i]->rank.rank);
@@ -170,7 +170,7 @@ Usual UsualTime(const Members& members, int64_t apart) {
   return {usual, 2 * static_cast<size_t>(far) < times.size()};
 }
 
-// Who is `apart` from the job's usual time and contradicts the member that is nearest to it.
+// Ranks `apart` from the job's usual time that contradict their nearest member.
 std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_ns, int64_t apart) {
   std::vector<int32_t> odd;
   const auto from_usual = [usual_ns](const Seen& s) {
@@ -180,7 +180,7 @@ std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_
                                       [&](const Seen& a, const Seen& b) { return from_usual(a) < from_usual(b); });
   if (list.size() < 2 || from_usual(*usual) >= apart) return odd;
   for (const Seen& s : list) {
-    // The others completed with it what it never issued, or the reverse.
+    // The others completed operations with it that it never issued, or the reverse.
     if (from_usual(s) >= apart && (usual->completed > s.issued || s.completed > usual->issued)) odd.push_back(s.rank);
   }
   return odd;
@@ -206,7 +206,7 @@ void AddRecorded(const Rank& rank, int32_t index, Members* members) {
   }
 }
 
-// A dump of what was active: what is complete is a number alone, and of what kind it was nobody knows.
+// A dump of active operations: completed ones are only a number, without their kind.
 void AddCounted(const Rank& rank, int32_t index, Members* members) {
   int64_t newest = 0;
   for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
@@ -233,7 +233,7 @@ void LeaveOutForeignDumps(Bundle* bundle) {
     for (int32_t rank : Contradicting(list, recorded_at.time_ns, kClockTrust)) foreign.insert(rank);
   }
   bool mixed = !foreign.empty() && !recorded_at.few;
-  // A broadcast may be complete at its root before anybody else comes, but not in several groups and for so long.
+  // A broadcast may complete at its root before another member arrives, but not in several groups and for this long.
   std::map<int32_t, int> groups;
   for (const auto& [comm, list] : counted) {
     for (int32_t rank : Contradicting(list, counted_at.time_ns, kStandstill)) ++groups[rank];

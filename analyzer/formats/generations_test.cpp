@@ -82,7 +82,7 @@ TEST(Generations, ADumpThatWasLeftIsNotTakenForAMissingOne) {
   EXPECT_EQ(problems.size(), 1u);
 }
 
-// A rank that waits in the making of a communicator that nobody else enters came with another unique id: of this run.
+// A rank alone in the creation of a communicator has another unique id: it belongs to this run.
 TEST(Generations, AnotherUniqueIdIsNoOtherRun) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
@@ -160,7 +160,7 @@ TEST(ForeignDumps, ALateOrSkewedRankStays) {
   Bundle skewed = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {700, 5400 * kSecond}, {700, 9000 * kSecond}});
   LeaveOutForeignDumps(&skewed);
   EXPECT_EQ(skewed.ranks.size(), 4u);
-  // No majority: nobody is judged.
+  // No majority: no rank is judged.
   Bundle halves = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {5, 1000 * kSecond}, {5, 1000 * kSecond}});
   LeaveOutForeignDumps(&halves);
   EXPECT_EQ(halves.ranks.size(), 4u);
@@ -207,7 +207,7 @@ TEST(ForeignDumps, OfWhatWasActiveTheCountsOfTwoGroupsTell) {
   EXPECT_EQ(left.problems[0].rank, 2);
 }
 
-// Three of four members of a group are of another run: the job's other ranks say which.
+// Three of four members of a group are of another run: the job's other ranks decide.
 TEST(ForeignDumps, TheJobSaysWhichTimeIsUsualNotTheGroup) {
   const int64_t now = 90'000 * kSecond, before = now - 7200 * kSecond;
   Bundle b =

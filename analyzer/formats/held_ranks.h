@@ -1,4 +1,4 @@
-// Ranks of several files, before they are put together.
+// Ranks of several files, before they are merged.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_HELD_RANKS_H_
 #define LOCKSTEP_ANALYZER_FORMATS_HELD_RANKS_H_
 
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// What one rank, or one file's table, says of a communicator.
+// A communicator as one rank, or one file's table, describes it.
 struct CommFacts {
   std::string id;
   std::string name;
@@ -44,7 +44,7 @@ struct LooseRank {
   std::vector<CommFacts> comms;  // of rank.memberships, same order
 };
 
-// The same, held by the builder: what all members of a communicator say of it alike is there once.
+// The same, held by the builder: facts on which all members of a communicator agree are stored once.
 struct HeldRank {
   Rank rank;
   std::vector<uint32_t> facts;  // of rank.memberships, same order: index into HeldRanks::facts
@@ -54,7 +54,7 @@ struct SaidFacts {
   uint32_t comm = 0;  // equal for equal facts.id, from 0 without gaps
 };
 struct HeldRanks {
-  std::vector<std::unique_ptr<HeldRank>> ranks;  // a Rank is large: it stays where it is while these are sorted
+  std::vector<std::unique_ptr<HeldRank>> ranks;  // a Rank is large: it does not move while these are sorted
   std::vector<SaidFacts> facts;
 };
 

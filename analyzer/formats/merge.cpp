@@ -43,7 +43,7 @@ std::string Folded(std::vector<int32_t> ranks) {
   return text;
 }
 
-// The value most said; of equals the smallest, so that the order of the files does not matter.
+// The most frequent value; among equals the smallest, so that the order of the files does not matter.
 template <typename T>
 struct Votes {
   std::map<T, int> votes;
@@ -86,8 +86,8 @@ uint32_t InternInto(std::string_view text, std::vector<std::string>* all,
   return it->second;
 }
 
-// Program order in each thread, as Bundle promises, whatever order a file held; what has left the rings is older and
-// goes first.
+// Program order in each thread, as Bundle promises, whatever the file's order; operations that left the rings are older
+// and come first.
 void SortOps(std::vector<Op>* ops) {
   const auto before = [](const Op& a, const Op& b) {
     if (a.recent_only != b.recent_only) return a.recent_only;
@@ -263,7 +263,7 @@ void BundleBuilder::KeepOnePerRank() {
 }
 
 void BundleBuilder::MergeCommunicators() {
-  // What was said, each with how many members say it.
+  // Reported facts, each with the number of members that report it.
   std::vector<int> said(held_.facts.size());
   for (const auto& held : held_.ranks) {
     for (const uint32_t facts : held->facts) ++said[facts];
@@ -276,7 +276,7 @@ void BundleBuilder::MergeCommunicators() {
     vote.members_seen += said[i];
   }
   for (const TableEntry& entry : table_) {
-    // A table alone, without one rank that says it is a member, is no communicator of this bundle.
+    // A table entry without a rank that claims membership is no communicator of this bundle.
     const auto it = comms_.find(entry.facts.id);
     if (it != comms_.end() && votes[it->second].members_seen > 0) votes[it->second].Add(entry.facts, 1);
   }
@@ -358,7 +358,7 @@ void BundleBuilder::MergeCommunicators() {
       member = rank.rank;
     }
   }
-  // Every node's file lists the members of the largest communicators: only who is still unknown is looked up.
+  // Every node's file lists the members of the largest communicators: only unknown members are looked up.
   std::vector<uint64_t> unknown;
   for (const Communicator& comm : bundle_.comms)
     unknown.push_back(static_cast<uint64_t>(std::count(comm.members.begin(), comm.members.end(), -1)));
@@ -392,6 +392,20 @@ void BundleBuilder::MergeCommunicators() {
   }
 }
 
+void BundleBuilder::NumberTwins() {
+  std::vector<Communicator*> nameless;
+  for (Communicator& comm : bundle_.comms)
+    if (comm.name.empty()) nameless.push_back(&comm);
+  std::stable_sort(nameless.begin(), nameless.end(), [](const Communicator* a, const Communicator* b) {
+    return a->members != b->members ? a->members < b->members : a->ordinal < b->ordinal;
+  });
+  for (size_t i = 1; i < nameless.size(); ++i) {
+    if (nameless[i]->members != nameless[i - 1]->members) continue;
+    if (nameless[i - 1]->twin == 0) nameless[i - 1]->twin = 1;
+    nameless[i]->twin = nameless[i - 1]->twin + 1;
+  }
+}
+
 void BundleBuilder::CountExpected() {
   Votes<int32_t> worlds;
   for (const auto& held : held_.ranks) {
@@ -400,7 +414,7 @@ void BundleBuilder::CountExpected() {
   int64_t world = worlds.Winner(0);
   int64_t largest = 0;
   for (const Communicator& comm : bundle_.comms) largest = std::max<int64_t>(largest, comm.size);
-  // Where no launcher spoke, or it counted processes that drive several devices each, the largest communicator tells.
+  // Without a launcher, or if it counted processes with several devices each, the largest communicator decides.
   int64_t highest = held_.ranks.empty() ? 0 : held_.ranks.back()->rank.rank + int64_t{1};
   if (world < highest) world = std::max(world, largest);
   bundle_.ranks_expected = static_cast<int32_t>(std::max(world, expected_));
@@ -412,6 +426,7 @@ Bundle BundleBuilder::Finish() {
   KeepNewestRun(&held_, &bundle_.problems);
   KeepOnePerRank();
   MergeCommunicators();
+  NumberTwins();
   CountExpected();
   for (auto& [host, place] : places_) bundle_.places.push_back(std::move(place));
   bundle_.ranks.reserve(held_.ranks.size());

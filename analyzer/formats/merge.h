@@ -1,6 +1,6 @@
-// Puts ranks from several files together: one job, its newest generation, one entry a rank, communicators merged by
-// identity. Used by the ring loader, the dump reader and LoadPaths. What the files say is not trusted: sizes and ranks
-// are bounded, contradictions become problems.
+// Merges ranks from several files: one job, its newest generation, one entry a rank, communicators merged by identity.
+// Used by the ring loader, the dump reader and LoadPaths. Files are not trusted: sizes and ranks are bounded,
+// contradictions become problems.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_MERGE_H_
 #define LOCKSTEP_ANALYZER_FORMATS_MERGE_H_
 
@@ -21,25 +21,25 @@ namespace lockstep {
 
 class BundleBuilder {
  public:
-  // A rank below 0 or not below kMaxRanks is refused with a problem.
+  // Refuses a rank below 0 or not below kMaxRanks, with a problem.
   void AddRank(LooseRank loose);
-  // A communicator's table entry with the members it names. Less trusted than what the members say of themselves.
+  // A communicator's table entry with the members it names. Less trusted than the members' own data.
   void AddComm(CommFacts facts, std::vector<MemberSpan> members);
   void AddProblem(Problem problem) { bundle_.problems.push_back(std::move(problem)); }
-  // Where a host stands, as its own file says. Hosts without a name, and places that say nothing, are passed over.
+  // The place of a host, from its own file. Skips hosts without a name, and empty places.
   void AddPlace(const HostPlace& place);
-  // The largest number said wins; 0 says nothing.
+  // The largest number wins; 0 means unknown.
   void ExpectRanks(int64_t ranks);
   uint32_t InternString(std::string_view text);
   uint32_t InternShape(std::string_view text);
   void SetStalled(int64_t stalled_ns);
   // Keeps the ranks of this job and drops those of other jobs.
   void SetJob(std::string job) { manifest_job_ = std::move(job); }
-  // The jobs that ranks were added of, and how many ranks of each; without those whose file names no job.
+  // The jobs of the added ranks, with their numbers of ranks; without ranks whose files name no job.
   std::map<std::string, int64_t> Jobs() const;
   bool empty() const { return held_.ranks.empty(); }
 
-  // Everything put together. The builder is empty afterwards.
+  // Merges everything. The builder is empty afterwards.
   Bundle Finish();
 
  private:
@@ -52,6 +52,7 @@ class BundleBuilder {
   void KeepNewestGeneration();
   void KeepOnePerRank();
   void MergeCommunicators();
+  void NumberTwins();
   void CountExpected();
 
   HeldRanks held_;

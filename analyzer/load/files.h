@@ -1,4 +1,4 @@
-// Finds the files behind the paths a user gave, and what each of them is.
+// Finds the files behind the user's paths, and their kinds.
 #ifndef LOCKSTEP_ANALYZER_LOAD_FILES_H_
 #define LOCKSTEP_ANALYZER_LOAD_FILES_H_
 
@@ -17,8 +17,8 @@ struct FoundFile {
   Detected detected;      // by content
   bool manifest = false;  // of an incident folder; has no reader
   bool empty = false;
-  bool named = false;  // given as a path of its own, not met in a folder
-  bool log = false;    // named as a log is: not reported where nothing is known of what it holds
+  bool named = false;  // given as a path, not found in a folder
+  bool log = false;    // named like a log: not reported if its contents are unknown
 };
 
 struct FoundFiles {
@@ -26,9 +26,9 @@ struct FoundFiles {
   std::vector<Problem> problems;  // unreadable files and folders
 };
 
-// Folders are walked at most eight deep, symbolic links followed but no folder entered twice. Lockstep's own files that
-// hold no data (verdict.json, ..), hidden files, README files and logs that are no text are passed over in folders.
-// NotFound for a path that does not exist; CANCELLED once *cancel (may be null) is true.
+// Folders are walked at most eight deep; symbolic links are followed, but no folder is entered twice. In folders, skips
+// Lockstep's own files without data (verdict.json, ..), hidden files, README files and logs that are no text. NotFound
+// for a path that does not exist; CANCELLED once *cancel (may be null) is true.
 absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found,
                        const std::atomic<bool>* cancel = nullptr);
 

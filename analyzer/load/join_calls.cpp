@@ -131,7 +131,7 @@ CallTable OwnCalls(const CallIndex& own, uint32_t comm) {
 
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split) {
   CallTable table;
-  // How many calls a launch stands for. A rank's oldest launch may be cut, so the most that a rank has counts.
+  // The number of calls of a launch. A rank's oldest launch may be cut, so the maximum over ranks counts.
   struct Launch {
     int64_t calls = 0;
     bool differ = false;    // whole on several ranks, and not the same
@@ -205,7 +205,7 @@ std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, 
     if (!IsCollectiveEntry(op) || !IsCounted(op, split)) continue;
     auto at = table.positions.find(op.seq);
     if (at == table.positions.end()) continue;
-    // A launch of which the ring has lost a part: which part is not told, so none of it is used.
+    // The ring has lost an unknown part of this launch, so none of it is used.
     Launch& launch = launches[op.seq];
     auto next = std::next(at);
     if (!table.from_birth && next != table.positions.end() && next->second - at->second != launch.calls) continue;
@@ -239,7 +239,7 @@ Shift FindShift(const CallTable& own, const CallTable& entries, const std::vecto
   std::vector<std::pair<int64_t, int64_t>> fits;  // shift, calls that agree
   for (int64_t by = own_first - last + needed - 1; by <= own_last - first - needed + 1; ++by) {
     if (comparisons <= 0) {
-      out.why_not = "its calls look too much alike to be told apart";
+      out.why_not = "its calls are too similar to be matched";
       return out;
     }
     if (const int64_t agreeing = Agreeing(own, entries, by, &comparisons); agreeing >= needed)

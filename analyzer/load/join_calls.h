@@ -1,4 +1,4 @@
-// The collectives of one communicator as two sources recorded them, brought onto one numbering.
+// Aligns the collectives of one communicator from two sources on one numbering.
 #ifndef LOCKSTEP_ANALYZER_LOAD_JOIN_CALLS_H_
 #define LOCKSTEP_ANALYZER_LOAD_JOIN_CALLS_H_
 
@@ -13,11 +13,11 @@
 namespace lockstep {
 
 // An own record counts every collective of a communicator from 1. Flight Recorder counts launches of a process group,
-// from 0 or 1: a coalesced batch of n operations is one launch, and what is made of sends and receives (an all-to-all,
-// a gather) counts too. So its calls get positions: consecutive numbers in the order of calls, one for each that an own
-// record would count. Where every launch is one call, positions are the dump's own numbers.
+// from 0 or 1: a coalesced batch of n operations is one launch, and operations built from sends and receives (an
+// all-to-all, a gather) count too. So its calls get positions: consecutive numbers in call order, one for each that an
+// own record would count. If every launch is one call, positions are the dump's own numbers.
 
-// Where the calls of each communicator are: made once for a bundle, which must stay as it is meanwhile.
+// The places of each communicator's calls: computed once for a bundle, which must not change meanwhile.
 struct CallIndex {
   explicit CallIndex(const Bundle& bundle);
 
@@ -34,7 +34,7 @@ struct CallIndex {
 // True if an own record of a call and a dump's entry can be the same call: kind and size.
 bool SameCall(const Op& own, const Op& entry);
 
-// One call as the ranks of a source recorded it: what more than half of them say.
+// One call in the records of a source's ranks: the facts of the majority.
 class Witnessed {
  public:
   void Add(const Op& op);
@@ -47,36 +47,36 @@ class Witnessed {
   int32_t others_ = 0;
 };
 
-// The calls of one communicator over all ranks of one source: by number, what a call was.
+// The calls of one communicator over all ranks of one source, by number.
 struct CallTable {
   std::map<int64_t, Witnessed> calls;
   bool from_birth = true;    // positions are the dump's own numbers
-  int64_t first_number = 1;  // the number of the first call ever, where from_birth
-  std::string refused;       // not empty: positions cannot be told, and why
-  // Of the dump: number -> position of its first call. Numbers that no rank has any more are absent.
+  int64_t first_number = 1;  // the number of the first call ever, if from_birth
+  std::string refused;       // not empty: positions cannot be determined; the reason
+  // For the dump: number -> position of its first call. Leaves out numbers that no rank has any more.
   std::map<int64_t, int64_t> positions;
 
-  // The position of the last call of a launch; kNone and kUnknown stay, kUnknown too where no entry tells.
+  // The position of the last call of a launch. kNone and kUnknown stay; kUnknown also if no entry decides it.
   int64_t PositionOf(int64_t number) const;
 };
 
 CallTable OwnCalls(const CallIndex& own, uint32_t comm);
-// `split`: the own record counts no all-to-all, gather or scatter here, so they are made of sends and receives.
+// `split`: the own record counts no all-to-all, gather or scatter here, because they are sends and receives.
 CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split);
 
 // Positions of a rank's entries, in order: (position, index into Rank::ops).
 std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, const CallIndex::Use& use,
                                                          const CallTable& table, bool split);
 
-// By how much own numbers exceed positions.
+// Own number minus position.
 struct Shift {
   bool found = false;
   int64_t by = 0;
-  int64_t agreeing = 0;  // calls that are in both
-  std::string why_not;   // not found: for people
+  int64_t agreeing = 0;  // calls in both
+  std::string why_not;   // not found: the reason
 };
-// `ends`: own number minus position of the last call, for every rank that both sources have; the ranks that stand at
-// different places and still agree in it make it an answer where the calls repeat themselves.
+// `ends`: own number minus position of the last call, for every rank that both sources have. If the calls repeat, ranks
+// at different places that agree on the difference decide it.
 Shift FindShift(const CallTable& own, const CallTable& entries, const std::vector<std::pair<int64_t, int64_t>>& ends);
 
 }  // namespace lockstep

@@ -23,7 +23,7 @@ using ring::CallKind;
 // smaller than this, starts of a job further apart.
 constexpr int64_t kSameCallNs = 30'000'000'000;
 
-constexpr size_t kMaxNamed = 8;  // problems of one kind that are told one by one
+constexpr size_t kMaxNamed = 8;  // problems of one kind that are listed one by one
 
 std::string_view FirstLabel(std::string_view host) {
   return host.substr(0, host.find('.'));
@@ -39,7 +39,7 @@ std::string GroupName(const Communicator& comm) {
   return comm.id.substr(0, comm.id.rfind('/'));
 }
 
-// Members that one side does not know contradict nobody, but something must be known of both.
+// Members unknown to one side contradict nobody, but both must know some.
 bool SameMembers(const Communicator& a, const Communicator& b) {
   if (a.size != b.size || a.members.size() != b.members.size()) return false;
   bool shared = false;
@@ -164,7 +164,7 @@ class Joiner {
       link.shift.found = true;
       return link;
     }
-    // PyTorch makes communicators of their own for some sends and receives; such a one is no candidate.
+    // PyTorch creates separate communicators for some sends and receives; these are no candidates.
     if (calls && !own_calls) return link;
     link.shift = FindShift(OwnCalls(own_index_, comm), link.table, Ends(group, comm, link.table));
     if (!link.shift.found) link.why_not = link.shift.why_not;

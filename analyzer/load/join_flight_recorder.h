@@ -1,4 +1,4 @@
-// Own records and Flight Recorder dumps of one job in one bundle.
+// Joins own records and Flight Recorder dumps of one job in one bundle.
 #ifndef LOCKSTEP_ANALYZER_LOAD_JOIN_FLIGHT_RECORDER_H_
 #define LOCKSTEP_ANALYZER_LOAD_JOIN_FLIGHT_RECORDER_H_
 

@@ -220,7 +220,7 @@ const Op* FindOp(const Bundle& bundle, int32_t rank, const std::string& comm, in
   return nullptr;
 }
 
-// Two pairs and the world, steps that repeat; rank 3 never comes to the last world call.
+// Two pairs and the world, repeated steps; rank 3 never reaches the last world call.
 Job Training(int steps = 6) {
   Job job(4);
   job.groups = {{"0", "default_pg", {0, 1, 2, 3}}, {"1", "tp", {0, 1}}, {"2", "tp", {2, 3}}};
@@ -329,7 +329,7 @@ TEST(JoinFlightRecorder, RepetitionIsNoAnswer) {
   for (const Op& op : bundle.ranks[0].ops) EXPECT_EQ(op.call_site, kNoIndex);
   EXPECT_EQ(bundle.ranks[0].source, Source::kDump);
 
-  // Ranks that stand at different places in both records agree on one way only.
+  // Ranks at different places in both records agree on one shift only.
   job.stops_at[1] = job.events.size() - 2;
   bundle = Load(job);
   EXPECT_THAT(Texts(bundle), IsEmpty());

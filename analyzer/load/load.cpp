@@ -17,7 +17,7 @@ namespace lockstep {
 namespace {
 
 std::string Shown(const std::vector<Problem>& problems) {
-  // Those that say the same are one, called by its first file.
+  // Equal ones count as one, named by its first file.
   std::map<std::string_view, size_t> alike;
   std::vector<const Problem*> first;
   for (const Problem& problem : problems) {
@@ -59,7 +59,7 @@ class Loader {
       certain |= file.detected.claim == Claim::kYes;
       if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
     }
-    // Dumps tell more than logs beside them.
+    // Dumps contain more than logs beside them.
     const auto logs = files.extract(Source::kText);
     for (const FormatReader* format : Formats()) {
       const auto own = files.extract(format->source());
@@ -70,7 +70,7 @@ class Loader {
     if (control_.Cancelled()) return absl::CancelledError("cancelled");
     const std::set<std::string> unclaimed(records_.unclaimed.begin(), records_.unclaimed.end());
     for (const FoundFile& file : found.files) {
-      // Beside logs of which something is known, other texts are expected.
+      // Beside understood logs, other texts are expected.
       if (unclaimed.contains(file.path)) NotRecognised(file, certain || file.log || logs_read_);
       if (file.detected.format != nullptr) continue;
       std::string error;
@@ -146,13 +146,12 @@ class Loader {
       rank = std::max(rank, format->RankOf(file.path));
     }
     if (wanted) {
-      std::string text =
-          file.empty ? "is empty: its writer died before it wrote, or wrote nothing"
-                     : absl::StrCat("is not recognised: ",
-                                    file.detected.format != nullptr
-                                        ? "a text in which no line tells of a timeout, a call of NCCL or a stack"
-                                        : "damaged at its start, or something else",
-                                    ". Tried: ", FormatsTried());
+      std::string text = file.empty ? "is empty: its writer died before it wrote, or wrote nothing"
+                                    : absl::StrCat("is not recognised: ",
+                                                   file.detected.format != nullptr
+                                                       ? "a text without a timeout, an NCCL call or a stack"
+                                                       : "damaged at its start, or something else",
+                                                   ". Tried: ", FormatsTried());
       records_.problems.push_back({file.path, -1, std::move(text), rank});
     }
   }

@@ -92,7 +92,7 @@ TEST_F(LoadTest, AFileThatNoReaderClaimsIsReportedWithWhatWasTried) {
   EXPECT_THAT(std::string(LoadPaths({Path("empty/node.lsd")}).status().message()), HasSubstr("node.lsd: is empty"));
 }
 
-// Dumps of whom the rest of the job may be waiting: the problem is the rank's.
+// The rest of the job may wait for the ranks of these dumps: the problem names the rank.
 TEST_F(LoadTest, AnUnrecognisedFileThatIsNamedAsARanksDumpIsThatRanks) {
   Put("nccl_trace_rank_0", "{\"version\": \"2.4\", \"entries\": []}");
   Put("nccl_trace_rank_5", "");
@@ -101,7 +101,7 @@ TEST_F(LoadTest, AnUnrecognisedFileThatIsNamedAsARanksDumpIsThatRanks) {
   ASSERT_EQ(bundle.problems.size(), 2u);
   EXPECT_EQ(bundle.problems[0].rank, 5);
   EXPECT_THAT(bundle.problems[1].text, HasSubstr("is not recognised"));
-  // Beside dumps of our own, a folder's other files are nobody's loss.
+  // Beside our own dumps, other files of a folder do not matter.
   PutDump("node0.lsd", 0, 2, 2);
   EXPECT_TRUE(MustLoad({folder_.string()}).problems.empty());
 }
@@ -146,7 +146,7 @@ TEST_F(LoadTest, CancelledIsToldAtEveryStep) {
       };
       EXPECT_EQ(LoadPaths({Path(folder)}, &progress).status().code(), absl::StatusCode::kCancelled)
           << folder << " " << after;
-      // Whoever had begun a file ends it.
+      // The reader that began a file also ends it.
       EXPECT_LE(most, std::max<int64_t>(after, 0) + std::thread::hardware_concurrency()) << folder << " " << after;
     }
   }
@@ -187,7 +187,7 @@ TEST_F(LoadTest, OfSeveralJobsOneMustBeChosen) {
   EXPECT_EQ(other->ranks.size(), 2u);
   limits.job = "third";
   EXPECT_EQ(LoadPaths({Path("both")}, nullptr, limits).status().code(), absl::StatusCode::kInvalidArgument);
-  // An incident's manifest says whose it is.
+  // An incident's manifest names its job.
   Put("both/manifest.json", R"({"job": "train"})");
   const auto train = LoadPaths({Path("both")});
   ASSERT_TRUE(train.ok()) << train.status();

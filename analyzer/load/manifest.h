@@ -1,4 +1,4 @@
-// manifest.json of an incident folder: what the collector knew that the dumps do not say.
+// manifest.json of an incident folder: the collector's facts that the dumps do not contain.
 #ifndef LOCKSTEP_ANALYZER_LOAD_MANIFEST_H_
 #define LOCKSTEP_ANALYZER_LOAD_MANIFEST_H_
 
@@ -10,12 +10,12 @@ namespace lockstep {
 struct Manifest {
   std::string job;
   int32_t ranks_expected = 0;  // 0 unknown
-  bool known_stalled = false;  // the collector saw that nothing moves
+  bool known_stalled = false;  // the collector found that nothing moves
   int64_t stalled_ns = 0;
 };
 
 // Adds the file's fields (docs/dump-file.md lists them) to *manifest; of several manifests the larger numbers win.
-// Unknown fields are ignored. False with *error set, *manifest unchanged, when the file cannot be used.
+// Ignores unknown fields. False with *error set, *manifest unchanged, if the file is unusable.
 bool ReadManifest(const std::string& path, Manifest* manifest, std::string* error);
 
 }  // namespace lockstep

@@ -10,17 +10,17 @@
 
 namespace lockstep {
 
-// In the order in which they are asked and read.
+// In the order of detection and reading.
 absl::Span<const FormatReader* const> Formats();
 
 struct Detected {
-  const FormatReader* format = nullptr;  // null: no format claims the file
+  const FormatReader* format = nullptr;  // null: no format accepts the file
   Claim claim = Claim::kNo;
 };
-// The format that is certain of a file with this `head`, else the first that says maybe.
+// The format that is certain of a file with this `head`, else the first that is possible.
 Detected Detect(std::string_view head);
 
-// What was tried on a file that no format claims: the formats, and how their files begin.
+// The list of tried formats for an unrecognized file, with their first bytes.
 std::string FormatsTried();
 
 }  // namespace lockstep

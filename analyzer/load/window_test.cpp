@@ -233,7 +233,7 @@ TEST_F(LoadWindowTest, RareCallsAreComparedOneByOne) {
 }
 
 TEST_F(LoadWindowTest, WhatAMemberHasNotIssuedIsLoadedHoweverOld) {
-  // No GPU marks: only the others' progress tells that the world's third call is under way; 700 calls came after it.
+  // No GPU marks: only the others' progress shows that the world's third call is in progress; 700 calls came after it.
   Write(MakeJob(1000, [](int r, Rank* rank) {
     for (Op& op : rank->ops) op.state = OpState::kUnknown;
     if (r != 2) return;

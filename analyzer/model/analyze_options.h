@@ -1,4 +1,4 @@
-// What a caller of the analysis chooses.
+// Options of the analysis.
 #ifndef LOCKSTEP_ANALYZER_MODEL_ANALYZE_OPTIONS_H_
 #define LOCKSTEP_ANALYZER_MODEL_ANALYZE_OPTIONS_H_
 
@@ -7,7 +7,7 @@
 namespace lockstep {
 
 struct AnalyzeOptions {
-  // An operation in flight for less than this is no sign of a stall, unless Bundle::known_stalled. Nanoseconds.
+  // Ignore operations in flight for less than this, unless Bundle::known_stalled. Nanoseconds.
   int64_t late_after_ns = 5'000'000'000;
 };
 

@@ -22,25 +22,28 @@ constexpr int64_t kNone = -1;     // nothing issued (or started, completed) yet
 constexpr int64_t kUnknown = -2;  // not recorded by this source
 constexpr uint32_t kNoIndex = UINT32_MAX;
 
-// What readers accept of a file; what claims more is a problem.
+// Limits of readers; a file beyond them is a problem.
 constexpr int32_t kMaxRanks = 1 << 20;
 constexpr int32_t kMaxMembers = 1 << 20;
-// Entries of all Communicator::members together; communicators past it keep their size and lose the list.
+// Entries of all Communicator::members together; communicators beyond it keep their size and lose the list.
 constexpr int64_t kMaxMemberEntries = int64_t{1} << 24;
 
 // A communicator of the job, merged over the ranks that recorded it.
 struct Communicator {
   std::string id;    // job-wide identity: 16 hex digits from rings; "NAME/HASH" of a process group
-  std::string name;  // as people call it: commName, process group description; may be empty
+  std::string name;  // commName, process group description; may be empty
   int32_t size = 0;
-  // Global rank of each member; -1 where no source says. Size `size`, which loaders have checked to be plausible.
+  // Global rank of each member; -1 if no source has it. Size `size`, which loaders have checked to be plausible.
   std::vector<int32_t> members;
   // Where membership was only inferred from the ranks that used the communicator (a nameless process group).
   bool members_inferred = false;
-  // Nothing says how many members there are: a rank that no source knows may be one.
+  // The number of members is unknown: a rank without data may be one.
   bool may_have_more = false;
   std::string parent_id;  // empty: none
   uint32_t ordinal = 0;   // children of one parent (or roots) in order of making, from 1; 0 unknown
+  // Among nameless communicators of the same members: its number, from 1, in order of creation if known. 0: it has a
+  // name, or is the only one.
+  uint32_t twin = 0;
   int32_t color = 0;
   ring::CallKind origin = ring::CallKind::kNone;
 };
@@ -60,12 +63,12 @@ struct Membership {
   uint32_t comm = kNoIndex;  // index into Bundle::comms
   int32_t member_rank = -1;  // -1 unknown
   ring::CommState state = ring::CommState::kUnknown;
-  // Progress of collectives, as counted by the source. kNone or kUnknown where there is no number.
+  // Progress of collectives, as counted by the source. kNone or kUnknown if there is no number.
   int64_t issued = kUnknown, launched = kUnknown, started = kUnknown, completed = kUnknown;
-  // The same of point-to-point operations, where the source counts them over all peers (Flight Recorder's p2p_seq_id).
-  // They do not complete in order. A dump without entries of a group gives one kind of counts, the other is kUnknown.
+  // The same of point-to-point operations, if the source counts them over all peers (Flight Recorder's p2p_seq_id).
+  // They do not complete in order. A dump without entries of a group has one kind of counts; the other is kUnknown.
   int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
-  int64_t first_seq = 1;  // number the source gives the first collective (Flight Recorder: 0 or 1)
+  int64_t first_seq = 1;  // the source's number of the first collective (Flight Recorder: 0 or 1)
   int64_t issued_ns = 0;  // when `issued` was issued; rank's clock, 0 unknown
   int64_t created_ns = 0, ready_ns = 0, ended_ns = 0;
   ring::CallKind origin = ring::CallKind::kNone;
@@ -73,20 +76,20 @@ struct Membership {
   std::vector<HashCheckpoint> checkpoints;
   std::vector<PeerCount> peers;
   int64_t lost_records = 0;  // operations of this communicator that are no longer among Rank::ops
-  // Operations of it that stand in the file and were left there: neither absent nor overwritten nor lost. Nothing may
-  // be concluded from not finding one of them in Rank::ops.
+  // Its operations in the file that were not loaded: neither absent nor overwritten nor lost. The absence of one of
+  // them from Rank::ops proves nothing.
   int64_t not_loaded = 0;
   int32_t async_error = 0;
   int32_t color = 0, key = 0;
   uint32_t ring_index = kNoIndex;  // slot in the rank's ring, for cross references
   std::string local_name;          // the source's local name of it (process group id), for messages
-  // Everything else a ring says of it, so that dumps lose nothing.
+  // The other fields of a ring, so that dumps lose nothing.
   Boxed<ring::CommSnapshot> recorded;
 };
 
 enum class OpState : uint8_t {
-  kUnknown,     // on the host's side issued; what the GPU did is not recorded
-  kEntered,     // the host is inside the call
+  kUnknown,     // issued by the CPU; the GPU's progress is not recorded
+  kEntered,     // the CPU is inside the call
   kQueued,      // in a group that is still open
   kEnqueued,    // on the stream; the GPU is known not to have started it
   kStarted,     // the GPU reached it; known not to have completed
@@ -100,21 +103,21 @@ enum class OpState : uint8_t {
 constexpr bool IsUnfinished(OpState state) {
   return state == OpState::kEnqueued || state == OpState::kStarted || state == OpState::kIncomplete;
 }
-// The same, or not on its stream yet: inside the call, or in a group that is still open.
+// The same, or not on its stream yet: inside the call, or in an open group.
 constexpr bool IsInFlight(OpState state) {
   return IsUnfinished(state) || state == OpState::kEntered || state == OpState::kQueued;
 }
 
-// One call. A bundle holds millions: what few readers need stands in side tables, and bools are bits.
+// One call. A bundle holds millions: rarely used data is in side tables, and bools are bits.
 struct Op {
   uint32_t membership = kNoIndex;  // index into Rank::memberships; kNoIndex for calls without a communicator
   int32_t root_or_peer = -1;       // member rank
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
   bool in_batch : 1 = false;     // member of a framework's coalesced batch
-  bool batch_end : 1 = false;    // the record that stands for a whole coalesced batch
+  bool batch_end : 1 = false;    // the record of a whole coalesced batch
   bool retired : 1 = false;      // Flight Recorder: the watchdog dropped it from its list
-  bool recent_only : 1 = false;  // from the communicator's recent operations, gone from the rings
+  bool recent_only : 1 = false;  // only in the communicator's recent operations, not in the rings
   bool replayed : 1 = false;     // issued by a launch of a CUDA graph; `graph` says which, see ReplayOf
   uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
   int16_t result = 0;
@@ -137,7 +140,7 @@ struct Op {
   int64_t input_elements = -1, output_elements = -1;         // sum over tensors; -1 unknown
   uint32_t name = kNoIndex;       // index into Bundle::strings: "_all_gather_base"; kNoIndex: CallName(kind)
   uint32_t call_site = kNoIndex;  // index into Bundle::strings: "train.py:812 forward"
-  int64_t record_id = kUnknown;   // numbers a rank's records through
+  int64_t record_id = kUnknown;   // order of a rank's records
 };
 static_assert(sizeof(Op) <= 160);
 
@@ -163,12 +166,12 @@ constexpr uint32_t PlaceInGraph(const Op& op) {
   return static_cast<uint32_t>(op.graph >> 32);
 }
 
-// Where an operation's buffers were: for people and viewers, the analysis does without.
+// Addresses of an operation's buffers: for users and viewers, not for the analysis.
 struct OpAddresses {
   uint64_t send = 0, recv = 0;
 };
 
-// A network operation that was under way when the rank's data was taken: the steps of one channel to or from one peer.
+// A network operation that was running when the rank's data was taken: the steps of one channel to or from one peer.
 struct NetworkOp {
   uint32_t membership = kNoIndex;
   ring::CallKind kind = ring::CallKind::kNone;  // of the operation it carries out
@@ -177,7 +180,7 @@ struct NetworkOp {
   uint32_t channel = 0;
   bool send = false;
   uint32_t steps = 0, done = 0;
-  uint32_t step = 0;  // the oldest that is not done, from 0
+  uint32_t step = 0;  // the oldest unfinished step, from 0
   ring::ProxyState state = ring::ProxyState::kNone;
   int64_t since_ns = 0;  // its last event; rank's clock
 };
@@ -201,17 +204,17 @@ struct Process {
   std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null: not taken
 };
 
-// kText: what a reader of logs reads. Its ranks are kFlightRecorder: a log tells of calls as a framework's dump does.
+// kText: from a reader of logs. Its ranks are kFlightRecorder, because a log holds calls like a framework's dump.
 enum class Source : uint8_t { kRing, kDump, kFlightRecorder, kText };
 
-// What gave operations their started and completed times. Numbered for good: it stands in dumps.
+// The source of the started and completed times of operations. The numbers are permanent: dumps contain them.
 enum class TimeSource : uint8_t {
-  kUnknown = 0,             // taken for sampled marks, or a framework's own times in its dumps
-  kSampledMarks = 1,        // mark lines looked at every so often: a time is late by up to the interval
+  kUnknown = 0,             // treated like sampled marks, or a framework's own times in its dumps
+  kSampledMarks = 1,        // mark lines read at intervals: a time is late by up to the interval
   kEvents = 2,              // events on the stream
   kProfiler = 3,            // the library's own timestamps
   kFramework = 4,           // a framework's watchdog: late by up to its interval
-  kFrameworkDurations = 5,  // likewise, but how long each operation took is exact: completed_ns - started_ns
+  kFrameworkDurations = 5,  // framework times with exact durations: completed_ns - started_ns
 };
 
 struct Rank {
@@ -226,44 +229,45 @@ struct Rank {
   int32_t gpu_index = -1;
   std::string gpu_uuid, gpu_pci;
   int32_t nccl_version = 0, cuda_version = 0;
-  int32_t newest_nccl = 0;      // whose functions the recorder knows all; 0 not known
-  uint32_t unwrapped = 0;       // functions that the loaded NCCL has beside them
-  std::string unwrapped_names;  // the first of those, a space between two
+  int32_t newest_nccl = 0;      // the newest NCCL with all functions known; 0 unknown
+  uint32_t unwrapped = 0;       // further functions of the loaded NCCL
+  std::string unwrapped_names;  // names of some of them, separated by spaces
   ring::RecorderState recorder_state = ring::RecorderState::kUnknown;
   std::string stop_reason;
-  int64_t stopped_ns = 0;  // when recording stopped although the process went on; 0: it did not, or not known
+  int64_t stopped_ns = 0;  // when recording stopped before the process ended; 0: it did not, or unknown
   ring::GpuMarks gpu_marks = ring::GpuMarks::kOff;
   bool host_waits = false;
-  uint64_t ring_bytes = 0, wanted_ring_bytes = 0;  // the ring's size, and what was asked for; 0: not known
+  uint64_t ring_bytes = 0, wanted_ring_bytes = 0;  // actual and requested size of the ring; 0: unknown
   ring::RingPlace ring_place = ring::RingPlace::kFolder;
   Process process;
   std::vector<Membership> memberships;
   std::vector<Op> ops;                        // per thread in program order, oldest first
-  std::vector<OpAddresses> addresses;         // that ops refer to; may be empty
+  std::vector<OpAddresses> addresses;         // addresses for ops; may be empty
   std::vector<ring::ThreadSnapshot> threads;  // .comm is an index into `memberships` here
   std::vector<ring::StreamSnapshot> streams;
-  std::vector<ring::GraphSnapshot> graphs;  // CUDA graphs that hold operations; .stream is an index into `streams`
+  std::vector<ring::GraphSnapshot> graphs;  // CUDA graphs with operations; .stream is an index into `streams`
   std::vector<Replay> replays;              // that ops refer to
-  std::vector<NetworkOp> network;           // NCCL's profiler interface alone tells; oldest first
-  uint32_t profiler_version = 0;            // of that interface; 0: nothing came from it
+  std::vector<NetworkOp> network;           // only from NCCL's profiler interface; oldest first
+  uint32_t profiler_version = 0;            // of that interface; 0: no reports
   int64_t captured_ns = 0;                  // rank's clock when its data was taken; 0 unknown
   int64_t real_minus_mono_ns = 0;
   TimeSource time_source = TimeSource::kUnknown;
-  int64_t time_uncertainty_ns = 0;  // started_ns and completed_ns are late by at most this; 0: as usual for the source
+  int64_t time_uncertainty_ns = 0;  // upper limit of the lateness of started_ns and completed_ns; 0: the source's usual
+                                    // one
   uint64_t records_lost = 0;
-  uint64_t not_loaded = 0;  // operations that stand in the file but not in `ops`; see Membership::not_loaded
+  uint64_t not_loaded = 0;  // operations in the file that are not in `ops`; see Membership::not_loaded
   Source source = Source::kRing;
   std::string path;             // file the data came from
   bool damaged = false;         // part of its data could not be read
   bool only_active = false;     // Flight Recorder: the dump holds incomplete operations only
-  bool start_recorded = false;  // a started time or mark exists, so "not started" means something
+  bool start_recorded = false;  // a started time or mark exists, so "not started" is a fact
   // Flight Recorder of a backend that never marks operations completed, only retired (gloo, torchcomms): a failed
   // operation looks completed, and sends, receives and barriers may leave no entry.
   bool ends_untold = false;
-  // Flight Recorder of a backend without names of groups: members of the newest group that the process made; 0 unknown.
+  // Flight Recorder of a backend without names of groups: members of the process's newest group; 0 unknown.
   int32_t newest_group_size = 0;
-  bool set_back = false;  // Flight Recorder: the file is older than its newest record, so that its clock was set back
-                          // before it was written, and nothing tells for how long anything had been in flight
+  bool set_back = false;  // Flight Recorder: the file is older than its newest record, so its clock was set back before
+                          // it was written. Durations of operations in flight are unknown
 };
 
 struct Problem {
@@ -271,15 +275,15 @@ struct Problem {
   int64_t offset = -1;
   std::string text;
   int32_t rank = -1;
-  bool note = false;      // for information: nothing that the analysis needs is missing because of it
-  bool stopped = false;   // the rank's recording was stopped: what the rank did since is not known
-  std::string like = "";  // equal for problems that differ in names and numbers only; "": such have equal texts
+  bool note = false;      // for information: the analysis lacks nothing because of it
+  bool stopped = false;   // the rank's recording was stopped: its later calls are unknown
+  std::string like = "";  // equal for problems that differ only in names and numbers; "": equal texts
 };
 
 // `like` of what a ring's reader and a dump's writer report about one rank's data.
 inline constexpr char kDamagedRank[] = "damaged rank";
 
-// Where a host stands, from dump headers or a topology file. Empty: not known.
+// The place of a host, from dump headers or a topology file. Empty: unknown.
 struct HostPlace {
   std::string host, rack, leaf_switch;
 };
@@ -293,8 +297,7 @@ struct Bundle {
   std::vector<HostPlace> places;  // ascending by host, no duplicates
   std::string job;
   int32_t ranks_expected = 0;  // from world size, process groups or the manifest; 0 unknown
-  // Set by whoever watched the job live: it decided that nothing moves. Then an operation in flight is stuck however
-  // young.
+  // Set by a live observer of the job who decided that nothing moves. An operation in flight is then stuck at any age.
   bool known_stalled = false;
   int64_t stalled_ns = 0;
 };

@@ -1,5 +1,5 @@
-// What the analysis knows of each kind of NCCL call: one table. recorder/ring/calls.h has the names and the classes
-// (collective, point to point, one-sided).
+// Facts about each kind of NCCL call: one table. recorder/ring/calls.h has the names and the classes (collective, point
+// to point, one-sided).
 #ifndef LOCKSTEP_ANALYZER_MODEL_CALL_KINDS_H_
 #define LOCKSTEP_ANALYZER_MODEL_CALL_KINDS_H_
 
@@ -13,28 +13,29 @@ struct CallFacts {
   enum class Side : uint8_t { kNone, kInput, kOutput };
   enum class Output : uint8_t { kAny, kSame, kTimesMembers, kByMembers };
 
-  bool needs_every_member = false;  // no member completes it before all have entered
+  bool needs_every_member = false;  // it completes on no member before all have entered
   bool has_root = false;            // Op::root_or_peer is the root
-  bool may_be_sends = false;        // a framework records one call where NCCL has a send and a receive for each peer
-  Side counted = Side::kNone;       // the side of a framework's record that has the elements which NCCL is passed
-  Output output = Output::kAny;     // elements of the output, by those of the input
-  bool inputs_agree = true;         // all members pass as many elements in, and get as many out
+  bool may_be_sends = false;        // a framework records one call for NCCL's sends and receives with each peer
+  Side counted = Side::kNone;       // the side of a framework's record with the elements that NCCL gets
+  Output output = Output::kAny;     // elements of the output, from those of the input
+  bool inputs_agree = true;         // all members pass equal numbers of elements in, and get equal numbers out
   bool outputs_agree = true;
-  bool has_every_input = true;  // all members pass an input (of a scatter the root alone does), and get an output
+  bool has_every_input = true;  // all members pass an input (in a scatter only the root does), and get an output
   bool has_every_output = true;
   bool count_is_one_members = true;  // Op::count is one member's part of the payload: the whole is `members` times that
-  bool payload_is_whole = false;     // nccl-tests counts the whole as the payload
-  int bus_passes = 0;                // times each byte crosses the bus, in units of (members - 1) / members; 0: once
+  bool payload_is_whole = false;     // nccl-tests takes the whole as the payload
+  int bus_passes = 0;                // how often each byte crosses the bus, in units of (members - 1) / members; 0:
+                                     // once
 };
 
-// Of every collective; of other calls the defaults, which apply to none of them.
+// For every collective; other calls have the defaults, which do not apply.
 const CallFacts& CallFactsOf(ring::CallKind kind);
 
 inline bool NeedsEveryMember(ring::CallKind kind) {
   return CallFactsOf(kind).needs_every_member;
 }
 
-// The send that a receive waits for, and the receive that takes a send. `kind` is one of both.
+// The matching kind of a send or receive.
 constexpr ring::CallKind OtherSideOf(ring::CallKind kind) {
   return kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
 }

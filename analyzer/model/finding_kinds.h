@@ -1,4 +1,4 @@
-// What the analysis, the reports and the live detector know of each kind of finding: one table.
+// Facts about each kind of finding for the analysis, the reports and the live detector: one table.
 #ifndef LOCKSTEP_ANALYZER_MODEL_FINDING_KINDS_H_
 #define LOCKSTEP_ANALYZER_MODEL_FINDING_KINDS_H_
 
@@ -10,18 +10,18 @@ namespace lockstep {
 
 struct FindingFacts {
   FindingKind kind = FINDING_UNSPECIFIED;
-  // Findings are listed in this order: what is certain and needs hands comes before what is inferred.
+  // Findings are sorted by this: certain and urgent ones first, inferred ones last.
   int order = 0;
-  // Of a verdict whose first finding is of this kind. VERDICT_UNSPECIFIED: hung, or late where that is not certain yet.
+  // The verdict if the first finding is of this kind. VERDICT_UNSPECIFIED: hung, or late if that is not certain yet.
   VerdictKind verdict = VERDICT_UNSPECIFIED;
-  const char* cause = "unknown";  // the word an on-call engineer sorts by
-  const char* differs = nullptr;  // the argument on which the calls differ; null: the kind is no mismatch
+  const char* cause = "unknown";  // the category for an on-call engineer
+  const char* differs = nullptr;  // the argument that differs; null: the kind is no mismatch
   bool definite = false;          // ranks disagree: waiting longer changes nothing
   bool rests_on_flight = false;   // rests on operations that were in flight when the data was taken
-  bool host_shows_why = false;    // samples of the named processes may show what they are stuck in
+  bool host_shows_why = false;    // samples of the named processes may show the cause
   bool one_broken_thing = false;  // several culprits may share one broken host, switch or rack
   bool alike_is_one = true;       // several ranks in the same state are one finding
-  const char* tells_apart = "";   // what decides which of several named ranks is the cause
+  const char* tells_apart = "";   // the fact that decides between several named ranks
 };
 
 const FindingFacts& FindingFactsOf(FindingKind kind);

@@ -1,4 +1,4 @@
-// Which communicators are pipelines, by what frameworks call them.
+// Recognizes pipelines by their communicators' names.
 #ifndef LOCKSTEP_ANALYZER_MODEL_PIPELINE_NAME_H_
 #define LOCKSTEP_ANALYZER_MODEL_PIPELINE_NAME_H_
 

@@ -23,7 +23,7 @@ bool PlainName(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
 }
 
-// Pieces between any of these characters; with `skip_empty` only those that hold something.
+// Pieces between any of these characters; with `skip_empty` only nonempty ones.
 std::vector<std::string_view> Split(std::string_view text, std::string_view separators, bool skip_empty) {
   std::vector<std::string_view> pieces;
   for (size_t at = 0; at <= text.size();) {
@@ -261,7 +261,7 @@ const HostPlace* FindPlace(const Bundle& bundle, std::string_view host) {
   if (host.empty()) return nullptr;
   if (const HostPlace* exact = find(host)) return exact;
   if (Short(host).size() < host.size()) return find(Short(host));
-  // The file says "node7.x", the rank says "node7": the only one that begins so.
+  // The file has "node7.x", the rank has "node7": the only match.
   const std::string prefix = absl::StrCat(std::string(host), ".");
   const auto it = std::lower_bound(bundle.places.begin(), bundle.places.end(), std::string_view(prefix), before);
   if (it == bundle.places.end() || !it->host.starts_with(prefix)) return nullptr;

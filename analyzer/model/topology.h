@@ -18,19 +18,19 @@
 
 namespace lockstep {
 
-// Hosts of one file, ascending, no duplicates (the first line of a host counts). `path` is for the problems' sake.
+// Hosts of one file, ascending, no duplicates (the first line of a host counts). `path` is for problems.
 std::vector<HostPlace> ParseTopology(std::string_view text, const std::string& path, std::vector<Problem>* problems);
 
-// Slurm's host lists: "gpu[01-03,7],login" as gpu01 gpu02 gpu03 gpu7 login. False when it is malformed or names more
-// than `limit` hosts; what was understood until then stands in `hosts`.
+// Expands Slurm's host lists: "gpu[01-03,7],login" gives gpu01 gpu02 gpu03 gpu7 login. False if it is malformed or
+// names more than `limit` hosts; `hosts` then holds those parsed so far.
 bool ExpandHostList(std::string_view list, size_t limit, std::vector<std::string>* hosts);
 
-// Reads the file (at most 64 MiB) and lets it overrule what the bundle's own headers say of a host. NotFound, or
-// Unavailable when it cannot be read; FailedPrecondition when it holds no host at all. Each message names the file.
+// Reads the file (at most 64 MiB). It overrides the places in the bundle's headers. NotFound, or Unavailable if it
+// cannot be read; FailedPrecondition if it holds no host. Each message names the file.
 absl::Status AddTopology(const std::string& path, Bundle* bundle);
 
-// The place of a host; null when nothing is known of it. A file may use short names where the ranks say full ones, or
-// the reverse: "node7" and "node7.cluster.example" are the same host unless both are listed.
+// The place of a host; null if unknown. A file may use short names and the ranks full ones, or the reverse: "node7" and
+// "node7.cluster.example" are the same host unless both are listed.
 const HostPlace* FindPlace(const Bundle& bundle, std::string_view host);
 
 }  // namespace lockstep

@@ -26,7 +26,7 @@ struct ReportBlock {
     }
     return nullptr;
   }
-  // A row that has nothing to say is left out.
+  // Empty rows are left out.
   void AddRow(std::string label, std::vector<std::string> lines) {
     if (!lines.empty()) rows.push_back({std::move(label), std::move(lines)});
   }

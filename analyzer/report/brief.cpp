@@ -26,8 +26,8 @@ constexpr size_t kContinuedColumn = 13;  // of what does not fit into its first 
 constexpr size_t kMostAlso = 3;          // further findings
 constexpr size_t kMostRankColumns = 18;  // longer lists of ranks in a chain are counted
 
-// Items as lines. The last ones are left out where the row has more than `most` lines; what is left of a single item
-// that is too long ends in "..".
+// Items as lines. Drops the last ones if the row has more than `most` lines. A single item that is too long ends in
+// "..".
 class BriefRow {
  public:
   BriefRow(std::string label, std::vector<std::string> items, size_t most, size_t least = 1)
@@ -75,25 +75,48 @@ std::string FewRanks(const RankList& list) {
   return text.size() <= kMostRankColumns ? text : absl::StrCat(CountText(static_cast<int64_t>(ranks.size())), " ranks");
 }
 
-// At most two links, and who waits behind them.
-std::vector<std::string> BriefChain(const Finding& finding) {
-  constexpr int kMostLinks = 2;
+constexpr size_t kMostLinkLines = 3;  // of a link of a chain
+
+std::vector<std::string> BriefChain(const Finding& finding, int most) {
   std::vector<std::string> items;
-  std::set<int32_t> told;
-  for (int i = 0; i < std::min(finding.chain_size(), kMostLinks); ++i) {
+  for (int i = 0; i < std::min(finding.chain_size(), most); ++i) {
     const ChainLink& link = finding.chain(i);
-    told.insert(link.ranks().begin(), link.ranks().end());
     std::string text = absl::StrCat(FewRanks(link.ranks()), link.ranks_size() == 1 ? " waits" : " wait");
     if (link.waits_for_size() > 0) absl::StrAppend(&text, " for ", FewRanks(link.waits_for()));
     absl::StrAppend(&text, " in ", Printable(link.operation(), 40));
     const CommunicatorRef& comm = link.communicator();
-    if (!comm.id().empty() || !comm.name().empty()) absl::StrAppend(&text, " (", Printable(CommName(comm), 60), ")");
+    if (!comm.id().empty() || !comm.name().empty()) absl::StrAppend(&text, " on ", Printable(CommName(comm), 60));
     items.push_back(std::move(text));
   }
-  if (const int64_t more = finding.victim_count() - static_cast<int64_t>(told.size()); more > 0 && !items.empty())
-    items.push_back(
-        absl::StrCat(CountText(more), more == 1 ? " more rank waits behind it" : " more ranks wait behind these"));
   return items;
+}
+
+// The ranks that wait and are not in the first `links`: how many, and for whom. Empty: there are none.
+std::string RestOfChain(const Finding& finding, int links) {
+  const std::set<int32_t> culprits(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+  std::set<int32_t> shown, direct;
+  for (int i = 0; i < finding.chain_size(); ++i) {
+    const ChainLink& link = finding.chain(i);
+    const bool for_culprit = std::any_of(link.waits_for().begin(), link.waits_for().end(),
+                                         [&](int32_t rank) { return culprits.count(rank) > 0; });
+    for (const int32_t rank : link.ranks()) {
+      if (i < links) {
+        shown.insert(rank);
+      } else if (for_culprit && shown.count(rank) == 0) {
+        direct.insert(rank);
+      }
+    }
+  }
+  const int64_t rest = finding.victim_count() - static_cast<int64_t>(shown.size());
+  if (shown.empty() || rest <= 0) return "";
+  const auto near = static_cast<int64_t>(direct.size()), far = rest - near;
+  const std::string who = FewRanks(finding.culprit_ranks());
+  const char* them = culprits.size() == 1 ? "it" : "them";
+  std::string text = absl::StrCat(CountText(rest), rest == 1 ? " more rank waits" : " more ranks wait");
+  if (far <= 0) return absl::StrCat(text, " for ", who);
+  if (near == 0) return absl::StrCat(text, " for ranks that wait for ", them);
+  return absl::StrCat(text, ": ", CountText(near), " for ", who, ", ", CountText(far), " for ranks that wait for ",
+                      them);
 }
 
 std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& content) {
@@ -106,11 +129,14 @@ std::vector<std::string> BriefWhy(const Verdict& verdict, const ReportContent& c
   if (!verdict.findings().empty()) {
     const Finding& finding = verdict.findings(0);
     for (const Evidence& item : finding.evidence()) {
-      // The chain shows who waits in what, and the first line for how long.
+      // The chain shows the waits, and the first line their duration.
       if (!HasOwnRow(item) && item.kind() != Evidence::WAITING && item.kind() != Evidence::IN_OPERATION)
         items.push_back(Printable(EvidenceText(item), 300));
     }
-    if (finding.culprits_size() == 1 && finding.culprits(0).state() != finding.summary())
+    // The first line already reports a stopped process.
+    const bool stopped =
+        finding.reason() == REASON_PROCESS_STOPPED || finding.reason() == REASON_STOPPED_WHILE_OTHERS_WAIT;
+    if (finding.culprits_size() == 1 && !stopped && finding.culprits(0).state() != finding.summary())
       add_row(content.first, "state", 1);
   }
   std::vector<std::string> not_it;
@@ -132,7 +158,7 @@ std::vector<std::string> Lines(const ReportBlock& block, std::string_view label)
   return row == nullptr ? std::vector<std::string>() : row->lines;
 }
 
-// What is missing of the data, what it cannot show, and why.
+// Missing data, its consequences, and the reasons.
 std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& content) {
   std::vector<std::string> items;
   const std::vector<std::string> data = Lines(content.data, "DATA");
@@ -144,6 +170,20 @@ std::vector<std::string> BriefData(const Verdict& verdict, const ReportContent& 
   return items;
 }
 
+// Further findings; those that are proven come with what to do.
+void AddOthers(const Verdict& verdict, const ReportContent& content, std::vector<BriefRow>* rows) {
+  for (size_t i = 0; i < std::min(content.others.size(), kMostAlso); ++i) {
+    const ReportBlock& other = content.others[i];
+    const Finding& finding = verdict.findings(other.finding);
+    rows->emplace_back("also", std::vector<std::string>{absl::StrCat(other.title, ". ", WaitingText(finding))}, 4);
+    if (!finding.hypothesis() && ConfidenceWord(finding.confidence()) == "high")
+      rows->emplace_back("and do", Lines(other, "do"), 3);
+  }
+  if (content.others.size() > kMostAlso)
+    rows->emplace_back("", std::vector<std::string>{absl::StrCat(content.others.size() - kMostAlso, " more: --full")},
+                       1);
+}
+
 std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const ReportContent& content) {
   std::vector<BriefRow> rows;
   rows.emplace_back("do", Lines(content.first, "do"), 8, 2);
@@ -152,12 +192,18 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     rows.emplace_back("blind", Lines(content.first, "blind"), 6);
   } else {
     const Finding& finding = verdict.findings(0);
-    rows.emplace_back("chain", BriefChain(finding), 3);
+    // Never cut, because the next row counts all other ranks.
+    const int links = content.others.empty() ? 2 : 1;
+    const size_t lines = kMostLinkLines * static_cast<size_t>(links);
+    rows.emplace_back("chain", BriefChain(finding, links), lines, lines);
+    if (std::string rest = RestOfChain(finding, links); !rest.empty())
+      rows.emplace_back("", std::vector<std::string>{std::move(rest)}, 2);
     rows.emplace_back("likewise", Lines(content.first, "likewise"), 2);
     std::vector<std::string> rivals;
     for (const std::string& rival : finding.alternatives()) rivals.push_back(Printable(rival, 300));
     rows.emplace_back("or", std::move(rivals), 3);
     rows.emplace_back("sure", BriefSure(finding), 1);
+    AddOthers(verdict, content, &rows);
   }
   rows.emplace_back("before", Lines(content.first, "before"), 2);
   rows.emplace_back("job", Lines(content.first, "job"), 3);
@@ -168,7 +214,8 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
     return rank.source == Source::kRing && !absl::EndsWith(rank.path, ".lsd");
   });
   if (on_disk && files.size() == 1 && !verdict.findings().empty())
-    rows.emplace_back("keep", std::vector<std::string>{absl::StrCat(files[0], ", before a restart")}, 2);
+    rows.emplace_back("keep", std::vector<std::string>{absl::StrCat("copy ", files[0], " before you restart the job")},
+                      2);
   return rows;
 }
 
@@ -217,23 +264,23 @@ std::string VerdictText(const Verdict& verdict, const Bundle& bundle, const Befo
   AddBeforeRow(before, &content);
   std::vector<std::string> lines = HeadLines(content, style.width);
   std::vector<BriefRow> rows = RowsOf(verdict, bundle, content);
-  for (size_t i = 0; i < std::min(content.others.size(), kMostAlso); ++i)
-    rows.emplace_back("also", std::vector<std::string>{content.others[i].title}, 2);
-  const size_t left_out = content.others.size() - std::min(content.others.size(), kMostAlso);
-  const size_t room = kScreenLines - lines.size() - (left_out > 0 ? 1 : 0);
-  for (BriefRow& row : rows) row.Lay(style.width);
+  const size_t room = kScreenLines - lines.size();
+  std::vector<BriefRow*> by_length;
+  for (BriefRow& row : rows) {
+    row.Lay(style.width);
+    by_length.push_back(&row);
+  }
   for (;;) {
     size_t total = 0;
     for (const BriefRow& row : rows) total += row.lines().size();
     if (total <= room) break;
-    // The longest row gives a line.
-    auto longest = std::max_element(rows.begin(), rows.end(), [](const BriefRow& a, const BriefRow& b) {
-      return a.lines().size() < b.lines().size();
-    });
-    if (!longest->Shrink(style.width)) break;
+    // The longest row that can gives a line.
+    std::stable_sort(by_length.begin(), by_length.end(),
+                     [](const BriefRow* a, const BriefRow* b) { return a->lines().size() > b->lines().size(); });
+    if (std::none_of(by_length.begin(), by_length.end(), [&](BriefRow* row) { return row->Shrink(style.width); }))
+      break;
   }
   for (const BriefRow& row : rows) lines.insert(lines.end(), row.lines().begin(), row.lines().end());
-  if (left_out > 0) lines.push_back(absl::StrCat("  ", left_out, " more: --full"));
   if (style.color) return Colored(lines, content, verdict.verdict());
   return absl::StrCat(absl::StrJoin(lines, "\n"), "\n");
 }

@@ -14,7 +14,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kEarliestRealNs = 1'000'000'000'000'000'000;  // 2001: what is earlier is no wall clock
+constexpr int64_t kEarliestRealNs = 1'000'000'000'000'000'000;  // 2001: earlier values are no wall clock
 constexpr int64_t kMostNs = INT64_MAX / 4;
 
 // When the newest data was taken; 0: not known.
@@ -113,7 +113,8 @@ std::vector<std::string> CircumstanceTexts(const Verdict& verdict) {
         absl::StrCat(Printable(verdict.job(), 80),
                      verdict.job_step().empty() ? "" : absl::StrCat(" step ", Printable(verdict.job_step(), 40))));
   if (verdict.hung_since_real_ns() > 0)
-    texts.push_back(absl::StrCat("hung since ", TimeText(verdict.hung_since_real_ns())));
+    texts.push_back(absl::StrCat(verdict.verdict() == VERDICT_HUNG ? "hung since " : "no progress since ",
+                                 TimeText(verdict.hung_since_real_ns())));
   if (verdict.captured_real_ns() > 0)
     texts.push_back(absl::StrCat("data taken ", TimeText(verdict.captured_real_ns())));
   if (verdict.ranks_expected() > 0)

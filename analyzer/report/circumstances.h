@@ -1,4 +1,4 @@
-// When a verdict's job hung and its data was taken, and by which versions of what.
+// Times and versions of a verdict: start of the hang, time of the data, tool, framework, NCCL.
 #ifndef LOCKSTEP_ANALYZER_REPORT_CIRCUMSTANCES_H_
 #define LOCKSTEP_ANALYZER_REPORT_CIRCUMSTANCES_H_
 
@@ -10,15 +10,15 @@
 
 namespace lockstep {
 
-// The verdict with what the bundle says of it: hung_since_real_ns, captured_real_ns, tool_version, job_step, framework,
-// nccl_version. The findings of a job that is seen to use no GPU speak of none.
+// The verdict with facts from the bundle: hung_since_real_ns, captured_real_ns, tool_version, job_step, framework,
+// nccl_version. Findings of a job without GPUs mention none.
 Verdict WithCircumstances(const Verdict& verdict, const Bundle& bundle);
 
-// How long the job has been stuck: "18 s"; empty: it is not known, or the job is not stuck.
+// How long the job has been stuck: "18 s"; empty: unknown, or not stuck.
 std::string LastedText(const Verdict& verdict);
 
-// "train-39557", "hung since 2026-11-25 09:14:02 UTC", "1,024 of 1,024 ranks read", ...; what is not known is left
-// out. For a verdict that has its circumstances.
+// "train-39557", "hung since 2026-11-25 09:14:02 UTC", "1,024 of 1,024 ranks read", ...; unknown facts are left out.
+// For a verdict that has its circumstances.
 std::vector<std::string> CircumstanceTexts(const Verdict& verdict);
 
 }  // namespace lockstep

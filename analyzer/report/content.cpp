@@ -25,12 +25,12 @@ constexpr size_t kMaxProblemsShown = 8;
 constexpr int kMaxRowsShown = 3;
 constexpr int kMaxBlindShown = 4;
 constexpr size_t kMaxAlikeShown = 8;
-constexpr int64_t kLongStartNs = 10'000'000'000;  // a start that took less is no news while the job stands still
+constexpr int64_t kLongStartNs = 10'000'000'000;  // a shorter start is irrelevant to a stuck job
 constexpr size_t kMaxHardwareLines = 4;
-constexpr size_t kFullFindings = 3;            // the rest are told without states, stacks and evidence
+constexpr size_t kFullFindings = 3;            // further ones appear without states, stacks and evidence
 constexpr int64_t kSmallOffsetNs = 1'000'000;  // clocks closer than this are not worth a line
 
-// Whose data is missing, and what that means for them.
+// The ranks without data, and the consequences for them.
 std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& missing) {
   std::set<int32_t> suspects, named;
   for (const Finding& finding : verdict.findings()) {
@@ -53,7 +53,7 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
   return absl::StrJoin(parts, "; ");
 }
 
-// Problems that differ in their numbers only are told once: a thousand files may share one.
+// Problems that differ only in their numbers appear once: a thousand files may share one.
 std::vector<std::string> ProblemLines(const Verdict& verdict) {
   struct Kind {
     const DataProblem* first;
@@ -116,14 +116,14 @@ std::vector<std::string> ClockLines(const Verdict& verdict, const Bundle& bundle
     lines.push_back(absl::StrCat(verdict.clocks_size() - static_cast<int>(unaligned.size()), " hosts aligned to +- ",
                                  DurationText(widest)));
   if (!off.empty()) lines.push_back(absl::StrCat("wall clocks differ and are corrected: ", list(off)));
-  if (!stepped.empty()) lines.push_back(absl::StrCat("was set while the job ran: ", list(stepped)));
+  if (!stepped.empty()) lines.push_back(absl::StrCat("clocks set while the job ran: ", list(stepped)));
   if (verdict.clocks_size() > 1 && !unaligned.empty())
     lines.push_back(absl::StrCat("cannot be aligned, so their times are not compared: ", list(unaligned)));
   return lines;
 }
 
-// Who comes last and which communicators are slow. Of a job that stands still this is no news, and stays in the other
-// formats.
+// The ranks that come last, and the slow communicators. The text leaves this out for a stuck job; the other formats
+// keep it.
 void AddSpeed(const Verdict& verdict, ReportBlock* block) {
   if (verdict.verdict() != VERDICT_SLOW && verdict.verdict() != VERDICT_HEALTHY && verdict.verdict() != VERDICT_LATE)
     return;
@@ -270,7 +270,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.first.AddRow("do", {"1. Read the blind lines: they name what was not recorded. Then look in the stacks of "
                                 "all ranks for one that is in a different place."});
   } else {
-    content.headline = absl::StrCat(who, ": nothing wrong in the data that could be read; some could not");
+    content.headline = absl::StrCat(who, ": no fault in the data that was read; some is missing or unreadable");
     content.first.AddRow(
         "do", {"1. Add the data that is missing or could not be read, and analyze again: the cause may be in it."});
   }
@@ -289,7 +289,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   ReportBlock late;
   late.AddRow("blind", BlindLines(verdict));
   rows.insert(before("do"), late.rows.begin(), late.rows.end());
-  // Eight pipelines that stand still alike are told once.
+  // Eight pipelines that are stuck in the same way appear once.
   std::map<decltype(LikenessOf(Finding())), size_t> known;  // to 0: the first finding, n: others[n - 1]
   std::vector<std::vector<const Finding*>> alike(1);
   if (!verdict.findings().empty()) known.emplace(LikenessOf(verdict.findings(0)), 0);

@@ -1,4 +1,4 @@
-// What the first screen says, before it is laid out as text or as a page.
+// The contents of a report, before they are laid out as text or as a page.
 #ifndef LOCKSTEP_ANALYZER_REPORT_CONTENT_H_
 #define LOCKSTEP_ANALYZER_REPORT_CONTENT_H_
 
@@ -13,11 +13,11 @@ namespace lockstep {
 
 struct ReportContent {
   std::string verdict;              // "HUNG"
-  std::string lasted;               // "18 s"; empty: not known, or nothing is stuck
+  std::string lasted;               // "18 s"; empty: unknown, or nothing is stuck
   std::string headline;             // "rank 5 (node03, GPU 1): never entered ..."
   std::string waiting;              // "7 other ranks are waiting for it."; may be empty
   ReportBlock first;                // the root cause; no title, the headline has it
-  std::vector<ReportBlock> others;  // findings that differ from those before them in more than names and numbers
+  std::vector<ReportBlock> others;  // findings that differ from earlier ones in more than names and numbers
   ReportBlock data;                 // what was read, what is missing, where the files are
 };
 

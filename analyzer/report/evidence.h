@@ -1,4 +1,4 @@
-// Sentences made of the fields of evidence, and of what a verdict rules out.
+// Sentences for the fields of evidence, and for excluded causes.
 #ifndef LOCKSTEP_ANALYZER_REPORT_EVIDENCE_H_
 #define LOCKSTEP_ANALYZER_REPORT_EVIDENCE_H_
 
@@ -8,15 +8,15 @@
 
 namespace lockstep {
 
-// One sentence, as its fields say it; names from files are in it as they are.
+// One sentence, made from the fields. Names from files are not escaped.
 std::string EvidenceText(const Evidence& evidence);
 
-// Whether the report shows it in rows of their own ("state", "stack").
+// Whether the report has separate rows for it ("state", "stack").
 bool HasOwnRow(const Evidence& evidence);
 
-// "network: no stuck operation has all its members in it", for a row that says "NOT".
+// "network: no stuck operation has all its members in it", for a row with the label "NOT".
 std::string RuledOutText(const NotTheCause& ruled_out);
-// The same with the "NOT", as Verdict::not_the_cause has it in JSON.
+// The same with "NOT", as in Verdict::not_the_cause of the JSON.
 std::string NotTheCauseText(const NotTheCause& ruled_out);
 
 }  // namespace lockstep

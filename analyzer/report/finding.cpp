@@ -34,8 +34,8 @@ std::vector<int32_t> List(const google::protobuf::RepeatedField<int32_t>& ranks)
 std::vector<std::string> WhoLines(const Finding& finding) {
   std::vector<std::string> lines;
   if (finding.culprits_size() <= kMaxCulpritsShown) {
-    for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit, /*details=*/true));
-    // With bare numbers the headline has said it all.
+    for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit, /*gpu_place=*/true));
+    // Without hosts, GPUs and PIDs the headline is complete.
     const bool more = std::any_of(finding.culprits().begin(), finding.culprits().end(), MoreThanItsNumber);
     return more ? lines : std::vector<std::string>();
   }
@@ -50,6 +50,15 @@ std::vector<std::string> WhoLines(const Finding& finding) {
     lines.push_back(absl::StrCat(RanksText(ranks), " (", Printable(host, 64), ")"));
   }
   return lines;
+}
+
+// "tp_3, 8 ranks, id 44e8ec155b0c1557": as NCCL's log and the viewer have it.
+std::string GroupText(const CommunicatorRef& comm) {
+  if (comm.id().empty()) return "";
+  return absl::StrCat(
+      comm.name().empty() ? "" : absl::StrCat(Printable(comm.name(), 200), ", "),
+      comm.size() > 0 ? absl::StrCat(CountText(comm.size()), comm.size() == 1 ? " rank, " : " ranks, ") : "", "id ",
+      Printable(comm.id(), 80));
 }
 
 std::string CostText(const Finding& finding) {
@@ -99,11 +108,13 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
   ReportBlock block;
   const std::string common = CommonText(finding);
   if (!common.empty()) {
-    block.AddRow("common", {absl::StrCat(finding.common_factor().culprits(), " of the ", finding.culprit_ranks_size(),
-                                         " named ranks are on ", common, ", which has ",
-                                         finding.common_factor().members(), ": suspect one shared fault first")});
+    const bool all = finding.common_factor().culprits() >= finding.culprit_ranks_size();
+    block.AddRow("common", {absl::StrCat(all ? "all" : absl::StrCat(finding.common_factor().culprits(), " of the"), " ",
+                                         finding.culprit_ranks_size(), " named ranks are on ", common, ", which has ",
+                                         finding.common_factor().members(), " ranks: suspect one shared fault first")});
   }
   block.AddRow("who", WhoLines(finding));
+  if (const std::string group = GroupText(finding.communicator()); !group.empty()) block.AddRow("group", {group});
   std::vector<std::string> calls;
   for (int i = 0; i < std::min(finding.call_sites_size(), kMaxSitesShown); ++i) {
     const CallSite& site = finding.call_sites(i);

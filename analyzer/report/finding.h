@@ -8,13 +8,13 @@
 
 namespace lockstep {
 
-// `brief`: what a second or third finding gets, without stacks, states and evidence.
+// `brief`: for later findings, without stacks, states and evidence.
 ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brief);
 
 // "ranks 1, 3 wait in AllReduce #41 on dp_1 for rank 5".
 std::string LinkText(const ChainLink& link);
 
-// "high; would be refuted by ..", with what a hypothesis is.
+// "high; would be refuted by ..", and whether it is a hypothesis.
 std::string SureText(const Finding& finding);
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ using google::protobuf::Reflection;
 
 constexpr int kSchemaVersion = 1;
 
-// The names of an enum are unique in the package by a prefix, the first word of its own name, which the JSON leaves
+// Enum names have a prefix that makes them unique in the package, the first word of the enum's name. The JSON leaves it
 // out.
 std::string EnumName(const EnumDescriptor& type, int number) {
   const auto* value = type.FindValueByNumber(number);
@@ -62,7 +62,7 @@ Json ValueJson(const Message& message, const FieldDescriptor& field, int i) {
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return MessageJson(i < 0 ? of.GetMessage(message, &field) : of.GetRepeatedMessage(message, &field, i));
     default:
-      return nullptr;  // the messages have no field of these types
+      return nullptr;  // no message has a field of these types
   }
 }
 

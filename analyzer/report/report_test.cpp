@@ -148,7 +148,8 @@ TEST(Report, TextSaysWhoWhatAndWhyFirst) {
   const std::string text = ReportText(MakeHung(), bundle);
   const std::vector<std::string> lines = Lines(text);
   EXPECT_EQ(lines[0],
-            "HUNG 31 s  rank 5 (node0, GPU 5): never entered AllReduce #41 on dp_1. 7 other ranks are waiting for");
+            "HUNG 31 s  rank 5 (node0, GPU 5, PID 105): never entered AllReduce #41 on dp_1. 7 other ranks are");
+  EXPECT_THAT(lines, Contains("  group    dp_1, 4 ranks, id 00000000000000ab"));
   EXPECT_THAT(lines, Contains("  cause    host"));
   EXPECT_THAT(lines, Contains("  stack    read < load_batch"));
   EXPECT_THAT(lines, Contains("  moving   no: 0 ms of CPU, 0 bytes of I/O in 1.0 s"));
@@ -169,11 +170,56 @@ TEST(Report, TheFirstScreenHasOneSizeAndNamesTheNextStep) {
     for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
   }
   const std::vector<std::string> lines = Lines(VerdictText(MakeHung(), MakeBundle(8)));
-  EXPECT_EQ(lines[0], "HUNG 31 s  rank 5 (node0, GPU 5): never entered AllReduce #41 on dp_1. 7 other");
-  EXPECT_EQ(lines[1], "           ranks are waiting for it.");
+  EXPECT_EQ(lines[0], "HUNG 31 s  rank 5 (node0, GPU 5, PID 105): never entered AllReduce #41 on dp_1.");
+  EXPECT_EQ(lines[1], "           7 other ranks are waiting for it.");
   EXPECT_EQ(lines[2], "  do       1. Look at the stacks.");
   EXPECT_THAT(VerdictText(MakeHung(), MakeBundle(8), {.width = 80, .color = true}),
               StartsWith("\x1b[1;31mHUNG\x1b[0m"));
+}
+
+TEST(Report, TheFirstScreenAccountsForEveryRankThatWaits) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  const auto link = [finding](std::vector<int32_t> ranks, int32_t waits_for) {
+    ChainLink* out = finding->add_chain();
+    for (const int32_t rank : ranks) out->add_ranks(rank);
+    out->add_waits_for(waits_for);
+    out->set_operation("AllReduce #7");
+  };
+  const auto screen = [&] { return VerdictText(verdict, MakeBundle(8)); };
+  finding->set_victim_count(3);
+  EXPECT_THAT(screen(), Not(HasSubstr(" more rank")));
+  link({2}, 5);
+  finding->set_victim_count(4);
+  EXPECT_THAT(screen(), Not(HasSubstr(" more rank")));
+  link({4}, 5);
+  finding->set_victim_count(5);
+  EXPECT_THAT(screen(), HasSubstr("           1 more rank waits for rank 5\n"));
+  link({0, 6}, 4);
+  finding->set_victim_count(1000);
+  EXPECT_THAT(screen(), HasSubstr("           996 more ranks wait: 1 for rank 5, 995 for ranks that wait for it\n"));
+}
+
+TEST(Report, ASecondProvenFindingComesWithItsOwnSteps) {
+  Verdict verdict = MakeHung();
+  Finding* second = verdict.add_findings();
+  *second = verdict.findings(0);
+  second->set_kind(GPU_STALL);
+  second->set_summary("its GPU has not started AllReduce #41 on dp_1");
+  second->set_advice("1. Read the GPU's errors.");
+  second->clear_advice_steps();
+  second->add_advice_steps("Read the GPU's errors.");
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("  and do   1. Read the GPU's errors.\n"));
+  second->set_hypothesis(true);
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), Not(HasSubstr("and do")));
+}
+
+TEST(Report, OnlyAHangIsSaidToHang) {
+  Verdict verdict = MakeHung();
+  verdict.set_hung_since_real_ns(1'795'702'442'000'000'000);
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("hung since 2026-"));
+  verdict.set_verdict(VERDICT_CRASHED);
+  EXPECT_THAT(VerdictText(verdict, MakeBundle(8)), HasSubstr("no progress since 2026-"));
 }
 
 TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
@@ -254,7 +300,7 @@ TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
       text,
       HasSubstr("  likewise 11 more findings that differ in names and numbers only: rank 10; rank 11; rank 12; rank"));
   EXPECT_THAT(text, HasSubstr("and 3 more\n"));
-  EXPECT_THAT(text, HasSubstr("also: rank 21 (node0, GPU 5): sends to nobody\n"));
+  EXPECT_THAT(text, HasSubstr("also: rank 21 (node0, GPU 5, PID 105): sends to nobody\n"));
   EXPECT_EQ(text.find("also: "), text.rfind("also: "));
 }
 
@@ -403,7 +449,7 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
               StartsWith("LATE  8 ranks: something takes long, and no rank is known to hold it up"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
-              StartsWith("INCOMPLETE DATA  8 ranks: nothing wrong in the data that could be read"));
+              StartsWith("INCOMPLETE DATA  8 ranks: no fault in the data that was read"));
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Add the data that is missing"));
   EXPECT_EQ(ExitStatus(verdict), 1);
   EXPECT_EQ(ExitStatus(MakeHung()), 1);

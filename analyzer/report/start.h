@@ -1,4 +1,4 @@
-// Where the start of a job went, for people: `lockstep analyze --start`.
+// The time that a job's start took, in parts: `lockstep analyze --start`.
 #ifndef LOCKSTEP_ANALYZER_REPORT_START_H_
 #define LOCKSTEP_ANALYZER_REPORT_START_H_
 
@@ -8,9 +8,9 @@
 
 namespace lockstep {
 
-// The paragraph, the phases of a rank's start, the ranks that others waited for most, and a table of the creations that
-// took longest, one a line of at most 120 columns. Where nothing was recorded it says so. Plain characters: names from
-// files cannot control the terminal.
+// The paragraph, the phases of a rank's start, the ranks that others waited for most, and a table of the longest
+// creations, one a line of at most 120 columns. Reports missing records. Plain characters: names from files cannot
+// control the terminal.
 std::string StartUpReport(const Verdict& verdict);
 
 }  // namespace lockstep

@@ -65,7 +65,7 @@ std::string HostText(const Rank& rank, bool with_time) {
                      : wait ? absl::StrCat("thread inside ", ring::CallName(inside->wait))
                             : absl::StrCat("thread in an open group (depth ", inside->group_depth, ")");
   const int64_t since = call ? inside->since_ns : wait ? inside->wait_since_ns : inside->group_since_ns;
-  // Of a process that has ended nobody knows for how long it had been there.
+  // For an ended process the duration is unknown.
   if (with_time && since > 0 && rank.captured_ns > since && rank.process.life != Life::kGone)
     absl::StrAppend(&text, " for ", DurationText(rank.captured_ns - since));
   return text;
@@ -94,7 +94,7 @@ std::string MovingText(const Rank& rank) {
     absl::StrAppend(&text, sampled ? ", " : "",
                     same ? "same frame in both samples" : "a different frame in the second sample");
   if (text.empty()) return "";
-  // A helper thread takes a little; one that spins where it was takes much and gets nowhere.
+  // A helper thread uses little CPU; a spinning thread uses much and makes no progress.
   const bool computes = cpu > 0 && cpu >= process.sample_gap_ns / 100;
   const bool spins = same || (!compared && std::any_of(rank.threads.begin(), rank.threads.end(),
                                                        [](const ring::ThreadSnapshot& thread) {

@@ -1,4 +1,4 @@
-// What a rank was seen doing, in words: its process, its host's calls, whether it moves, its stacks.
+// The state of a rank in words: its process, its CPU thread's call, whether it moves, its stacks.
 #ifndef LOCKSTEP_ANALYZER_REPORT_STATE_H_
 #define LOCKSTEP_ANALYZER_REPORT_STATE_H_
 
@@ -14,8 +14,8 @@ namespace lockstep {
 
 // "process killed by signal 9", "process sleeping (S) in kernel function futex_wait"; empty: not sampled.
 std::string ProcessText(const Process& process);
-// "thread inside ncclAllReduce for 12 s"; empty: no thread was recorded. `with_time` off leaves the duration out, so
-// that equal states of many ranks read alike.
+// "thread inside ncclAllReduce for 12 s"; empty: no thread was recorded. Without `with_time` the duration is left out,
+// so that equal states of many ranks have equal texts.
 std::string HostText(const Rank& rank, bool with_time = true);
 // Both.
 std::string RankStateText(const Rank& rank, bool with_time = true);
@@ -26,16 +26,16 @@ std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t li
 // By global rank; null: no data.
 const Rank* FindRank(const Bundle& bundle, int32_t rank);
 
-// By how much each host's wall clock is ahead of the first aligned host's, in the order of Verdict::clocks. Those
-// offsets are between the clocks that the records carry, whose zero may be each host's own start.
+// The offset of each host's wall clock from the first aligned host's, in the order of Verdict::clocks. Those offsets
+// are between the clocks of the records, whose zero may be each host's own start.
 std::vector<int64_t> WallClocksAhead(const Verdict& verdict, const Bundle& bundle);
 
-// Equal texts of several ranks as one line with all their ranks, in the order in which the texts came.
+// Equal texts of several ranks as one line with all their ranks, in the order of arrival.
 class MergedLines {
  public:
   void Add(std::string text, int32_t rank);
   bool empty() const { return lines_.empty(); }
-  // "ranks 1, 3: text"; a text that all `total` ranks share stands alone when `total` is 1.
+  // "ranks 1, 3: text"; without ranks if `total` is 1.
   std::vector<std::string> Lines(size_t total, size_t limit) const;
 
  private:

@@ -50,12 +50,12 @@ std::string VerdictWord(const Verdict& verdict) {
   return absl::StrReplaceAll(VerdictName(verdict.verdict()), {{"_", " "}});
 }
 
-std::string CulpritText(const Culprit& culprit, bool details) {
+std::string CulpritText(const Culprit& culprit, bool gpu_place) {
   std::vector<std::string> parts;
   if (!culprit.host().empty()) parts.push_back(Printable(culprit.host(), 64));
   if (culprit.gpu() >= 0) parts.push_back(absl::StrCat("GPU ", culprit.gpu()));
-  if (details && !culprit.gpu_pci().empty()) parts.push_back(Printable(culprit.gpu_pci(), 32));
-  if (details && culprit.pid() != 0) parts.push_back(absl::StrCat("PID ", culprit.pid()));
+  if (gpu_place && !culprit.gpu_pci().empty()) parts.push_back(Printable(culprit.gpu_pci(), 32));
+  if (culprit.pid() != 0) parts.push_back(absl::StrCat("PID ", culprit.pid()));
   return absl::StrCat("rank ", culprit.rank(),
                       parts.empty() ? "" : absl::StrCat(" (", absl::StrJoin(parts, ", "), ")"));
 }

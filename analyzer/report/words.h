@@ -27,23 +27,23 @@ std::string BytesText(int64_t bytes);
 // "high", "medium", "low".
 std::string ConfidenceWord(double confidence);
 
-// Whether anything but its rank is known of it.
+// Whether a host, GPU or PID is known.
 bool MoreThanItsNumber(const Culprit& culprit);
 
-// "HUNG"; "ENDED EARLY" where what is called CRASHED in JSON is an exit with status 0.
+// "HUNG"; "ENDED EARLY" for an exit with status 0, which JSON calls CRASHED.
 std::string VerdictWord(const Verdict& verdict);
 
-// "rank 5 (node03, GPU 1)", as much as is known; with `details` also "0000:1b:00.0, PID 48211".
-std::string CulpritText(const Culprit& culprit, bool details = false);
+// "rank 5 (node03, GPU 1, PID 48211)", with the known parts; with `gpu_place` also "0000:1b:00.0".
+std::string CulpritText(const Culprit& culprit, bool gpu_place = false);
 
-// A communicator's name, or its identity where it has none.
+// A communicator's name, or its identity if it has none.
 std::string CommName(const CommunicatorRef& comm);
 
-// "host node03", "switch leaf7": what the culprits share; empty: nothing.
+// "host node03", "switch leaf7": the part that the culprits share; empty: none.
 std::string CommonText(const Finding& finding);
 
-// One sentence: who, where in the code, and what it did not do. What all culprits share (a host, a switch) is named
-// before their ranks.
+// One sentence: who, where in the code, and what it did not do. A host or switch that all culprits share comes before
+// their ranks.
 std::string Headline(const Finding& finding);
 
 // "7 other ranks are waiting for it."; empty: none is.
@@ -52,7 +52,7 @@ std::string WaitingText(const Finding& finding);
 // Finding::advice_steps, safe to print.
 std::vector<std::string> AdviceSteps(const Finding& finding);
 
-// Ranks from 0 below `expected` that are not among `present` (ascending); at most a million are looked at.
+// Ranks from 0 below `expected` that are not among `present` (ascending); at most a million are checked.
 std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& present);
 
 }  // namespace lockstep

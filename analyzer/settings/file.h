@@ -1,4 +1,4 @@
-// Configuration files: INI, a section for each program. Read with bounds, and only when nobody else can write them.
+// Configuration files: INI, a section for each program. Read with bounds, and only if no other user can write them.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_FILE_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_FILE_H_
 
@@ -12,7 +12,7 @@ namespace lockstep::settings {
 struct Entry {
   std::string file;
   int line = 0;
-  std::string section, key, value;  // a key's '_' is '-'
+  std::string section, key, value;  // a key's '_' becomes '-'
 };
 
 // "FILE, line N".
@@ -26,14 +26,14 @@ struct File {
   std::string path;
   bool found = false;
   std::vector<Entry> entries;  // in their order
-  std::vector<Told> told;      // unknown sections and keys, keys given twice
+  std::vector<Told> told;      // unknown sections and keys, repeated keys
 };
 
-// Of `text`, for which `path` is the name only. InvalidArgument names file and line and says what to do.
+// Parses `text`; `path` is for messages. InvalidArgument names file and line and the correction.
 absl::Status ParseText(const std::string& path, const std::string& text, File* file);
 
-// What is at `path`. A file that is not there is found == false, and no error. PermissionDenied where others than root
-// and the user may write it: that is, where everybody may, and for root where it is not root's.
+// Reads the file at `path`. A missing file gives found == false, and no error. PermissionDenied if anybody but root and
+// the user may write it: for a user a world-writable file, for root a file that is not root's.
 absl::Status ReadConfigFile(const std::string& path, File* file);
 
 }  // namespace lockstep::settings

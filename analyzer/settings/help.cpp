@@ -71,10 +71,10 @@ std::string Details(const Row& row) {
 }
 
 std::string Help(const Verb& verb) {
-  std::string out;
-  for (const std::string& usage : verb.usage) {
-    out += out.empty() ? "Usage: " : "       ";
-    AddWrapped(usage, 11, 7, &out);
+  std::string out = "lockstep " + verb.name + " - " + verb.purpose + "\n\n";
+  for (size_t i = 0; i < verb.usage.size(); ++i) {
+    out += i == 0 ? "Usage: " : "       ";
+    AddWrapped(verb.usage[i], 11, 7, &out);
   }
   for (const std::string& paragraph : verb.text) {
     out += '\n';

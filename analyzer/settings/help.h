@@ -1,4 +1,4 @@
-// What --help prints.
+// The output of --help.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_HELP_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_HELP_H_
 
@@ -11,7 +11,7 @@ namespace lockstep::settings {
 // Lines of at most 80 columns, with a line end after the last.
 std::string Help(const Verb& verb);
 
-// What --help says of an option behind its meaning: "choices; default; variable". May be empty.
+// The end of an option's help text: "choices; default; variable". May be empty.
 std::string Details(const Row& row);
 
 }  // namespace lockstep::settings

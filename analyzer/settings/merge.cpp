@@ -72,7 +72,7 @@ absl::Status ReadFilesOf(std::string_view section, Merged* merged, std::vector<V
           entry.section == kRecorder && section != kRecorder ? FindByKey(kRecorder, entry.key) : nullptr;
       for (const Row& row : Table()) {
         if (row.section != section) continue;
-        // What the recorder reads of where its rings are, or of its host's name, holds for who reads the rings.
+        // The recorder's settings for ring folder and host name also apply to readers of rings.
         const bool shared = recorders != nullptr && recorders->variable == row.variable;
         const bool own = entry.section == section && row.key == entry.key;
         const bool common = entry.section == kCommon && row.common && row.key == entry.key;

@@ -1,4 +1,4 @@
-// Merges what files, the environment and options set, in this order: what comes later counts.
+// Merges the settings of files, the environment and options, in this order: later ones win.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_MERGE_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_MERGE_H_
 
@@ -12,7 +12,7 @@
 
 namespace lockstep::settings {
 
-// What counts more has the higher layer: files in their order, the environment, options.
+// Later sources have higher layers: files in their order, the environment, options.
 inline constexpr int kEnvironmentLayer = 100, kOptionLayer = 200;
 
 struct Value {
@@ -24,17 +24,17 @@ struct Value {
 };
 
 struct Merged {
-  std::vector<Value> values;      // all that is set, in the table's order; options that are no settings come last
-  std::vector<std::string> told;  // what was not understood in files, for standard error
-  std::vector<File> files;        // those that were looked for
+  std::vector<Value> values;      // all set values, in the table's order; options that are no settings come last
+  std::vector<std::string> told;  // warnings about files, for standard error
+  std::vector<File> files;        // searched files
 };
 
-// Of `section` (a verb, or "recorder"): its `options`, the environment and, where `with_files`, configuration files.
-// Settings without an option go from files into this process's environment. InvalidArgument and the like name what is
-// wrong, where, and what to do; that includes values that exclude each other.
+// Settings of `section` (a verb, or "recorder"): its `options`, the environment and, with `with_files`, configuration
+// files. Settings without an option go from files into this process's environment. Errors name what is wrong, where,
+// and the correction; values that exclude each other are errors too.
 absl::StatusOr<Merged> Merge(std::string_view section, std::vector<Value> options = {}, bool with_files = true);
 
-// The files in force: kConfigFile (or what tests put in its place), then the one that LOCKSTEP_CONFIG names.
+// The files that apply: kConfigFile (or a test's replacement), then the one that LOCKSTEP_CONFIG names.
 absl::StatusOr<std::vector<File>> ReadFiles();
 
 }  // namespace lockstep::settings

@@ -30,7 +30,7 @@ std::string UnknownOption(const Verb& verb, const std::string& name) {
   return absl::StrCat("unknown option ", Quoted(name), near.empty() ? "" : absl::StrCat("; did you mean ", near, "?"));
 }
 
-// Of an option's value on the command line into `values`; empty, or what is wrong.
+// Parses an option's value into `values`; returns empty, or the error.
 std::string Take(const Row& row, const std::string& text, std::vector<Value>* values) {
   if (const std::string wrong = WrongOrOutOfRange(row, text); !wrong.empty())
     return absl::StrCat(row.option, " ", wrong, text.empty() ? "" : absl::StrCat(", not ", Quoted(text)));
@@ -51,7 +51,7 @@ std::string Take(const Row& row, const std::string& text, std::vector<Value>* va
   return "";
 }
 
-// The option at `at`, with its value in the next word or its own; empty, or what is wrong.
+// Parses the option at `at`, with its value in the same or the next word; returns empty, or the error.
 std::string ReadOption(const Verb& verb, const std::vector<std::string>& words, size_t* at,
                        std::vector<Value>* options) {
   const std::string& word = words[*at];
@@ -107,7 +107,7 @@ absl::StatusOr<CommandLine> ReadCommandLine(const Verb& verb, const std::vector<
     }
   }
   line.operands.insert(line.operands.end(), words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
-  // Whoever asks for help gets it.
+  // A request for help always gets it.
   if (!problem.empty() && !line.help && !line.version) return UsageStatus(verb, problem);
   return line;
 }

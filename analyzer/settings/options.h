@@ -1,4 +1,4 @@
-// The command line of a verb, read by the table: options, operands, and what files and environment add to them.
+// The command line of a verb, parsed by the table: options and operands, merged with files and environment.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_OPTIONS_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_OPTIONS_H_
 
@@ -14,8 +14,8 @@
 
 namespace lockstep::settings {
 
-// Typed access by key ("late-after"). What nobody set is the table's default, or empty, 0 and no where that is none.
-// A key that the verb does not have, or of another kind, is an error of the program and ends it.
+// Typed access by key ("late-after"). Unset options have the table's default, or empty, 0 or no. A key that the verb
+// does not have, or of another kind, is a bug and ends the program.
 class ParsedOptions {
  public:
   ParsedOptions(const Verb& verb, Merged merged, std::vector<std::string> operands)
@@ -31,12 +31,12 @@ class ParsedOptions {
   uint64_t Bytes(std::string_view key) const;
   RankRanges Ranks(std::string_view key) const;
 
-  bool Given(std::string_view key) const;  // on the command line, in the environment or in a file
+  bool Given(std::string_view key) const;  // set on the command line, in the environment or in a file
   const std::vector<std::string>& operands() const { return operands_; }
   std::string operand() const { return operands_.empty() ? "" : operands_[0]; }
   const Merged& merged() const { return merged_; }
 
-  // For what the table does not know to be wrong.
+  // For errors that the table cannot detect.
   absl::Status Wrong(const std::string& text) const;
 
   bool help = false, version = false;
@@ -53,18 +53,18 @@ class ParsedOptions {
   std::vector<std::string> operands_;
 };
 
-// InvalidArgument with one line: what is wrong, where it was set if not on the command line, and how to get help. An
-// option that is given twice counts the last time, or each time if it is a list.
+// InvalidArgument with one line: what is wrong, where it was set if not on the command line, and how to get help. Of a
+// repeated option the last one counts, or each if it is a list.
 absl::StatusOr<ParsedOptions> Parse(std::string_view verb, const std::vector<std::string>& words);
 absl::StatusOr<ParsedOptions> Parse(std::string_view verb, int argc, char** argv);
 
-// The exit status where nothing is left to do: an error (2) is printed then, or --help or --version (0; 3 if standard
-// output cannot be written). Otherwise prints what was odd in configuration files, with `tell`.
+// The exit status if the program is done: after an error (2), --help or --version (0; 3 if standard output cannot be
+// written). Otherwise prints warnings about configuration files, with `tell`.
 std::optional<int> Finished(std::string_view verb, const absl::StatusOr<ParsedOptions>& options, bool tell = true);
-// Prints an error of the command line, and gives its exit status: 2.
+// Prints an error of the command line, and returns its exit status: 2.
 int UsageError(std::string_view verb, const absl::Status& status);
 
-// Only the words: no files, no environment, no check of how many operands there are.
+// Only the words: no files, no environment, no check of the number of operands.
 struct CommandLine {
   std::vector<Value> options;
   std::vector<std::string> operands;

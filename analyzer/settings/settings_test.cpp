@@ -149,7 +149,7 @@ class SettingsTest : public support::FolderTest {
     ASSERT_EQ(chmod(path.c_str(), mode), 0);
     setenv("LOCKSTEP_CONFIG", path.c_str(), 1);
   }
-  // "key=value" of all that is set for `verb`, or what is wrong.
+  // "key=value" of all settings of `verb`, or the error.
   static std::vector<std::string> Set(std::string_view verb, std::vector<std::string> words = {}) {
     if (verb == "run" && words.empty()) words = {"x"};
     const absl::StatusOr<ParsedOptions> options = Parse(verb, std::move(words));
@@ -372,8 +372,8 @@ TEST_F(SettingsTest, HelpFitsTheTerminalAndShowsEveryOption) {
   for (const Verb& verb : Verbs()) {
     const std::string help = Help(verb);
     for (const std::string& line : SplitText(help, '\n')) EXPECT_LE(line.size(), 80u) << verb.name << ": " << line;
-    EXPECT_LE(verb.examples.size(), 3u);
-    EXPECT_EQ(help.rfind("Usage: lockstep " + verb.name, 0), 0u);
+    EXPECT_EQ(verb.examples.size(), 3u);
+    EXPECT_EQ(help.rfind("lockstep " + verb.name + " - " + verb.purpose + "\n\nUsage: lockstep " + verb.name, 0), 0u);
     for (const Group& group : verb.groups) {
       for (const Row& row : group.rows) {
         if (row.option.empty()) continue;
@@ -386,6 +386,7 @@ TEST_F(SettingsTest, HelpFitsTheTerminalAndShowsEveryOption) {
       ASSERT_GT(words.size(), 1u);
       words.erase(words.begin(), words.begin() + 2);
       EXPECT_TRUE(Parse(verb.name, words).ok()) << example.command;
+      EXPECT_FALSE(example.meaning.empty()) << example.command;
     }
   }
 }

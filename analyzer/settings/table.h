@@ -1,5 +1,5 @@
-// Every verb with its options, and every setting: key in a configuration file, environment variable, option. The one
-// place of these names: parsing, --help, man pages, completion, docs/options.md and `lockstep config` come from it.
+// Every verb with its options, and every setting: key in a configuration file, environment variable, option. The only
+// list of these names: parsing, --help, man pages, completion, docs/options.md and `lockstep config` use it.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_TABLE_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_TABLE_H_
 
@@ -29,15 +29,15 @@ struct Row {
   std::string section;  // the verb, or "recorder"
   std::string key;
   std::string variable;  // empty: an option that neither files nor the environment set
-  std::string option;    // "--late-after"; empty: no option, what a file says goes into the environment of the program
+  std::string option;    // "--late-after"; empty: no option, the value from a file goes into the program's environment
   Kind kind = Kind::kText;
-  std::string value;           // what stands for the value in --help: "FILE"
+  std::string value;           // the placeholder for the value in --help: "FILE"
   std::string choices;         // kChoice: "text|json|html"
   char separator = 0;          // of a list, in a file and in the environment; the option may be repeated
-  std::string fallback;        // the default; where it is no value of this kind, it is for people only
+  std::string fallback;        // the default; a value of another kind is only for the help text
   double least = 0, most = 0;  // of numbers, seconds (least 1e-9: above 0), bytes and ages; most 0: no limit
   bool common = false;         // also taken from [common]
-  std::string excludes;        // keys of this section that cannot be in force together with this one
+  std::string excludes;        // keys of this section that cannot be set together with this one
   std::string needs;           // a key without which this one makes no sense
   std::string meaning;
   bool hidden = false;  // for Lockstep's own processes; --help does not show it
@@ -46,7 +46,7 @@ struct Row {
 // Options of one subject; the title may be empty.
 struct Group {
   std::string title;
-  std::vector<Row> rows;  // to show; lookups give those of Table()
+  std::vector<Row> rows;  // for display; lookups return those of Table()
 };
 
 struct Example {
@@ -64,7 +64,7 @@ struct Verb {
   std::string operand{};           // "PATH"; empty: none
   Kind operand_kind = Kind::kText;
   size_t least_operands = 0, most_operands = 0;
-  bool command = false;  // the first operand ends the options: what follows is a command's
+  bool command = false;  // the first operand ends the options: the rest belongs to the command
 };
 
 inline constexpr std::string_view kCommon = "common", kRecorder = "recorder";
@@ -77,7 +77,7 @@ const std::vector<Row>& CommonOptions();
 // Settings: what files or the environment can set.
 const std::vector<Row>& Table();
 
-// Variables that are no key's, and what reads them.
+// Variables without a key, and their readers.
 struct LoneVariable {
   std::string name, readers, meaning;
 };
@@ -90,7 +90,7 @@ const Row* FindByOption(std::string_view section, std::string_view option);
 const Row* FindOptionKey(std::string_view section, std::string_view key);
 
 bool IsFlag(const Row& row);
-// The one of `known` that `word` was probably meant to be; empty: none is near.
+// The one of `known` that is closest to `word`; empty: none is close.
 std::string Nearest(std::string_view word, const std::vector<std::string>& known);
 // "text, json, html".
 std::string ChoiceList(const Row& row);

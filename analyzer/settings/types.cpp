@@ -45,7 +45,7 @@ bool HasPort(std::string_view text, bool listen) {
          ((listen && port == "*") || (ParseNumber(port, &number) && number >= (listen ? 0 : 1) && number <= 65535));
 }
 
-// Whether `value` has the form, and what it is worth where limits apply.
+// Whether `value` has the form; sets its number for the limits.
 bool HasForm(const Row& row, std::string_view value, double* worth) {
   int64_t number = 0;
   uint64_t bytes = 0;

@@ -1,4 +1,4 @@
-// Values of settings as people write them.
+// Parses values of settings.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_TYPES_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_TYPES_H_
 
@@ -12,7 +12,7 @@
 
 namespace lockstep::settings {
 
-// Each is false where the text is no such value, and leaves `value` as it was.
+// Each returns false for an invalid text, and leaves `value` unchanged.
 bool ParseFlag(std::string_view text, bool* value);           // yes, on, true, 1 and no, off, false, 0
 bool ParseNumber(std::string_view text, int64_t* value);      // whole, from 0
 bool ParseSeconds(std::string_view text, double* value);      // finite, from 0
@@ -23,13 +23,13 @@ bool ParseRankRanges(std::string_view text, RankRanges* ranges);  // "0-7,16"
 
 std::vector<std::string> SplitText(std::string_view text, char separator);  // without empty parts
 
-// Empty, or what `row` takes instead of `value`: "takes a number of seconds above 0". WrongValue looks at the form
-// only: [common] of a file holds for verbs with different limits.
+// Empty, or the values that `row` accepts: "takes a number of seconds above 0". WrongValue checks only the form,
+// because [common] of a file applies to verbs with different limits.
 std::string WrongValue(const Row& row, std::string_view value);
 std::string WrongOrOutOfRange(const Row& row, std::string_view value);
 
-// Variables of the recorder in this process's environment whose value it does not understand, a line each: it uses its
-// default then and says so nowhere but in its ring.
+// Invalid recorder variables in this process's environment, one a line. The recorder uses their defaults and notes them
+// only in its ring.
 std::vector<std::string> WrongRecorderVariables();
 
 }  // namespace lockstep::settings

@@ -211,6 +211,7 @@ Verb Agent() {
                "abnormally. Run one per host as root for the jobs of all users, or one per user. Without a collector "
                "it works alone."},
       .examples = {{"lockstep agent --collector tcp://head:9470", "report to a collector"},
+                   {"lockstep agent --collector tcp://head:9470 --redact paths", "without names of folders"},
                    {"lockstep agent --alone", "watch this host only"}},
       .groups =
           {{"Collector",
@@ -313,7 +314,8 @@ Verb ArchiveVerb() {
            "links, list, operations or startup. jobs stores how long jobs ran, for rates per job-day. FILE (- is "
            "standard input) has lines JOB|START|END|RANKS, as sacct -X -n -P -o JobID,Start,End,NTasks prints."},
       .examples = {{"lockstep archive --to http://db:8123/lockstep incident", "send one incident"},
-                   {"lockstep archive query --days 30 culprits", "who hung jobs this month"}},
+                   {"lockstep archive query --days 30 culprits", "who hung jobs this month"},
+                   {"lockstep archive --follow /var/lib/lockstep/incidents", "send each incident once it is finished"}},
       .groups = {{"Server",
                   {Text("to", "URL", "http://[USER@]HOST:PORT/DATABASE or https://...").Variable("LOCKSTEP_ARCHIVE"),
                    File("password-file", "password of the user; LOCKSTEP_ARCHIVE_PASSWORD may hold it instead"),
@@ -353,7 +355,8 @@ Verb Clean() {
       .usage = {"[OPTIONS]"},
       .text = {"Removes the ring files that no process writes any more. It keeps the rings of running processes, of "
                "processes in other containers and of other users, and says why."},
-      .examples = {{"lockstep clean --dry-run", "show what would go"},
+      .examples = {{"lockstep clean --dry-run", "show what it would remove"},
+                   {"lockstep clean --older-than 2d", "only rings that got no record for two days"},
                    {"lockstep clean --older-than 2d --incidents /var/lib/lockstep/incidents", "for cron"}},
       .groups = {{"Rings", {RingFolder(), Age("older-than", "only rings with no record for this long").Default("0")}},
                  {"Incidents",
@@ -376,7 +379,8 @@ Verb Collector() {
            "and answers lockstep dump and lockstep top. With --upstream it is a relay: it merges and passes on, and "
            "keeps nothing."},
       .examples = {{"lockstep collector --listen tcp://0.0.0.0:9470 --keys /etc/lockstep/keys", "for a cluster"},
-                   {"lockstep collector --upstream tcp://head:9470 --keys /etc/lockstep/keys", "a relay"}},
+                   {"lockstep collector --upstream tcp://head:9470 --keys /etc/lockstep/keys", "a relay"},
+                   {"lockstep collector --out /var/lib/lockstep/incidents", "on this host only"}},
       .groups =
           {{"Network",
             {Option{"listen", Kind::kListen, "where agents connect: tcp://ADDRESS:PORT or ipc://PATH"}
@@ -398,7 +402,7 @@ Verb Collector() {
                  .Variable("LOCKSTEP_KEYS")
                  .Common(),
              ServerKey("upstream", ""),
-             Insecure("use no keys, on any address: whoever reaches the port can read and write")}},
+             Insecure("use no keys, on any address: everybody who reaches the port can read and write")}},
            {"Incidents",
             {Folder("out", "write incidents there").Variable("LOCKSTEP_OUT").Default("the current folder"),
              Bytes("quota", "at most this much of all incidents being gathered").Default("1T").Limits(1, 0),
@@ -408,7 +412,7 @@ Verb Collector() {
              KeepBytes("remove the oldest incidents beyond this; 0: keep all. The newest one, and those still being "
                        "gathered, stay")}},
            {"Verdicts",
-            {LateAfter(kAboveZero, kMonth), HangAfter("call a wait this long hung whatever its root is doing"),
+            {LateAfter(kAboveZero, kMonth), HangAfter("call a wait this long hung, regardless of what its root does"),
              Seconds("silent-after", "call an agent silent after this long without word from it")
                  .Default("5")
                  .Limits(kAboveZero, kMonth),
@@ -429,8 +433,9 @@ Verb Config() {
           .text = {"Prints every setting of VERB (agent, collector, run, ...; recorder: the library in the training "
                    "processes), or of all, with its value and where that comes from: a configuration file, the "
                    "environment, an option among ARGUMENTS, or the default."},
-          .examples = {{"lockstep config agent", "settings of the agent"},
-                       {"lockstep config --check", "is there anything wrong in the files?"}},
+          .examples = {{"lockstep config", "all settings, and where each comes from"},
+                       {"lockstep config agent", "settings of the agent"},
+                       {"lockstep config --check", "look for mistakes in the configuration files"}},
           .groups = {{"",
                       {Flag("check", "only say what is wrong with the files").Lone(), Flag("json", "print JSON").Lone(),
                        Flag("reference", "print every verb, option, setting and variable as JSON").Lone()}}},
@@ -494,7 +499,9 @@ Verb Doctor() {
           .text = {"Checks this host: is there room for rings, are NCCL calls recorded, can stacks be read, are keys "
                    "valid, does the collector answer. A small program makes the calls, with every GPU hidden. Run it "
                    "where the job runs: in its container, with its environment."},
-          .examples = {{"lockstep doctor", ""}, {"lockstep doctor --ranks 8 --json", "for scripts"}},
+          .examples = {{"lockstep doctor", "check this host"},
+                       {"lockstep doctor --ranks 16", "a host with 16 ranks"},
+                       {"lockstep doctor --json", "for scripts"}},
           .groups =
               {{"Checks",
                 {File("nccl", "the libnccl.so.2 that the job loads").Value("PATH").Default("those where programs look"),
@@ -512,7 +519,9 @@ Verb Dump() {
       .text = {"Has the collector take an incident of a running job now: digests of all ranks, the verdict, stacks "
                "and rings of the suspects. Prints the verdict and where the files are.",
                "JOB is a name, or NAME/STEP/RESTART. It may be omitted where only one job runs."},
-      .examples = {{"lockstep dump", ""}, {"lockstep dump --everything train", "rings of all ranks"}},
+      .examples = {{"lockstep dump", "of the only job"},
+                   {"lockstep dump train", "of the job named train"},
+                   {"lockstep dump --everything train", "with the rings of all ranks"}},
       .groups = {{"Incident",
                   {Flag("everything", "whole rings of all ranks, not only of the suspects"),
                    Flag("json", "print the verdict as JSON"),
@@ -535,7 +544,9 @@ Verb Evidence() {
       .text = {"Prints what can be learned about a process from outside: native and Python stacks of all its "
                "threads, whether it moves, its memory, its GPUs, hardware errors of this host. It stops each thread "
                "for a moment (under 50 ms, usually under 1)."},
-      .examples = {{"lockstep evidence 4711", ""}},
+      .examples = {{"lockstep evidence 4711", "stacks and state of process 4711"},
+                   {"lockstep evidence --redact stacks 4711", "to show to others"},
+                   {"lockstep evidence --ring /dev/shm/lockstep/ring 4711", "where ptrace is refused"}},
       .groups = {{"",
                   {File("ring",
                         "ring of the process. If ptrace is refused, its recorder answers instead, where it runs "
@@ -558,6 +569,8 @@ Verb Export() {
       .text = {"Writes a recording in a form that other tools read. PATH is what lockstep analyze reads. One call can "
                "write several forms."},
       .examples = {{"lockstep export --perfetto trace.pftrace incident", "for ui.perfetto.dev"},
+                   {"lockstep export --chrome trace.json --around-stop 10 incident",
+                    "the last ten seconds, for Chrome"},
                    {"lockstep export --csv - --ranks 0-7 incident", "one line an operation"}},
       .groups = {{"Output",
                   {File("perfetto",
@@ -588,7 +601,8 @@ Verb Keygen() {
       .text = {"Writes a key pair, NAME.key (secret, mode 600) and NAME.pub, into FOLDER, and says where each goes. "
                "FOLDER is made if it is missing; the default is the current folder. Never overwrites a key."},
       .examples = {{"lockstep keygen --role collector keys", "keys/collector.key and keys/collector.pub"},
-                   {"lockstep keygen --role agent keys", "one key for all agents"}},
+                   {"lockstep keygen --role agent keys", "one key for all agents"},
+                   {"lockstep keygen --role operator --name alice keys", "alice may take dumps"}},
       .groups = {{"",
                   {Choice("role", "ROLE", "collector|relay|agent|operator|reader",
                           "collector: key of a collector or a relay, by which others know it\n"
@@ -609,14 +623,15 @@ Verb Run() {
       .purpose = "run a job under Lockstep and say what stopped it",
       .usage = {"[OPTIONS] -- COMMAND [ARGUMENTS...]"},
       .text = {"Runs COMMAND with the recorder preloaded, watches it, and says which rank stopped it if it stops."},
-      .examples = {{"lockstep run -- torchrun --nproc-per-node 8 train.py", ""},
+      .examples = {{"lockstep run -- torchrun --nproc-per-node 8 train.py", "record and watch a job"},
+                   {"lockstep run --out incident -- python launch.py", "write the incident to that folder"},
                    {"lockstep run -n 4 --kill-on-hang -- python train.py", "start 4 ranks, end them if they hang"}},
       .groups =
           {{"Job",
             {Number("ranks",
                     "start N ranks of COMMAND, with RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT set")
                  .Named("-n")
-                 .Default("COMMAND runs once, as it is")
+                 .Default("COMMAND runs once, unchanged")
                  .Limits(1, 4096),
              Flag("kill-on-hang", "end the job when it hangs, with exit status 90 (hung) or 91 (ranks disagree)"),
              Flag("quiet", "say nothing about healthy jobs")}},
@@ -640,8 +655,9 @@ Verb Run() {
                   "A plugin named by NCCL_PROFILER_PLUGIN stays in place")
                  .Excludes("gpu"),
              LateAfter(kAboveZero, kMonth),
-             HangAfter("call a wait this long hung whatever its root is doing; give less than the framework's own "
-                       "watchdog has"),
+             HangAfter(
+                 "call a wait this long hung, regardless of what its root does; give less than the framework's own "
+                 "watchdog has"),
              Library(), Rack(), Switch(), RingFolder().NoOption().Default("/dev/shm, else the temporary folder"),
              File("server-key", "public key of the collector")
                  .Variable("LOCKSTEP_SERVER_KEY")
@@ -664,7 +680,9 @@ Verb Top() {
       .text = {"Shows the jobs that a collector watches: the oldest operation in flight and what it waits for, which "
                "ranks are dead, stopped or silent, and what cannot be seen. ? shows the keys. Without a terminal it "
                "works as with --once."},
-      .examples = {{"lockstep top", ""}, {"lockstep top --json train", "one job, for scripts"}},
+      .examples = {{"lockstep top", "all jobs, until q is pressed"},
+                   {"lockstep top --once", "print the state once"},
+                   {"lockstep top --json train", "one job, for scripts"}},
       .groups = {{"Output",
                   {Flag("once", "print the state once and end"), Flag("json", "the same as JSON, one line a job")}},
                  Connection()},
@@ -680,7 +698,7 @@ Verb View() {
       .usage = {"[OPTIONS] [PATH...]"},
       .text = {"Shows which rank stopped a distributed job, and why: verdict, rank x sequence matrix, who waits for "
                "whom, stacks, timeline. PATH is what lockstep analyze reads. Several paths are one job."},
-      .examples = {{"lockstep view incident", ""},
+      .examples = {{"lockstep view incident", "open an incident"},
                    {"lockstep view --compare incident-1 incident-2", "two side by side"},
                    {"lockstep view --live any", "follow the collector of this host"}},
       .groups =

@@ -1,4 +1,4 @@
-// The verbs as they are written down, one function each. For table.cpp alone.
+// The definitions of the verbs, one function each. Only for table.cpp.
 #ifndef LOCKSTEP_ANALYZER_SETTINGS_VERBS_H_
 #define LOCKSTEP_ANALYZER_SETTINGS_VERBS_H_
 

@@ -1,5 +1,5 @@
-// A small job for the tests of the export: three hosts of two ranks, everything a source may or may not record, and
-// names that try to break out of whatever they are written into.
+// A small job for the tests of the export: three hosts of two ranks, everything that a source may or may not record,
+// and names that try to escape from every output format.
 #ifndef LOCKSTEP_ANALYZER_TESTING_EXPORT_JOB_H_
 #define LOCKSTEP_ANALYZER_TESTING_EXPORT_JOB_H_
 
@@ -14,8 +14,8 @@ namespace lockstep {
 
 constexpr char kEvilName[] = "dp \"x\",\\ </script>\x1b[31m=1+1\n\xff";
 
-// Rank 3 never comes to AllReduce #9 of world. Host 0 records when the GPU started and ended, host 1 when it ended,
-// host 2 neither. Each host's own clock has another zero; host 1's wall clock is 5 s ahead.
+// Rank 3 never reaches AllReduce #9 of world. Host 0 records when the GPU started and ended, host 1 when it ended, host
+// 2 neither. Each host's own clock has another zero; host 1's wall clock is 5 s ahead.
 inline Bundle MakeExportJob() {
   constexpr int64_t kSecond = 1'000'000'000;
   Bundle bundle;

@@ -103,7 +103,7 @@ struct FrValue {
   std::string text = {};
   std::vector<FrValue> items = {};  // dictionary: values
   std::vector<std::string> keys = {};
-  int shared = 0;  // not 0: one object wherever the same number stands
+  int shared = 0;  // not 0: one shared object for equal numbers
 
   static FrValue Int(int64_t number) { return {.kind = Kind::kInt, .number = number}; }
   static FrValue Real(double real) { return {.kind = Kind::kDouble, .real = real}; }

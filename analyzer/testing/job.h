@@ -22,8 +22,8 @@ struct Call {
   int32_t root_or_peer = -1;
   uint64_t site = 0;
   int stream = 0;  // calls of one stream run in order
-  int group = 0;   // calls of one group, which stand together, run together; 0: alone
-  // Index into the program of a call that this GPU runs first, whatever the order of calls: the GPU's own choice.
+  int group = 0;   // consecutive calls of one group run together; 0: alone
+  // Index into the program of a call that this GPU runs first, against the order of calls.
   size_t after = SIZE_MAX;
 };
 
@@ -66,7 +66,7 @@ class Job {
     size_t first_open = 0;   // everything before is done
     bool waiting = false, faulted = false;
   };
-  // The GPU has come to this call, which has been issued.
+  // The GPU reached this call, which has been issued.
   bool Reached(int rank, size_t call, const State& state) const;
   bool Completes(int rank, size_t call, const std::vector<State>& states) const;
   std::vector<std::vector<size_t>> step_starts_;

@@ -28,7 +28,7 @@ inline Bundle MakeBundle(int ranks) {
   return bundle;
 }
 
-// Rank 5 of 8 never came to the AllReduce of dp_1.
+// Rank 5 of 8 never reached the AllReduce of dp_1.
 inline Verdict MakeHung() {
   Verdict verdict;
   verdict.set_verdict(VERDICT_HUNG);
@@ -73,7 +73,7 @@ inline Verdict MakeHung() {
   return verdict;
 }
 
-// Every text that can come out of a file tries to end the markup it stands in.
+// Every text from a file tries to escape from its markup.
 inline Verdict MakeHostile(Bundle* out) {
   Verdict verdict = MakeHung();
   Bundle bundle = MakeBundle(8);
@@ -207,7 +207,7 @@ inline Verdict MakeRich(Bundle* out) {
   ChainLink* far = finding->add_chain();
   for (int rank : {0, 2, 4, 6}) far->add_ranks(rank);
   far->add_waits_for(7);
-  far->set_operation("Recv from rank 7 #12");
+  far->set_operation("Recv #12 from rank 7");
   far->mutable_communicator()->set_name("pipeline_model_parallel_group_of_the_first_replica");
   verdict.add_blind("GPU marks were off on ranks 8-15: what their GPUs did is not seen");
   verdict.add_not_measured("bandwidth of sends and receives: nothing times them");

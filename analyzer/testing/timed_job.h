@@ -1,7 +1,7 @@
-// A small executable model of how long a job's parts take, for the tests of clocks and slowness. Each rank computes,
-// then reaches an operation; the operation begins when its last member has come and lasts as long as its bytes need;
-// then the rank goes on. What comes out is what a recorder would have written down, on each host's own clock. It shares
-// no code with the engine.
+// A small executable model of the times of a job, for the tests of clocks and slowness. Each rank computes, then
+// reaches an operation. The operation begins when its last member arrives and lasts as long as its bytes need; then the
+// rank continues. The result is what a recorder would write, on each host's own clock. It shares no code with the
+// engine.
 #ifndef LOCKSTEP_ANALYZER_TESTING_TIMED_JOB_H_
 #define LOCKSTEP_ANALYZER_TESTING_TIMED_JOB_H_
 

@@ -1,4 +1,4 @@
-// A file that appears under its name whole or not at all.
+// A file that appears under its name complete or not at all.
 #ifndef LOCKSTEP_ANALYZER_UTIL_ATOMIC_FILE_H_
 #define LOCKSTEP_ANALYZER_UTIL_ATOMIC_FILE_H_
 
@@ -11,13 +11,13 @@
 
 namespace lockstep {
 
-// "cannot WHAT PATH: why", with what to do where the disk is full; the code tells permission and space from the rest.
+// "cannot WHAT PATH: why", with advice if the disk is full. The code separates permission and space from the rest.
 absl::Status FileError(const std::string& what, const std::string& path, int error);
 
-// All bytes, at `offset` or (-1) where the descriptor is.
+// Writes all bytes at `offset`, or (-1) at the current position.
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path, int64_t offset = -1);
 
-// What a process that was killed leaves of a file has a name that begins so: whoever owns the folder may remove it.
+// The prefix of temporary files. A killed process may leave one: the owner of the folder may remove it.
 inline constexpr std::string_view kUnfinishedPrefix = ".lockstep.";
 
 // Written under a temporary name in the folder of `path`; Commit() syncs and renames. Without it the destructor removes
@@ -27,14 +27,14 @@ class AtomicFile {
  public:
   // The temporary name is `prefix` and six characters.
   explicit AtomicFile(const std::string& path, std::string_view prefix = kUnfinishedPrefix);
-  // What a user names: a regular file by the rule above, with the mode the umask gives; anything else (a pipe,
-  // /dev/full) is written as it is. "-" is standard output, which stays open.
+  // For paths of a user: a regular file by the rule above, with the umask's mode; anything else (a pipe, /dev/full) is
+  // written directly. "-" is standard output, which stays open.
   static AtomicFile Output(const std::string& path, std::string_view prefix);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  // Mode 0600, whatever the umask says.
+  // Mode 0600, regardless of the umask.
   absl::Status Open();
   absl::Status SetMode(unsigned mode);
   // At the end; buffers up to 1 MiB.
@@ -43,7 +43,7 @@ class AtomicFile {
   absl::Status WriteAt(uint64_t offset, const void* data, size_t bytes);
   absl::Status SetSize(uint64_t bytes);
   absl::Status Commit();
-  // The name that a signal handler has to unlink; empty: none.
+  // The temporary name for a signal handler to unlink; empty: none.
   std::string temporary() const { return exists_ ? temporary_ : ""; }
 
  private:
@@ -59,7 +59,7 @@ class AtomicFile {
   absl::Status status_;
 };
 
-// A whole file of that content, with this mode whatever the umask says. On error the message names the file.
+// Replaces the whole file by this content, with this mode regardless of the umask. Errors name the file.
 absl::Status WriteFileSafely(const std::string& path, std::string_view content, unsigned mode = 0600);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// A value that most of its owners lack: a pointer's size where it was never set.
+// A value that most owners do not need: as small as a pointer until it is set.
 #ifndef LOCKSTEP_ANALYZER_UTIL_BOXED_H_
 #define LOCKSTEP_ANALYZER_UTIL_BOXED_H_
 
@@ -7,8 +7,7 @@
 
 namespace lockstep {
 
-// Reads as T() while nothing was set. Owns its value; a copy has a value of its own. As safe to share between threads
-// as T is.
+// Reads as T() until it is set. Owns its value; copies are deep. As safe to share between threads as T is.
 template <typename T>
 class Boxed {
  public:
@@ -27,7 +26,7 @@ class Boxed {
 
   const T& operator*() const { return value_ == nullptr ? Nothing() : *value_; }
   const T* operator->() const { return &**this; }
-  // To write to; takes memory for it where there was none.
+  // For writing; allocates on first use.
   T& Mutable() {
     if (value_ == nullptr) value_ = std::make_unique<T>();
     return *value_;

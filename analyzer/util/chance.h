@@ -1,4 +1,4 @@
-// What chance does to counts.
+// Statistics of counts.
 #ifndef LOCKSTEP_ANALYZER_UTIL_CHANCE_H_
 #define LOCKSTEP_ANALYZER_UTIL_CHANCE_H_
 
@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-// The chance that of so many events (at least) this share is of a kind of which `expected` share is, at most
-// (Chernoff's bound). Shares are 0 to 1, `expected` above 0 and below 1.
+// Chernoff's bound: the highest chance that at least this share of so many events is of a kind whose expected share is
+// `expected`. Shares are 0 to 1, `expected` above 0 and below 1.
 inline double AtMostByChance(double events, double share, double expected) {
   if (share <= expected) return 1;
   const double rest = share < 1 ? (1 - share) * std::log((1 - share) / (1 - expected)) : 0;

@@ -10,16 +10,15 @@
 
 namespace lockstep {
 
-// All names but "." and "..", sorted, at most `limit` of them; none of a folder that cannot be read, with errno set.
+// All names but "." and "..", sorted, at most `limit` of them; none if the folder cannot be read, with errno set.
 std::vector<std::string> NamesIn(const std::string& folder, size_t limit = 1 << 20);
-// The same of an open folder, which stays the caller's.
+// The same for an open folder; the caller keeps it.
 std::vector<std::string> NamesIn(int folder, size_t limit = 1 << 20);
 
-// The names that are numbers, ascending: processes in "/proc", threads in "/proc/PID/task", descriptors in
-// "/proc/PID/fd".
+// The numeric names, ascending: processes in "/proc", threads in "/proc/PID/task", descriptors in "/proc/PID/fd".
 std::vector<int> NumbersIn(const std::string& folder);
 
-// Makes new names in the folder last. Some network file systems cannot; that is no error.
+// Makes new names in the folder durable. Some network file systems do not support it; that is no error.
 absl::Status SyncFolder(const std::string& folder);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Ctrl-C ends the program at once, wherever it is, with exit status 130, and leaves no file half-written.
+// Ctrl-C ends the program at once with exit status 130, and leaves no file half-written.
 #ifndef LOCKSTEP_ANALYZER_UTIL_INTERRUPT_H_
 #define LOCKSTEP_ANALYZER_UTIL_INTERRUPT_H_
 
@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-// One a program, made before any other thread and kept until the program ends. SIGINT, SIGTERM and SIGHUP then end it
-// with 128 + their number, unless they were ignored before (nohup).
+// One a program, created before any other thread and kept until the program ends. SIGINT, SIGTERM and SIGHUP then end
+// it with 128 + their number, unless they were ignored before (nohup).
 class InterruptWatch {
  public:
   InterruptWatch() {
@@ -34,20 +34,20 @@ class InterruptWatch {
         const std::lock_guard lock(writing_);
         if (!unfinished_.empty()) unlink(unfinished_.c_str());
         if (isatty(STDERR_FILENO) != 0 && write(STDERR_FILENO, "\n", 1) < 0) {
-          // Nobody is left to tell.
+          // No reader is left.
         }
         _exit(128 + number);
       }).detach();
     } catch (const std::system_error&) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);  // no thread to be had: the signals end the program as ever
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);  // no thread is available: the signals end the program as usual
     }
   }
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  // While it is held, a signal waits: for the short time in which a finished file is put on disk.
+  // Delays signals while it is held: for the short time in which a finished file is put on disk.
   std::mutex& writing() { return writing_; }
-  // A file to take away when a signal comes: it is written for long. Empty: none. Called by who holds writing().
+  // A file that takes long to write, to be removed on a signal. Empty: none. The caller holds writing().
   void Unfinished(std::string path) { unfinished_ = std::move(path); }
 
  private:

@@ -1,4 +1,4 @@
-// Versions of NCCL as people write them.
+// Version texts of NCCL.
 #ifndef LOCKSTEP_ANALYZER_UTIL_NCCL_VERSION_H_
 #define LOCKSTEP_ANALYZER_UTIL_NCCL_VERSION_H_
 

@@ -1,4 +1,4 @@
-// What stages that compare times share: the middle of measured values, and words for times and shares.
+// Shared numerics of stages that compare times: medians, quantiles, and texts for times and shares.
 #ifndef LOCKSTEP_ANALYZER_UTIL_NUMBERS_H_
 #define LOCKSTEP_ANALYZER_UTIL_NUMBERS_H_
 
@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// Of an even count the upper one; 0 of none.
+// The upper one of an even count; 0 of none.
 inline int64_t Median(std::vector<int64_t> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
@@ -20,7 +20,7 @@ inline int64_t Median(std::vector<int64_t> values) {
   return *middle;
 }
 
-// The value that the share `q` (0 to 1) of them does not exceed; 0 of none. Puts them in another order.
+// The value that the share `q` (0 to 1) of them does not exceed; 0 of none. Reorders them.
 inline int64_t Quantile(std::vector<int64_t>* values, double q) {
   if (values->empty()) return 0;
   const auto at = values->begin() + static_cast<ptrdiff_t>(q * static_cast<double>(values->size() - 1));

@@ -1,4 +1,4 @@
-// Work on as many cores as there are.
+// Work on all cores.
 #ifndef LOCKSTEP_ANALYZER_UTIL_PARALLEL_H_
 #define LOCKSTEP_ANALYZER_UTIL_PARALLEL_H_
 
@@ -37,7 +37,7 @@ void Parallel(size_t count, const Work& work) {
     others.reserve(WorkerCount(count));
     for (size_t worker = 1; worker < WorkerCount(count); ++worker) others.emplace_back(run, worker);
   } catch (const std::exception&) {
-    // A limit on threads or memory: those that there are do it all.
+    // A limit on threads or memory: the existing threads do all the work.
   }
   run(0);
   for (std::thread& other : others) other.join();

@@ -1,4 +1,4 @@
-// Parts of the names of files.
+// Parts of file names.
 #ifndef LOCKSTEP_ANALYZER_UTIL_PATHS_H_
 #define LOCKSTEP_ANALYZER_UTIL_PATHS_H_
 
@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// What stands behind the last '/'.
+// The part after the last '/'.
 inline std::string_view BaseName(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == path.npos ? path : path.substr(slash + 1);

@@ -25,9 +25,9 @@ size_t Columns(std::string_view text);
 
 enum class LongWords { kCut, kKeep };
 
-// Appends `first_prefix` and the text in lines of at most `width` columns, broken at spaces, the later lines `indent`
-// from the left. A word longer than a line is cut between characters, or kept whole so that it can be copied. What
-// stands between backquotes is one word where a line has room for it.
+// Appends `first_prefix` and the text in lines of at most `width` columns, broken at spaces; later lines are indented
+// by `indent`. A word longer than a line is cut between characters, or kept whole so that it can be copied. Text
+// between backquotes is one word if it fits a line.
 void AppendWrapped(std::string_view first_prefix, std::string_view text, size_t indent, size_t width, LongWords words,
                    std::string* out);
 

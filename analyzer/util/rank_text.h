@@ -1,4 +1,4 @@
-// Numbers and sets of ranks as people write them.
+// Texts for numbers and sets of ranks.
 #ifndef LOCKSTEP_ANALYZER_UTIL_RANK_TEXT_H_
 #define LOCKSTEP_ANALYZER_UTIL_RANK_TEXT_H_
 
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// "0-3, 6, 8-15, 64-1016 by 8"; where that is longer than `limit` columns, the beginning and how many there are in all.
+// "0-3, 6, 8-15, 64-1016 by 8"; if that is longer than `limit` columns, the beginning and the total number.
 std::string FoldRanks(std::vector<int32_t> ranks, size_t limit = 60);
 
 // "12,345".

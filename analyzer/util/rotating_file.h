@@ -1,4 +1,4 @@
-// A log of bounded size: the file and the one before it.
+// A log of bounded size: the current file and the previous one.
 #ifndef LOCKSTEP_ANALYZER_UTIL_ROTATING_FILE_H_
 #define LOCKSTEP_ANALYZER_UTIL_ROTATING_FILE_H_
 
@@ -11,20 +11,20 @@
 
 namespace lockstep {
 
-// Appends lines to a file. Beyond the size limit the file is moved to PATH.1 (replacing an older one) and begun again.
-// Not thread-safe.
+// Appends lines to a file. Beyond the size limit the file is moved to PATH.1 (replacing an older one) and started
+// again. Not thread-safe.
 class RotatingFile {
  public:
   // kAny: also a link, a pipe or a device, which is never moved.
   enum class Kind { kRegular, kAny };
 
-  // Created with `mode` when it is not there.
+  // Created with `mode` if it is missing.
   absl::Status Open(const std::string& path, int64_t most_bytes = 16 << 20, unsigned mode = 0600,
                     Kind kind = Kind::kRegular);
-  // After somebody else has renamed the file; without effect where it cannot be opened.
+  // Opens the file again after it was renamed from outside; keeps the old one if that fails.
   absl::Status Reopen();
   bool ok() const { return fd_.ok(); }
-  // One write of the line and a line feed. A full disk costs the line and nothing else; line feeds become spaces.
+  // One write of the line and a line feed. A full disk loses only the line; line feeds become spaces.
   absl::Status Append(std::string_view line);
 
  private:

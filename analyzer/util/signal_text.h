@@ -1,4 +1,4 @@
-// Signals as people know them.
+// Names of signals.
 #ifndef LOCKSTEP_ANALYZER_UTIL_SIGNAL_TEXT_H_
 #define LOCKSTEP_ANALYZER_UTIL_SIGNAL_TEXT_H_
 
@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// "9 (SIGKILL)"; the bare number of a signal that seldom ends a process.
+// "9 (SIGKILL)"; only the number for a signal that seldom ends a process.
 std::string SignalText(int64_t signal);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Files that are read as a whole, never more of them than a limit.
+// Whole files up to a size limit.
 #ifndef LOCKSTEP_ANALYZER_UTIL_SMALL_FILE_H_
 #define LOCKSTEP_ANALYZER_UTIL_SMALL_FILE_H_
 
@@ -12,16 +12,16 @@ namespace lockstep {
 
 enum class Links { kFollow, kRefuse };
 
-// Opens a file to be read. Never waits for the writer of a pipe; errno tells why there is none.
+// Opens a file for reading. Never waits for the writer of a pipe; on failure errno has the reason.
 UniqueFd OpenToRead(const std::string& path, Links links = Links::kFollow);
 
 // The whole of a regular file of at most `limit` bytes. Errors name the path:
 // NotFound, PermissionDenied, InvalidArgument (not a regular file, too large), Unavailable.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t limit, Links links = Links::kFollow);
-// The same of an open file, from its place; `path` is for messages. `fd` stays the caller's.
+// The same for an open file, from its position; `path` is for messages. The caller keeps `fd`.
 absl::StatusOr<std::string> ReadWholeFile(int fd, const std::string& path, size_t limit);
 
-// The beginning of a file of /proc or /sys; empty when it cannot be read.
+// The beginning of a file of /proc or /sys; empty if unreadable.
 std::string ReadSmallFile(const std::string& path, size_t limit = 1 << 20);
 std::string ReadSmallFile(int fd, size_t limit);
 

@@ -1,4 +1,4 @@
-// Programs of one's own that are started for a while.
+// Child processes.
 #ifndef LOCKSTEP_ANALYZER_UTIL_START_CHILD_H_
 #define LOCKSTEP_ANALYZER_UTIL_START_CHILD_H_
 
@@ -16,38 +16,38 @@ namespace lockstep {
 // For exec: a pointer into each of `texts`, which must outlive them, and a null.
 std::vector<char*> ExecPointers(const std::vector<std::string>& texts);
 
-// Starts argv[0], a path that is not searched for, with `environment` (nullptr: this process's), in a process group of
-// its own (a terminal's Ctrl-C is not for it; kill(-pid) ends what it starts, too), with no signal blocked or ignored.
-// `actions` are done in it before; they stay the caller's, and so does the child: it is to be waited for. Any thread.
-// Returns its pid; UNAVAILABLE with the path and the reason where it cannot be started.
+// Starts argv[0], a path that is not searched for, with `environment` (nullptr: this process's). The child has its own
+// process group (a terminal's Ctrl-C does not reach it; kill(-pid) also ends its children) and no blocked or ignored
+// signal. `actions` run in it first; the caller keeps them. The caller must wait for the child. Any thread. Returns its
+// pid; UNAVAILABLE with the path and the reason if it cannot be started.
 absl::StatusOr<pid_t> StartChild(const std::vector<std::string>& argv, const posix_spawn_file_actions_t& actions,
                                  const std::vector<std::string>* environment = nullptr);
 
-// Starts a program that serves this process alone: in a process group of its own, with no signal blocked, and asked to
-// end (SIGTERM) when the calling thread ends. Its output and errors go to `output` (-1: where this process's go).
-// Returns once the program runs; it is to be waited for. UNAVAILABLE with the path and the reason.
+// Starts a program that serves this process alone: in its own process group, with no signal blocked, and with SIGTERM
+// when the calling thread ends. Its output and errors go to `output` (-1: this process's). Returns once the program
+// runs; the caller must wait for it. UNAVAILABLE with the path and the reason.
 absl::StatusOr<pid_t> StartCompanion(const std::vector<std::string>& argv, int output = -1,
                                      const std::vector<std::string>* environment = nullptr);
 
 enum class ChildStream { kInherit, kDiscard, kKeep };
 
 struct ChildRun {
-  std::string input;  // standard input; the program gets all of it even when this process is killed meanwhile
+  std::string input;  // standard input; the program gets all of it even if this process is killed
   ChildStream output = ChildStream::kInherit, errors = ChildStream::kInherit;
-  size_t most_output = 1 << 16;                           // kept of each stream; the rest is read and dropped
+  size_t most_output = 1 << 16;                           // limit of each stream; the rest is read and dropped
   const std::vector<std::string>* environment = nullptr;  // "NAME=VALUE" each; nullptr: this process's
   int64_t limit_ns = 0;
 };
 
 struct ChildResult {
   std::string output, errors;
-  int status = 0;  // as waitpid gives it
+  int status = 0;  // as waitpid returns it
   // OK for exit status 0; else "it exited with status 3", "it was killed by signal 9".
   absl::Status Ended() const;
 };
 
-// Runs argv[0] to its end, as StartChild starts it. After `limit_ns` the program and what it started in its group are
-// killed: DeadlineExceeded, "it took longer than 5.0 s and was ended". Blocks; any thread.
+// Runs argv[0] to its end, started like StartChild. After `limit_ns` its process group is killed: DeadlineExceeded, "it
+// took longer than 5.0 s and was ended". Blocks; any thread.
 absl::StatusOr<ChildResult> RunChild(const std::vector<std::string>& argv, const ChildRun& run);
 
 }  // namespace lockstep

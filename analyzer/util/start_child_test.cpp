@@ -17,7 +17,7 @@ class StartChildTest : public ::testing::Test {
  protected:
   void SetUp() override { posix_spawn_file_actions_init(&actions_); }
   void TearDown() override { posix_spawn_file_actions_destroy(&actions_); }
-  // How the words end, as waitpid tells it; -1 where they do not start.
+  // The wait status of the started words; -1 if they do not start.
   int Run(const std::vector<std::string>& words) {
     const absl::StatusOr<pid_t> pid = StartChild(words, actions_);
     int status = -1;

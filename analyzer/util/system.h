@@ -1,4 +1,4 @@
-// This host, this program and its environment.
+// This machine, this program and its environment.
 #ifndef LOCKSTEP_ANALYZER_UTIL_SYSTEM_H_
 #define LOCKSTEP_ANALYZER_UTIL_SYSTEM_H_
 
@@ -8,24 +8,24 @@
 
 namespace lockstep {
 
-// An environment variable; "" where it is not set.
+// An environment variable; "" if unset.
 std::string EnvironmentValue(const char* name);
 
-// As gethostname has it.
+// From gethostname.
 std::string HostName();
 
-// The path of the running program, from the kernel rather than from argv; "" where it is not known.
+// The path of the running program, from the kernel rather than from argv; "" if unknown.
 std::string OwnPath();
-// Its folder with a slash at the end; "" where it is not known.
+// Its folder with a slash at the end; "" if unknown.
 std::string OwnFolder();
 
-// Where keys are looked for, in this order: LOCKSTEP_KEYS, ~/.config/lockstep/keys, /etc/lockstep/keys.
+// The folders for keys, in this order: LOCKSTEP_KEYS, ~/.config/lockstep/keys, /etc/lockstep/keys.
 std::vector<std::string> KeyFolders();
 
 // TMPDIR, else /tmp.
 std::string TemporaryFolder();
 
-// Random and never 0, to tell runs of programs apart.
+// Random and never 0; identifies a run of a program.
 uint64_t RandomInstance();
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Closes the descriptor when it goes; errno stays as it was. -1: none.
+// Closes the descriptor in its destructor, and keeps errno. -1: none.
 class UniqueFd {
  public:
   explicit UniqueFd(int fd = -1) : fd_(fd) {}
@@ -26,7 +26,7 @@ class UniqueFd {
   int fd_;
 };
 
-// An event that a thread signals and a poll of another sees. Any thread may call.
+// An event that one thread signals and another polls. Any thread may signal.
 class EventFd {
  public:
   EventFd();
@@ -39,7 +39,7 @@ class EventFd {
   UniqueFd fd_;
 };
 
-// Both ends of a pipe; false with errno set where there is none.
+// Both ends of a pipe; false with errno set on failure.
 bool MakePipe(UniqueFd* read_end, UniqueFd* write_end);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Where to look: calls that differ, the places of all findings, and what is not known.
+// Places to look at: calls that differ, the places of all findings, and unknown facts.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -60,7 +60,7 @@ void AddGroups(const ViewInput& in, const Mismatch& m, CallMismatch* out) {
   if (groups.empty()) return;
   std::stable_sort(groups.begin(), groups.end(),
                    [](const Group& a, const Group& b) { return a.ranks.size() > b.ranks.size(); });
-  // The reference: who most, or the siblings, agree with.
+  // The reference: the value of the majority, or of the siblings.
   const Group* reference = nullptr;
   for (const Group& g : groups) {
     if (m.majority && !g.odd && reference == nullptr) reference = &g;
@@ -108,7 +108,7 @@ void AddLagging(const ViewInput& in, ViewFacts* facts) {
       here.seq = std::min(here.seq, own + 1);
       here.most = std::max(here.most, furthest - own);
     }
-    // Where most members lag, it is a few that are ahead: no place to look at.
+    // If most members lag, a few are ahead: not a place to look at.
     if (!here.ranks.empty() && here.ranks.size() * 2 <= model.comms[c].members.size()) all.push_back(std::move(here));
   }
   std::stable_sort(all.begin(), all.end(), [](const Lagging& a, const Lagging& b) { return a.most > b.most; });

@@ -1,4 +1,4 @@
-// What a viewer shows beside the columns of an index (proto/view.proto), made from the bundle and its verdict.
+// A viewer's facts beside the columns of an index (proto/view.proto), from the bundle and its verdict.
 #ifndef LOCKSTEP_ANALYZER_VIEWDATA_FACTS_H_
 #define LOCKSTEP_ANALYZER_VIEWDATA_FACTS_H_
 
@@ -10,20 +10,19 @@
 
 namespace lockstep {
 
-// Pure, about linear in what the bundle holds. Ranks and communicators in the bundle's order, which is the index's.
-// Analyses the bundle once more for what a verdict does not hold; `verdict`, which stands in the facts, may be one of
-// other options.
+// Pure, about linear in the size of the bundle. Ranks and communicators are in the bundle's order, which is the
+// index's. Analyzes the bundle again for facts that a verdict does not hold; `verdict` becomes part of the facts and
+// may come from other options.
 ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict);
 // With the verdict of that analysis.
 ViewFacts BuildViewFacts(const Bundle& bundle);
 
-// Stacks of ranks that came merged, for ranks of which the facts have none of their own: those of threads with Python
-// frames, or else all. Why others have none goes to facts->unknown.
+// Adds merged stacks, for ranks whose facts have none: those of threads with Python frames, or else all. The reasons
+// for missing stacks go to facts->unknown.
 void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts);
 
-// The facts of an index, read as a hostile file: what is returned has a RankFacts for each of its ranks, every index
-// inside of its table, every enum a known value, runs ascending. FailedPrecondition: it holds none; DataLoss: damaged,
-// make it again.
+// Reads the facts of an index as a hostile file. The result has a RankFacts for each rank, valid indexes, known enum
+// values and ascending runs. FailedPrecondition: it holds none; DataLoss: damaged, make it again.
 absl::StatusOr<ViewFacts> ReadViewFacts(const IndexReader& index);
 
 }  // namespace lockstep

@@ -186,7 +186,7 @@ TEST(ViewFactsTest, MismatchesHaveTheirGroups) {
   for (const RankFacts& r : facts.ranks()) EXPECT_TRUE(Leads(facts, r.wait_class(), cause)) << r.rank();
 }
 
-// Three ranks, each in the communicator that the next one comes to last, and one that waits for them all.
+// Three ranks, each in a communicator that the next one enters last, and a fourth that waits for all of them.
 TEST(ViewFactsTest, CirclesAreMarked) {
   Job job(1, 1, 4, 0);
   job.comms = {{"a", {0, 1}}, {"b", {1, 2}}, {"c", {2, 0}}, {"all", {0, 1, 2, 3}}};
@@ -270,8 +270,7 @@ TEST(ViewFactsTest, RanksWhoseRecordingStoppedAreNeitherCausesNorVictims) {
   EXPECT_EQ(facts.classes(facts.ranks(2).wait_class()).kind(), WaitClass::CAUSE);
 }
 
-// Sixty-four hosts that stand still by themselves make more wait states than anybody looks at: they are folded, and
-// nobody is lost.
+// Sixty-four independently stuck hosts make too many wait states: they are folded, and none is lost.
 TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   Job job(4, 4, 16, 6);
   for (int rank = 1; rank < 256; rank += 4) {
@@ -287,11 +286,10 @@ TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
   size_t ranks = 0;
   for (const WaitClass& c : facts.classes()) ranks += Ranks(c.ranks()).size();
   EXPECT_EQ(ranks, 256u);
-  // Folding keeps whoever waits for nobody apart from whoever waits.
+  // Folding keeps ranks that wait for nobody apart from ranks that wait.
   int causes = 0;
   for (const RankFacts& rank : facts.ranks()) {
-    const bool stands =
-        rank.host_state() == RankFacts::ELSEWHERE;  // others were stopped by somebody before they came to their own
+    const bool stands = rank.host_state() == RankFacts::ELSEWHERE;  // others were stopped on the way to their own
     EXPECT_EQ(facts.classes(rank.wait_class()).kind(), stands ? WaitClass::CAUSE : WaitClass::VICTIM) << rank.rank();
     causes += stands;
   }

@@ -75,7 +75,7 @@ std::string CacheFolder() {
   return folder;
 }
 
-// Indexes that nobody opened for two weeks, and what killed writers left.
+// Indexes not opened for two weeks, and leftovers of killed writers.
 void Prune(const std::string& folder) {
   const time_t now = time(nullptr);
   for (const std::string& name : NamesIn(folder)) {
@@ -195,8 +195,8 @@ class Maker {
     return progress_->cancel ? Cancelled() : absl::OkStatus();
   }
 
-  // Ranks of every sixteenth file, then of every fourth, while the whole is waited for. How long the first take tells
-  // whether that is worth anybody's while.
+  // Ranks of every sixteenth file, then of every fourth, during the load. The time of the first shows whether that is
+  // worthwhile.
   void ShowFirstRanks() {
     FoundFiles found;
     if (!options_.partial || !FindFiles(paths_, &found, &progress_->cancel).ok()) return;
@@ -215,7 +215,7 @@ class Maker {
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() * static_cast<double>(one_in);
       if (progress_->cancel || !bundle.ok() || whole_s < options_.partial_from_s) return;
       ViewFacts facts = BuildViewFacts(*bundle);
-      // Whoever is not read yet would be missed by it: nothing is decided.
+      // Ranks not read yet would look missing: nothing is decided.
       facts.clear_verdict();
       facts.clear_report();
       facts.clear_report_text();
@@ -255,7 +255,7 @@ class Maker {
     for (const Rank& rank : bundle_.ranks) counts.push_back(rank.ops.size() + rank.not_loaded);
     auto writer = IndexWriter::Create(bundle_, counts, source_, path);
     if (!writer.ok()) return writer.status();
-    absl::flat_hash_map<std::string, std::vector<size_t>> left_in;  // rows of which operations are in the file still
+    absl::flat_hash_map<std::string, std::vector<size_t>> left_in;  // rows whose operations are still in the file
     for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
       if (progress_->cancel) return Cancelled();
       if (bundle_.ranks[r].not_loaded > 0) {
@@ -304,7 +304,7 @@ class Maker {
     return result;
   }
 
-  // The facts' span of time was taken from what was loaded.
+  // The facts' time span came from the loaded part.
   void Widen(size_t row, const std::vector<Op>& ops) {
     const int64_t offset = facts_.ranks(static_cast<int>(row)).clock_offset_ns();
     for (const Op& op : ops) {

@@ -1,5 +1,5 @@
-// Finds the index a viewer draws from, or makes it: load, analyse, write. Every operation of every rank is in it, also
-// of incidents that are too large to be held in memory at once: those are read a second time, file by file.
+// Finds or creates a viewer's index: load, analyze, write. It contains every operation of every rank, even of incidents
+// that do not fit into memory: those are read again, file by file.
 #ifndef LOCKSTEP_ANALYZER_VIEWDATA_INDEX_H_
 #define LOCKSTEP_ANALYZER_VIEWDATA_INDEX_H_
 
@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-// How far it is; may be read, and cancelled, from other threads.
+// Progress; other threads may read it, and cancel.
 struct ViewIndexProgress {
   enum Phase : int { kFinding, kReading, kAnalysing, kWriting };
   std::atomic<int> phase{kFinding};
@@ -25,28 +25,28 @@ struct ViewIndexProgress {
 
 struct ViewIndex {
   std::string path;
-  bool made = false;       // now; else it was there and up to date
-  bool temporary = false;  // to be removed once it is open: nothing could be written where indexes are kept
+  bool made = false;       // created now; otherwise it existed and was up to date
+  bool temporary = false;  // remove it once it is open: the folders for indexes are not writable
 };
 
 struct ViewIndexOptions {
-  // Of a single folder only: an index in it, or nowhere. For who collects incidents.
+  // Only for a single folder: the index goes into it, or nowhere. For collectors of incidents.
   bool beside_only = false;
-  // Of more operations than limits.all only a part is held in memory at once.
+  // If there are more operations than limits.all, memory holds only a part at once.
   LoadLimits limits;
-  // What is wrong with the files, once they are read. Called on the caller's thread, as the next.
+  // Problems of the files, after reading. Called on the caller's thread, like the next.
   std::function<void(const Problem&)> problem;
-  // The index of what is known so far, when the rest will take its time: first the ranks of some files, with no verdict
-  // yet, then all ranks and facts, of each rank the newest operations. The file is gone when this returns.
+  // A preliminary index, if the rest takes long: first the ranks of some files, without a verdict, then all ranks and
+  // facts with the newest operations of each rank. The file is gone when this returns.
   std::function<void(const std::string& index_path)> partial;
-  // Files of which reading is expected to take at least this long are shown in parts.
+  // Files whose expected reading time is at least this long are shown in parts.
   double partial_from_s = 1;
 };
 
-// An index of one folder stands in it, as index.lsi. That of other paths, or of a folder that cannot be written to, in
+// The index of one folder is index.lsi in it. For several paths, or a read-only folder, it is in
 // $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep (0700), under a name made from the paths; failing that in $TMPDIR or
 // /tmp, or in memory (/dev/shm). Any number of processes may do this for the same paths at once. Errors: LoadPaths',
-// CANCELLED, those of the file system that was tried last.
+// CANCELLED, those of the last file system that was tried.
 absl::StatusOr<ViewIndex> EnsureViewIndex(const std::vector<std::string>& paths, ViewIndexProgress* progress,
                                           const ViewIndexOptions& options = {});
 

@@ -126,7 +126,7 @@ TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
   EXPECT_TRUE(shown.empty());
 }
 
-// Stacks that the collector merged stand in the tree beside those that came with ranks.
+// Stacks merged by the collector are in the tree beside those of ranks.
 TEST_F(ViewIndexTest, MergedStacksOfTheCollectorAreInTheTree) {
   std::ofstream(folder_ / "stacks.json")
       << R"json({"format": 1, "ranks": [[0, 5]], "left_out": [], "refused": ["n9: ptrace is not allowed"], "nodes": [

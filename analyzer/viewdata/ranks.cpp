@@ -1,4 +1,4 @@
-// What a viewer says of each rank.
+// A viewer's facts about each rank.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -220,7 +220,7 @@ RankFront FrontOf(const AnalysisView& analysis, size_t r) {
       return out;
     }
   }
-  // Of several queues the one that waits for others says most.
+  // Of several queues, the waiting one is the most informative.
   for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) {
     const GpuFront& front = graph.queues[q].front;
     if (front.front == Front::kIdle) continue;
@@ -229,7 +229,7 @@ RankFront FrontOf(const AnalysisView& analysis, size_t r) {
     out.op = front.op;
     out.comm = front.comm;
     out.mismatch = front.mismatch;
-    // What it is in may have left the record; what it waits for names it.
+    // Its current operation may have left the record; the awaited one names it.
     for (const Edge& e : graph.edges[graph.QueueNode(q)]) {
       if (out.op == nullptr && e.comm != kNoIndex) out.comm = e.comm;
     }
@@ -245,7 +245,7 @@ std::string FrontText(const AnalysisView& analysis, size_t r, const RankFront& f
     return absl::StrCat("waiting in the making of ",
                         front.comm == kNoIndex ? "a communicator" : CommText(bundle.comms[front.comm]));
   if (front.op == nullptr) return absl::StrCat("in an operation", on, " whose record is overwritten");
-  // The operation may be another member's, where this rank's record of it is gone.
+  // The operation may be another member's, if this rank's record of it is gone.
   const Rank& rank = bundle.ranks[r];
   const bool own = !rank.ops.empty() && front.op >= rank.ops.data() && front.op < rank.ops.data() + rank.ops.size();
   const std::string op =

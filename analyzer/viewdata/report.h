@@ -1,4 +1,4 @@
-// The report of `lockstep analyze` in parts, for a viewer: the same lines, each beside the finding that it is about.
+// The report of `lockstep analyze` in parts for a viewer: the same lines, each with its finding.
 #ifndef LOCKSTEP_ANALYZER_VIEWDATA_REPORT_H_
 #define LOCKSTEP_ANALYZER_VIEWDATA_REPORT_H_
 

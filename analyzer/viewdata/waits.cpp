@@ -1,7 +1,6 @@
-// The wait-for graph folded: ranks of which the same is to be said, waiting for the same, are one class. Classes are
-// found by refining a partition: first by what each rank is in, then by the classes it waits for, until nothing parts
-// any more. Folding that way keeps what waits for nobody apart from what waits, and makes no circle where there was
-// none.
+// The folded wait-for graph: ranks in the same state that wait for the same are one class. Classes are found by
+// refining a partition: first by each rank's operation, then by the classes it waits for, until nothing changes.
+// Folding that way keeps waiting ranks apart from others, and creates no new circle.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -66,7 +65,7 @@ struct RankWait {
   RankFront front;
 };
 
-// Nodes: ranks of the model, then what stands between them (collectives, communicators in the making, mismatches), then
+// Nodes: ranks of the model, then what is between them (collectives, communicators being created, mismatches), then
 // ranks without data.
 class Folding {
  public:
@@ -147,14 +146,13 @@ class Folding {
     }
   }
 
-  // What a cause itself waits for would make circles that nobody is in: a host that stays away may have work on its GPU
-  // that waits for those who wait for it.
+  // A cause's own waits would create false circles: a missing rank's GPU may have work that waits for its waiters.
   bool Ends(uint32_t r) const { return waits_[r].kind == WaitClass::CAUSE && !in_circle_[r]; }
 
   void AddArcs(uint32_t v) {
     const uint32_t from = NodeOf(v);
     if (from < ranks_ && Ends(from)) return;
-    // A host that others wait for and that waits for nobody is where the way ends, whatever its GPU still holds.
+    // The path ends at a process that others wait for and that waits for nobody, whatever its GPU still holds.
     if (from < ranks_ && !graph_->IsHost(v) && graph_->edges[WaitGraph::HostNode(from)].empty() &&
         !graph_->back[WaitGraph::HostNode(from)].empty() && model_.ranks[from].host == HostState::kElsewhere &&
         !in_circle_[from]) {
@@ -171,7 +169,7 @@ class Folding {
     std::vector<uint32_t> node_of(in_.analysis.mismatches.size(), kNoIndex);
     for (uint32_t r = 0; r < ranks_; ++r) {
       if (Ends(r)) continue;
-      // Whichever of its streams stands there: another may say more of where the rank is.
+      // Any stream of it that is stuck: another may show more about the rank's place.
       for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
         const GpuFront& front = graph_->queues[q].front;
         if (front.front != Front::kMismatched || front.mismatch < 0) continue;
@@ -201,7 +199,7 @@ class Folding {
                                                   : OpName(model_.bundle, *front.op);
   }
 
-  // What is to be said of the rank by itself.
+  // The description of the rank itself.
   size_t Attributes(uint32_t r, bool coarse) const {
     const RankWait& w = waits_[r];
     const bool apart = w.kind == WaitClass::IN_CYCLE && circle_ranks_ <= kCircleApart;
@@ -265,7 +263,7 @@ class Folding {
     SetAttributes(true);
   }
 
-  // The longest way to a node that waits for nobody, counted in ranks; what is in one circle has one height.
+  // The longest path to a node that waits for nobody, in ranks; nodes of one circle have one height.
   std::vector<uint32_t> Heights() const {
     const auto n = static_cast<uint32_t>(arcs_.size());
     const Components found = FindComponents(
@@ -318,7 +316,7 @@ class Folding {
       for (const uint32_t v : g->nodes) class_of_[v] = index;
       Describe(g->nodes, g->kind, out);
     }
-    // Ranks that nobody is known to wait for: those without data, and those whose recording was stopped.
+    // Ranks that no rank is known to wait for: those without data, and those whose recording was stopped.
     AddRest(left_out_, "no data");
     absl::flat_hash_map<int32_t, int32_t> class_of_missing;
     for (size_t v = ranks_; v < arcs_.size(); ++v) {
@@ -433,7 +431,7 @@ class Folding {
 
   void WriteEdges() {
     if (graph_ == nullptr) return;
-    // Of what stands between ranks: the classes it leads to.
+    // For nodes between ranks: the classes that they lead to.
     std::vector<std::map<int32_t, Arc>> leads(arcs_.size() - ranks_);
     std::map<std::pair<int32_t, int32_t>, Arc> edges;
     std::set<std::pair<int32_t, int32_t>> circles;

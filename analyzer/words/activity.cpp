@@ -23,7 +23,8 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
             RestartStep(finding, "If all stalled ranks are on it, restart")};
   }
   if (activity == "data loading") {
-    return {"Look at the loader's workers on this host: are they dead, out of shared memory, or waiting for storage?",
+    return {Step("Look at the loader's workers: are they dead, out of shared memory (df -h /dev/shm), or in a wait?",
+                 LookCommand(finding, "ps -o pid,stat,wchan:24,args --ppid")),
             "Compare this rank's current sample with those of the other ranks."};
   }
   if (activity == "compilation") {
@@ -37,7 +38,8 @@ std::vector<std::string> ActivityAdvice(const Finding& finding) {
         "Look for growth of Python objects on this rank."};
   }
   if (activity == "interpreter lock") {
-    return {"Find the thread that holds the interpreter lock: native code that does not release it.",
+    return {Step("Find the thread that holds the interpreter lock, in native code that does not release it",
+                 LookCommand(finding)),
             "A framework's own dump may never come from this process, because it needs the same lock."};
   }
   if (activity == "rendezvous") {

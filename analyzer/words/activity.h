@@ -1,4 +1,4 @@
-// Advice for processes that are seen in a checkpoint, a data loader and the like.
+// Advice for processes in a checkpoint, a data loader and the like.
 #ifndef LOCKSTEP_ANALYZER_WORDS_ACTIVITY_H_
 #define LOCKSTEP_ANALYZER_WORDS_ACTIVITY_H_
 
@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// By Finding::activity; empty where the finding has none.
+// By Finding::activity; empty without one.
 std::vector<std::string> ActivityAdvice(const Finding& finding);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Calls that differ in what they pass.
+// Calls with different arguments.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -30,17 +30,17 @@ std::optional<Words> CallWords(const Finding& finding) {
       break;
     case REASON_UNLIKE_SIBLINGS_HERE:
       words.what = absl::StrCat("issued ", own, " where ", detail.count(), " ranks with the same role issued ", theirs,
-                                ", ", call);
+                                " (", call, ")");
       words.refuted_by = kByDesign;
       break;
     case REASON_UNLIKE_PEER:
-      words.what = absl::StrCat("issued ", call, " with ", own, " against ", theirs,
+      words.what = absl::StrCat("issued ", call, ", with ", own, " against ", theirs,
                                 detail.flag() ? "; ranks at the same place in the program issued the latter"
                                               : "; the record does not show which is right");
       break;
     case REASON_SPLITS_UNLIKE_PEER:
       words.what =
-          absl::StrCat("issued ", call, " with ", own, detail.flag() ? " in an all-to-all against " : " against ",
+          absl::StrCat("issued ", call, ", with ", own, detail.flag() ? " in an all-to-all against " : " against ",
                        theirs, detail.flag() ? "" : "; the record does not show which is right");
       if (!detail.flag()) {
         words.rivals = {"the sender's split sizes are wrong", "the receiver's are"};
@@ -48,14 +48,14 @@ std::optional<Words> CallWords(const Finding& finding) {
       }
       break;
     case REASON_SPLITS_DO_NOT_ADD_UP:
-      words.what = absl::StrCat("in ", call, " all members together send ", own, " elements but receive ", theirs);
+      words.what = absl::StrCat("in ", call, ", all members together send ", own, " elements but receive ", theirs);
       break;
     case REASON_SPLITS_UNEVEN_ALONE:
       words.what = absl::StrCat("sends ", own, " elements and receives ", theirs, " in ", call,
                                 "; every other member sends as many as it receives, so the sizes do not add up");
       break;
     case REASON_CONTRADICTS_ITSELF:
-      words.what = absl::StrCat("issued ", call, " with ", own, "; expected ", theirs);
+      words.what = absl::StrCat("issued ", call, ", with ", own, "; expected ", theirs);
       break;
     case REASON_HASHES_DIFFER:
       words.what = absl::StrCat("issued different calls from its peers on ", detail.name(), " between collectives #",

@@ -23,8 +23,8 @@ std::optional<Words> CircleWords(const Finding& finding) {
       words.advice = {kOneOrder};
       break;
     case REASON_OUT_OF_ORDER:
-      words.what = absl::StrCat("issued in a different order what ", detail.count(), " of ", detail.of(),
-                                " ranks issued in one order, and all wait for each other");
+      words.what = absl::StrCat("issued the same operations in another order than ", detail.count(), " of ",
+                                detail.of(), " ranks, and all wait for each other");
       words.advice = {kOneOrder};
       break;
     case REASON_GPU_ORDERS_DIFFER:
@@ -42,8 +42,8 @@ std::optional<Words> CircleWords(const Finding& finding) {
                       "Make one stream wait for the other with an event where the order matters."};
       break;
     case REASON_TWO_STREAMS_STUCK:
-      words.what = absl::StrCat("are in ", CallText(detail.call()), " and in ", CallText(detail.other()),
-                                " on different streams, like all other members, and neither ends: their GPUs may run "
+      words.what = absl::StrCat("are in ", CallText(detail.call()), ", and in ", CallText(detail.other()),
+                                ", on different streams, like all other members, and neither ends: their GPUs may run "
                                 "the two in different orders");
       words.rivals = {"the network between members of both", "the GPU of one of them, inside one of the operations"};
       words.tells_apart =

@@ -70,10 +70,10 @@ std::string PidCommand(const Finding& finding, std::string_view command) {
   return OnHosts(hosts, absl::StrCat(std::string(command), " ", absl::StrJoin(hosts[0].pids, " ")));
 }
 
-std::string LookCommand(const Finding& finding) {
+std::string LookCommand(const Finding& finding, std::string_view command) {
   const std::vector<NamedHost> hosts = HostsOf(finding);
   if (hosts.empty() || hosts[0].pids.empty()) return "";
-  return absl::StrCat("`ssh ", hosts[0].name, " lockstep evidence ", hosts[0].pids[0], "`");
+  return absl::StrCat("`ssh ", hosts[0].name, " ", std::string(command), " ", hosts[0].pids[0], "`");
 }
 
 std::string Step(std::string_view lead, const std::string& command) {

@@ -1,5 +1,5 @@
-// Commands for the named processes, made of what is known of them alone, between backquotes. Empty where a fact is
-// missing: a host that no record names, a PID. Host names came with the job: what is no host name gets no command.
+// Commands for the named processes, in backquotes, made only from recorded facts. Empty if a fact is missing (host,
+// PID). Host names come from the job: an invalid host name gets no command.
 #ifndef LOCKSTEP_ANALYZER_WORDS_COMMANDS_H_
 #define LOCKSTEP_ANALYZER_WORDS_COMMANDS_H_
 
@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// "`ssh gpu036 ibstat`". A command with spaces or shell characters comes with its quotes.
+// "`ssh gpu036 ibstat`". A command with spaces or shell characters must include its quotes.
 std::string HostCommand(const Finding& finding, std::string_view command);
 // "`ssh gpu036 'dmesg -T | grep -iE "xid|nvlink"'`".
 std::string KernelLogCommand(const Finding& finding, std::string_view pattern);
@@ -18,14 +18,14 @@ std::string KernelLogCommand(const Finding& finding, std::string_view pattern);
 std::string GpuCommand(const Finding& finding);
 // "`ssh gpu036 kill -CONT 32082`", with the PIDs of the first host.
 std::string PidCommand(const Finding& finding, std::string_view command);
-// "`ssh gpu036 lockstep evidence 32082`": stacks and state of the first process.
-std::string LookCommand(const Finding& finding);
+// "`ssh gpu036 lockstep evidence 32082`": stacks and state of the first process; or another command with its PID.
+std::string LookCommand(const Finding& finding, std::string_view command = "lockstep evidence");
 
 // "LEAD: COMMAND", or "LEAD." without a command.
 std::string Step(std::string_view lead, const std::string& command);
 
-// "WHEN without the node: `sbatch --exclude=gpu036` (Slurm), `kubectl cordon gpu036` (Kubernetes)". "WHEN." where no
-// host is known, many are, or the job uses no GPU: its hosts are as good as any.
+// "WHEN without the node: `sbatch --exclude=gpu036` (Slurm), `kubectl cordon gpu036` (Kubernetes)". "WHEN." without a
+// known host, with many hosts, or if the job uses no GPU, because excluding its hosts would not help.
 std::string RestartStep(const Finding& finding, std::string_view when);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// INIT_INCOMPLETE, SPLIT_MISMATCH: communicators that were not created, or differ from their siblings. ASYNC_ERROR.
+// INIT_INCOMPLETE, SPLIT_MISMATCH: communicators that were not created, or differ from those of the same kind.
+// ASYNC_ERROR.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -44,9 +45,10 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.what = absl::StrCat("never entered ", call);
       if (detail.flag())
         absl::StrAppend(&words.what, "; ", Pick(finding, "its process is", "their processes are"), " stopped");
-      words.advice = {
-          "Look at the named ranks' processes: are they still starting, in an exception, or elsewhere in the program?",
-          "Check that the launcher gave every rank the same world size, and a rank number of its own."};
+      words.advice = {Step(absl::StrCat("See what ", Pick(finding, "its process does", "their processes do"),
+                                        ": still starting, in an exception, or elsewhere in the program?"),
+                           LookCommand(finding)),
+                      "Check that the launcher gave every rank the same world size, and a different rank number."};
       break;
     case REASON_CREATION_IN_CIRCLE:
       words.what = absl::StrCat("wait for each other: ", RankNames(detail.ranks()), " in ", call, ", ",
@@ -81,15 +83,15 @@ std::optional<Words> CreationWords(const Finding& finding) {
       words.advice = {"Compare the intended list of members with the ranks that wait."};
       break;
     case REASON_ELSEWHERE_THAN_CREATION:
-      words.what = absl::StrCat(Pick(finding, "waits", "wait"), " elsewhere and not in ", call, ", in which ",
-                                detail.count(), " wait");
+      words.what =
+          absl::StrCat(Pick(finding, "waits", "wait"), " outside ", call, ", in which ", detail.count(), " wait");
       words.refuted_by = "what the named ranks wait for ending by itself";
       words.advice = {"Create communicators in the same order on all ranks."};
       break;
     case REASON_BEHIND_IN_GROUPS:
       words.what =
-          absl::StrCat("made no group after the one of the whole job, while ", detail.count(), " other ranks made one");
-      words.refuted_by = "the named ranks being in no smaller group by design";
+          absl::StrCat("created no group after the one of the whole job; ", detail.count(), " other ranks created one");
+      words.refuted_by = "the named ranks belonging to no smaller group by design";
       words.advice = {"Create process groups in the same order on all ranks, with a call of new_group on each."};
       break;
     case REASON_IN_OTHER_GROUP:

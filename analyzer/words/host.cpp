@@ -1,4 +1,4 @@
-// Processes that do not come to what others wait in, by reasons of their own code.
+// Processes that do not reach the operation of others, because of their own code.
 #include <string>
 
 #include "absl/strings/str_cat.h"

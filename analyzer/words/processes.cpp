@@ -139,7 +139,7 @@ std::optional<Words> ProcessWords(const Finding& finding) {
     default:
       return std::nullopt;
   }
-  // Processes whose ends nobody saw have no state that tells them apart.
+  // Processes with unobserved ends have no state that tells them apart.
   if (finding.kind() == RANK_DEAD && finding.reason() != REASON_ENDED_UNSEEN) {
     if (std::string ends = DifferentEnds(finding); !ends.empty()) words.what = std::move(ends);
   }

@@ -17,15 +17,15 @@ std::optional<Words> ProgramWords(const Finding& finding) {
   words.refuted_by = kByDesign;
   switch (finding.reason()) {
     case REASON_SKIPPED:
-      words.what = absl::StrCat("skipped ", call, " and continued");
+      words.what = absl::StrCat("skipped ", call, ", and continued");
       words.advice = {kBranch};
       break;
     case REASON_EXTRA:
-      words.what = absl::StrCat("issued an extra ", call, " that no rank with the same role issued");
+      words.what = absl::StrCat("issued an extra ", call, ", which no rank with the same role issued");
       words.advice = {"Find the code path on which only this rank makes the call (logging, evaluation, a retry)."};
       break;
     case REASON_REORDERED:
-      words.what = absl::StrCat("issued ", call, " where ranks with the same role issued ", other);
+      words.what = absl::StrCat("issued ", call, ", where ranks with the same role issued ", other);
       words.advice = {
           "Make every rank issue operations of different communicators in the same order, or from one stream."};
       break;
@@ -54,7 +54,7 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       break;
     case REASON_LEFT_OUT:
       words.what =
-          absl::StrCat("left out ", call, " and what follows it, and ", Pick(finding, "waits", "wait"), " in ", other);
+          absl::StrCat("left out ", call, ", and what follows it, and ", Pick(finding, "waits", "wait"), " in ", other);
       words.rivals = {absl::StrCat("they left out nothing, but added ", other, ", which the others never call"),
                       "they issue these operations in another order than the others"};
       words.tells_apart = "the named ranks' program after the operation that they wait in";

@@ -1,4 +1,4 @@
-// What each reason says: one file a family.
+// The words of each reason: one file a family.
 #ifndef LOCKSTEP_ANALYZER_WORDS_REASONS_H_
 #define LOCKSTEP_ANALYZER_WORDS_REASONS_H_
 
@@ -14,11 +14,11 @@ struct Words {
   std::string what;                 // completes "rank 5: "
   std::vector<std::string> advice;  // first things first
   std::string refuted_by;
-  std::vector<std::string> rivals;  // that this reason always has
-  std::string tells_apart;          // what decides between them; empty: the kind's own
+  std::vector<std::string> rivals;  // the fixed rivals of this reason
+  std::string tells_apart;          // the fact that would decide between them; empty: the kind's own
 };
 
-// The words of a reason of that family; none where the finding's reason is of another.
+// The words of a reason of that family; none for other reasons.
 std::optional<Words> ProcessWords(const Finding& finding);
 std::optional<Words> HostWords(const Finding& finding);
 std::optional<Words> NoDataWords(const Finding& finding);
@@ -31,23 +31,23 @@ std::optional<Words> CircleWords(const Finding& finding);
 std::optional<Words> CreationWords(const Finding& finding);
 std::optional<Words> SlowWords(const Finding& finding);
 
-// Parts that the families share.
+// Helpers for all families.
 
-// "AllReduce #935 on tp_3"; with the place in the code where it is known: "... (train.py:88)".
+// "AllReduce, collective #935 on tp_3 (ranks 24-31)"; with a known place in the code also "... (train.py:88)".
 std::string CallText(const CallRef& call);
 std::string CallAndSite(const CallRef& call);
-// " for 12 s"; empty where the detail has no duration.
+// " for 12 s"; empty without a duration.
 std::string ForText(const Detail& detail);
 // "rank 5", "ranks 0-3, 6".
 std::string RankNames(const google::protobuf::RepeatedField<int32_t>& ranks);
 // "1 rank", "3 ranks".
 std::string Counted(int64_t count, const char* one, const char* several);
-// "; it never entered AllReduce #935 on tp_3", or the same of a send or receive; empty without a call.
+// "; it never entered AllReduce, collective #935 on tp_3", or the same for a send or receive; empty without a call.
 std::string AndNeverEntered(const Finding& finding);
 // "never entered ..." alone.
 std::string NeverEntered(const Finding& finding);
 
-// One rank is the subject of a sentence, or several are.
+// Whether the sentence has several subjects.
 inline bool Several(const Finding& finding) {
   return finding.culprit_ranks_size() > 1;
 }

@@ -32,27 +32,26 @@ std::optional<Words> SlowWords(const Finding& finding) {
   words.refuted_by = "the ranks with the same role having less work by design";
   switch (finding.reason()) {
     case REASON_SLOW_WORK:
-      words.what = absl::StrCat(Pick(finding, "is slow: its", "are slow: their"), " own work between operations takes ",
+      words.what = absl::StrCat(Pick(finding, "its", "their"), " own work between operations takes ",
                                 absl::StrFormat("%.0f %%", (finding.slowdown() - 1) * 100),
                                 " longer than on ranks with the same role", OthersWait(finding));
       break;
     case REASON_SLOW_BY_HABIT: {
       const std::string later = Milliseconds(detail.other_duration_ns());
-      words.what = Several(finding)
-                       ? absl::StrCat(
-                             "are slow: their own work makes them arrive at their group's operations later than "
-                             "others, the latest often by ",
-                             later, " or more")
-                       : absl::StrCat(
-                             "is slow: its own work makes it arrive at its group's operations later than the "
-                             "others, often by ",
-                             later, " or more");
+      words.what = Several(finding) ? absl::StrCat(
+                                          "their own work makes them arrive at their group's operations later than "
+                                          "others, the latest often by ",
+                                          later, " or more")
+                                    : absl::StrCat(
+                                          "its own work makes it arrive at its group's operations later than the "
+                                          "others, often by ",
+                                          later, " or more");
       absl::StrAppend(&words.what, OthersWait(finding));
       break;
     }
     case REASON_LATE_IN_TURNS:
       words.what =
-          absl::StrCat("are late now and then, a different one each time: in ", detail.count(), " of ", detail.of(),
+          absl::StrCat("are occasionally late, a different one each time: in ", detail.count(), " of ", detail.of(),
                        " steps one or more of them took longer than usual, by ", Milliseconds(detail.duration_ns()),
                        " a step on average; what they share is ", detail.name());
       words.tells_apart =

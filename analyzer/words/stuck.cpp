@@ -10,21 +10,25 @@ namespace lockstep {
 std::optional<Words> StuckWords(const Finding& finding) {
   const Detail& detail = finding.detail();
   const std::string call = detail.has_call() ? CallText(detail.call()) : "its operation";
-  constexpr char kLinkErrors[] = "xid|nvlink|mlx5|link is down";
+  const bool gpus = !finding.cpu_only();
+  const char* link_errors = gpus ? "xid|nvlink|mlx5|link is down" : "mlx5|link is down";
   constexpr char kBetween[] = "the network between these ranks";
   constexpr char kInside[] = "the GPU of one of them, inside the operation";
   constexpr char kDecides[] =
       "full GPU marks (which GPU did not start), the profiler (which network steps stopped), Xid and link errors of "
       "their hosts";
   Words words;
-  words.rivals = {kBetween, kInside};
-  words.tells_apart = kDecides;
+  if (gpus) words.rivals = {kBetween, kInside};
+  words.tells_apart = gpus ? kDecides : "link errors of their hosts";
   words.refuted_by = "a member that had not arrived";
-  words.advice = {"Suspect the network between these ranks, or one of their GPUs: the record does not show which.",
-                  Step("Read link and Xid errors on their hosts", KernelLogCommand(finding, kLinkErrors))};
+  words.advice = {gpus
+                      ? "Suspect the network between these ranks, or one of their GPUs: the record does not show which."
+                      : "Suspect the network between these ranks.",
+                  Step(gpus ? "Read link and Xid errors on their hosts" : "Read link errors on their hosts",
+                       KernelLogCommand(finding, link_errors))};
   switch (finding.reason()) {
     case REASON_ALL_IN:
-      words.what = absl::StrCat("all members entered ", call, " and none finishes it");
+      words.what = absl::StrCat("all members entered ", call, ", and none finishes it");
       if (detail.count() > 0) {
         absl::StrAppend(&words.what, "; data does not arrive on ", detail.count(), " links between them");
       } else if (!detail.name().empty()) {
@@ -37,14 +41,14 @@ std::optional<Words> StuckWords(const Finding& finding) {
       words.refuted_by = "the record of a named rank being older than the others'";
       break;
     case REASON_ALL_SEEN_IN:
-      words.what = absl::StrCat("all members that left data entered ", call, " and none finishes it");
+      words.what = absl::StrCat("all members that left data entered ", call, ", and none finishes it");
       words.refuted_by = "a member without data that had not arrived";
       words.advice = {"Add the dumps of the ranks without data and analyze again: the others may wait for one of them.",
                       "Otherwise suspect the network between these ranks, or one of their GPUs."};
       break;
     case REASON_LINK_DEAD:
       words.what = absl::StrCat("what rank ", detail.ranks(0), " sends to rank ", detail.ranks(1), " in ", call,
-                                " does not arrive: ", detail.name());
+                                ", does not arrive: ", detail.name());
       words.rivals = {"the network between these two ranks", "one of their network adapters"};
       words.tells_apart = "counters and errors of the two hosts' network ports";
       words.refuted_by = "a step of that channel that advances";

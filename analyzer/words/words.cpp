@@ -129,7 +129,12 @@ Words WordsOf(const Finding& finding) {
   return {};
 }
 
-// Below it a finding that names several ranks says what would tell them apart.
+bool IsOfGpu(Rival::Kind kind) {
+  return kind == Rival::GPU_ORDER || kind == Rival::OTHER_STREAM || kind == Rival::OLDER_OPERATION ||
+         kind == Rival::OWN_GPU;
+}
+
+// Below it, a finding with several ranks names a fact that would tell them apart.
 constexpr double kSure = 0.9;
 
 }  // namespace
@@ -145,13 +150,14 @@ void PutIntoWords(Finding* finding) {
   std::vector<std::string> decides;
   if (!words.tells_apart.empty()) decides.push_back(std::move(words.tells_apart));
   for (const Rival& rival : finding->rivals()) {
+    if (finding->cpu_only() && IsOfGpu(rival.kind())) continue;
     auto [what, deciding] = WordsOf(rival);
     finding->add_alternatives(std::move(what));
     if (!deciding.empty() && std::find(decides.begin(), decides.end(), deciding) == decides.end())
       decides.push_back(std::move(deciding));
   }
   for (std::string& rival : words.rivals) finding->add_alternatives(std::move(rival));
-  // What the evidence leaves open - which of several ranks, or which explanation - never lacks a way to decide.
+  // Every open question - which of several ranks, or which explanation - comes with a way to decide it.
   const bool set = Several(*finding) && finding->confidence() < kSure && !finding->has_common_factor();
   if (decides.empty() && (set || finding->alternatives_size() > 0))
     decides.push_back(FindingFactsOf(finding->kind()).tells_apart);

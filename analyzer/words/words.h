@@ -1,5 +1,4 @@
-// English for findings. The engine says what it found as a Reason, a Detail and Rivals; this folder alone makes
-// sentences of them.
+// English for findings. The engine reports a Reason, a Detail and Rivals; only this folder makes sentences of them.
 #ifndef LOCKSTEP_ANALYZER_WORDS_WORDS_H_
 #define LOCKSTEP_ANALYZER_WORDS_WORDS_H_
 
@@ -7,8 +6,8 @@
 
 namespace lockstep {
 
-// Fills summary, advice, advice_steps, alternatives, tells_apart and refuted_by. Names from the job are in them as they
-// are: whoever prints a sentence makes it safe.
+// Fills summary, advice, advice_steps, alternatives, tells_apart and refuted_by. Names from the job are not escaped:
+// the printer of a sentence must do that.
 void PutIntoWords(Finding* finding);
 
 }  // namespace lockstep

@@ -31,7 +31,7 @@ Finding Of(Reason reason, int ranks) {
   return finding;
 }
 
-// A sentence is whole: no part of it is empty.
+// A sentence is complete: no part of it is empty.
 void ExpectWhole(const std::string& text) {
   EXPECT_FALSE(text.empty());
   for (const char* hole : {"  ", " ,", " ;", "; ;"}) EXPECT_FALSE(absl::StrContains(text, hole)) << text;
@@ -129,14 +129,16 @@ TEST(WordsTest, CommandsAreOfHostNamesAlone) {
 }
 
 TEST(WordsTest, AJobWithoutGpusGetsNoAdviceAboutThem) {
-  for (const Reason reason : {REASON_KILLED, REASON_WAITS_FOR_OTHER_WORK}) {
+  for (const Reason reason : {REASON_KILLED, REASON_WAITS_FOR_OTHER_WORK, REASON_NEVER_ENTERED, REASON_ALL_IN}) {
     Finding finding = Of(reason, 1);
+    finding.add_rivals()->set_kind(Rival::OWN_GPU);
     finding.mutable_detail()->set_number(9);
     finding.mutable_culprits(0)->set_host("cpu1");
     finding.set_cpu_only(true);
     PutIntoWords(&finding);
     for (const char* word : {"nvidia-smi", "sbatch", "cordon"})
       EXPECT_FALSE(absl::StrContains(finding.advice(), word)) << finding.advice();
+    for (const std::string& rival : finding.alternatives()) EXPECT_FALSE(absl::StrContains(rival, "GPU")) << rival;
   }
 }
 

@@ -1,5 +1,5 @@
 // lockstep-agent as a process, with real jobs (the workload on the stand-ins) and a collector played by the test over
-// the real transport: kills, cuts, ends, containers, full disks, wrong users of it.
+// the real transport: kills, cut connections, ends, containers, full disks, misuse.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -467,7 +467,7 @@ TEST_F(AgentVerbTest, OnAFullDiskItGoesOnAndSaysWhatIsMissing) {
   EXPECT_EQ(kill(agent, 0), 0);
 }
 
-// Mounts, /dev/shm and process numbers of its own, as a container has.
+// Own mounts, /dev/shm and process numbers, as in a container.
 TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   const auto contain = [this] {
     return unshare(CLONE_NEWNS | CLONE_NEWPID) == 0 &&

@@ -35,12 +35,12 @@ namespace {
 
 // A file that no recorder has made readable by then is none of its.
 constexpr int64_t kUnreadableAfter = 60 * kSecond;
-// A rank that has not moved for so long has its CPU and I/O sampled, so that a request finds two samples.
+// A rank without progress for this long has its CPU and I/O sampled, so that a request finds two samples.
 constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kSampleEvery = 1050 * kMs;
 constexpr int64_t kCostShare = 100;
 constexpr int64_t kLongestPause = 10 * kSecond;
-// Until the watcher of the ends told of it. What it says is late by the time it takes a thread to wake up.
+// Until the watcher of the ends reports it. The report is late by the time that a thread takes to wake up.
 constexpr int64_t kEndUncertainty = 5 * kMs;
 
 std::string Safe(const std::string& text, size_t most) {
@@ -84,8 +84,8 @@ ProcessState::Life LifeOf(Life life) {
 struct HostSource::Job {
   JobIdentity identity;
   std::vector<RankSight> sights;
-  std::set<int32_t> claimed_twice;  // said
-  bool lived = false;               // some process of it was seen alive
+  std::set<int32_t> claimed_twice;  // reported
+  bool lived = false;               // a process of it was seen alive
   int64_t last_live_ns = 0, last_asked_ns = 0;
 };
 
@@ -95,7 +95,7 @@ struct HostSource::Ring {
   bool from_spool = false;
   int64_t adopted_ns = 0;
   bool readable = false;
-  bool replaced = false;  // another ring stands for its process
+  bool replaced = false;  // another ring represents its process
   std::string base;       // its job's serialized identity, but for the life
   Job* job = nullptr;     // null: not known yet
   int32_t rank = -1;
@@ -185,7 +185,7 @@ void HostSource::AdoptSaved() {
         process.life = parts[5][0] == 'k' ? Life::kKilled : parts[5][0] == 'x' ? Life::kExited : Life::kGone;
         (parts[5][0] == 'k' ? process.signal : process.exit_code) = number;
       }
-      // The copy is the agent's own; whose ring it was stands in front.
+      // The copy is the agent's own; the original owner is in front.
       if (const size_t at = parts[0].find('-');
           at != std::string::npos && absl::SimpleAtoi(parts[0].substr(0, at), &uid))
         found.uid = uid;
@@ -242,7 +242,7 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
     return true;
   }
   const ring::ProcessInfo &before = ring->digest.process, &now = digest.process;
-  // Whose it is was proven once; a file that says something else now is not believed any more.
+  // The owner was verified once; a file with another owner is not trusted any more.
   if (before.pid != now.pid || before.start_ticks != now.start_ticks || before.job != now.job ||
       before.step != now.step || before.restart_count != now.restart_count || before.rank != now.rank) {
     ++counters_.changed;
@@ -338,7 +338,8 @@ void HostSource::Follow(Ring* ring) {
   // Between the two calls the number may have become another process's.
   if (pidfd < 0 || FindRingProcess(ring->digest.process, ring->file) != pid) {
     if (pidfd >= 0) close(pidfd);
-    // Who came and went between two looks of this agent is news all the same: others of its job may wait for it.
+    // A process that came and went between two looks of this agent is reported all the same: others of its job may wait
+    // for it.
     const int64_t now = MonotonicNs(), came = ring->digest.process.created_mono_ns;
     const SeenEnd unseen{ring->key, std::nullopt, now, RealtimeNs()};
     if (came > began_ns_ && came <= now) ring->end_uncertainty_ns = std::max(kEndUncertainty, now - came);
@@ -383,7 +384,7 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
     }
   }
   if (end != nullptr) process.ended_mono_ns = end->mono_ns;
-  // Before anything else is done about it. A process of which only the ring is left ended well if the ring says so.
+  // Before any other step. A process with only a ring left ended well if the ring says so.
   const ring::RecorderState before = ring->digest.process.state;
   if (process.life == Life::kKilled || (process.life == Life::kExited && process.exit_code != 0)) Save(ring);
   const bool was_alive = ring->alive;
@@ -412,7 +413,7 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
 void HostSource::Handle() {
   std::vector<SeenEnd> ends;
   for (SeenEnd end; ends_->Next(&end);) ends.push_back(end);
-  // Rings first: what was killed together is saved before the first of it is looked at.
+  // Rings first: processes that were killed together are saved before the first is examined.
   for (const SeenEnd& end : ends) {
     const auto ring = rings_.find(end.key);
     if (ring == rings_.end() || !end.wait_status || *end.wait_status == 0) continue;
@@ -476,7 +477,7 @@ bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
   Sort(ring);
   if (ring->job != nullptr) ring->job->last_live_ns = mono_ns;
   if (const std::optional<ProcStat> stat = ReadProcStat(ring->pid)) {
-    // Who takes its stacks makes it stand for less than 50 ms; a debugger that holds it does so for longer.
+    // Taking its stacks stops it for less than 50 ms; a debugger stops it for longer.
     constexpr int64_t kLook = 200'000'000;
     if (stat->state != 't') ring->traced_ns = 0;
     if (stat->state == 't' && ring->traced_ns == 0) ring->traced_ns = mono_ns;
@@ -535,7 +536,7 @@ void HostSource::ShowJobs(int64_t mono_ns) {
     const auto next = std::next(at);
     Job* const job = at->second.get();
     std::vector<Ring*>& mine = rings[job];
-    // What was over before this agent came is nobody's news, and what ended long ago is history.
+    // Processes that ended before this agent started are not reported, and old ends are ignored.
     const bool live = std::any_of(mine.begin(), mine.end(), [](const Ring* ring) { return ring->alive; });
     const int64_t quiet = mono_ns - std::max(job->last_live_ns, job->last_asked_ns);
     if (mine.empty() || (!live && quiet > (job->lived ? options_.linger_ns : kUnreadableAfter))) {
@@ -546,7 +547,7 @@ void HostSource::ShowJobs(int64_t mono_ns) {
     }
     at = next;
     if (!job->lived) continue;
-    // One sight for each rank: who lives, else who came last.
+    // One look for each rank: the living process, else the newest.
     std::map<int32_t, Ring*> chosen;
     std::vector<Ring*> nameless;
     for (Ring* ring : mine) {
@@ -654,7 +655,7 @@ void HostSource::FillDigest(const CollectRequest& request, Digest* out) {
     input.path = ring->file.path;
     input.process = ring->process;
     input.snapshot = ring->digest;
-    // People look for it on the host: a container has numbers of its own.
+    // Users look for it on the host: a container has its own numbers.
     if (ring->shown_pid > 0) input.snapshot.process.pid = ring->shown_pid;
     if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
     inputs.push_back(std::move(input));

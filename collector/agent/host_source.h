@@ -33,12 +33,12 @@ struct HostSourceOptions {
   std::string host, boot_id, version;
   std::string rack, leaf_switch;
   size_t most_rings = 4096, most_rings_of_user = 1024;
-  // A job of which no process lives is kept so long for requests that come late.
+  // Time for which a job without living processes is kept, for late requests.
   int64_t linger_ns = 600'000'000'000;
-  // Stacks and the like of a process (collector/evidence/evidence.h); empty: only what /proc says is reported.
-  // `ring`: its ring file, for as long as the call lasts.
+  // Stacks and other evidence of a process (collector/evidence/evidence.h); empty: only /proc is read. `ring`: its ring
+  // file, open during the call.
   std::function<EvidenceReport(pid_t pid, int ring)> gather;
-  // One line about something that an operator should see; may be empty.
+  // One line for an operator; may be empty.
   std::function<void(const std::string&)> log;
 };
 
@@ -53,15 +53,15 @@ struct HostSourceCounters {
 
 class HostSource final : public AgentSource {
  public:
-  // `spool` must outlive it. Takes up rings that an earlier agent saved, where their job still runs.
+  // `spool` must outlive it. Takes over rings that an earlier agent saved, if their job still runs.
   static absl::StatusOr<std::unique_ptr<HostSource>> Make(const HostSourceOptions& options, Spool* spool);
   ~HostSource() override;
 
-  // Takes the descriptor over.
+  // Takes ownership of the descriptor.
   void Adopt(FoundRing ring);
   // Readable (poll) when a process ended: call Handle() at once.
   int ends_fd() const;
-  // Readable when evidence is there: the session's Tick() fetches it.
+  // Readable when evidence is ready: the session's Tick() fetches it.
   int work_fd() const;
   void ClearWork();
   void Handle();
@@ -108,7 +108,7 @@ class HostSource final : public AgentSource {
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
   std::map<std::string, Namesakes> namesakes_;  // by serialized identity without its life; senders are rings by key
   std::vector<Job*> shown_;
-  // Rings of one user are read as often as a hundredth of a core allows, so that nobody's many rings make others' late.
+  // Each user's rings get a hundredth of a core, so that a user with many rings does not delay others.
   struct Share {
     int64_t next_ns = 0, cost_ns = 0;
     bool due = true;
@@ -116,11 +116,11 @@ class HostSource final : public AgentSource {
   std::map<uid_t, Share> shares_;
   uint64_t next_key_ = 0;
   int64_t looked_ns_ = 0, sampled_ns_ = 0;
-  std::optional<ProcessTree> tree_;  // of this look, where a process is sampled in it
+  std::optional<ProcessTree> tree_;  // of this look, if a process is sampled in it
   HostSourceCounters counters_;
 };
 
-// `bundle` is of one host and one job; ranks not in `wanted` (empty: all) are left out.
+// `bundle` is of one host and one job; leaves out ranks that are not in `wanted` (empty: none left out).
 void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Digest* out);
 
 }  // namespace lockstep

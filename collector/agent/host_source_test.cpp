@@ -290,7 +290,7 @@ TEST_F(HostSourceTest, ARingThatChangesWhoseItIsKeepsWhatItWas) {
   EXPECT_EQ(source_->jobs(), 1u);
   EXPECT_NE(Sight(0), nullptr);
   EXPECT_EQ(Sight(7), nullptr);
-  // Cut to nothing, it is what it was last.
+  // Cut to nothing, it keeps its last state.
   ASSERT_EQ(truncate(Path("b").c_str(), 0), 0);
   source_->Look(MonotonicNs());
   EXPECT_NE(Sight(1), nullptr);

@@ -41,7 +41,7 @@ std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {
   return name;
 }
 
-// A descriptor of its own; none where it cannot be had.
+// A separate descriptor; none if it cannot be opened.
 UniqueFd OwnFd(int of) {
   return UniqueFd(of < 0 ? -1 : fcntl(of, F_DUPFD_CLOEXEC, 3));
 }
@@ -223,8 +223,8 @@ class Workshop final : public HostWorkshop {
       std::lock_guard lock(mutex_);
       making_.erase({order.request.request(), order.request.phase()});
       ++(status.ok() ? counters_.dumps : counters_.dumps_failed);
-      // The collector need not wait for a file that will not come. Whoever was asked for ranks of others has nothing to
-      // say.
+      // The collector must not wait for a file that never comes. A request for ranks of other hosts has an empty
+      // answer.
       if (status.ok() || absl::IsOutOfRange(status)) continue;
       HostEvidence evidence = Envelope(order.request);
       evidence.set_problem(HostRedaction().Text(absl::StrCat("no rings of ", options_.host, ": ", status.message())));

@@ -1,5 +1,5 @@
-// The agent's slow work: evidence of processes, and whole rings as dump files for the spool. Threads of its own;
-// evidence does not wait for dumps.
+// The agent's slow work on its own threads: evidence of processes, and whole rings as dump files for the spool.
+// Evidence does not wait for dumps.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_
 #define LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_
 
@@ -24,7 +24,7 @@ namespace lockstep {
 
 struct WorkshopOptions {
   std::string host, boot_id, version, rack, leaf_switch;
-  std::function<EvidenceReport(pid_t pid, int ring)> gather;  // empty: only what is known already is reported
+  std::function<EvidenceReport(pid_t pid, int ring)> gather;  // empty: only known facts are reported
   size_t evidence_at_once = 4;                                // processes
 };
 
@@ -32,11 +32,11 @@ struct WorkRing {
   int fd = -1;  // taken over
   std::string path;
   int32_t rank = -1;
-  pid_t pid = 0;        // here; 0: it has ended
-  pid_t shown_pid = 0;  // likewise, of one that has ended, too; 0: not known
+  pid_t pid = 0;        // its number here; 0: it has ended
+  pid_t shown_pid = 0;  // the same for an ended process; 0: unknown
   Process process;
-  std::shared_ptr<const MarkTimes> marks;  // what was seen of its GPU; may be null
-  std::optional<ring::Snapshot> at_end;    // digest of a process that ended, as it was then
+  std::shared_ptr<const MarkTimes> marks;  // observed times of its GPU marks; may be null
+  std::optional<ring::Snapshot> at_end;    // digest of an ended process at its end
 };
 
 struct WorkOrder {
@@ -48,18 +48,18 @@ struct WorkshopCounters {
   uint64_t dumps = 0, dumps_failed = 0, evidence = 0;
 };
 
-// Its functions may be called by any thread; they do not block.
+// Any thread may call its functions; they do not block.
 class HostWorkshop {
  public:
   static absl::StatusOr<std::unique_ptr<HostWorkshop>> Start(const WorkshopOptions& options, Spool* spool);
   virtual ~HostWorkshop() = default;
 
-  // An order of a request that is under way, or whose file the spool knows, is no new work.
+  // A repeated order of a running request, or of a file that the spool knows, starts no new work.
   virtual void Take(WorkOrder order) = 0;
   virtual void Cancel(uint64_t request) = 0;
   // Finished evidence; the last of a request has `last` set.
   virtual bool Next(HostEvidence* out) = 0;
-  virtual int fd() const = 0;  // readable when there is some
+  virtual int fd() const = 0;  // readable when there is evidence
   virtual void ClearWake() = 0;
   virtual WorkshopCounters counters() const = 0;
 };

@@ -1,4 +1,4 @@
-// The agent's log: a line each, with date and time, bounded in size. What is said over and over is said once a minute.
+// The agent's log: one line an entry, with date and time, bounded in size. Repeated entries appear once a minute.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_LOG_H_
 #define LOCKSTEP_COLLECTOR_AGENT_LOG_H_
 
@@ -16,7 +16,7 @@ class AgentLog {
  public:
   // Appends to `path`; past `most_bytes` the file becomes PATH.1 and a new one is begun.
   absl::Status Open(const std::string& path, uint64_t most_bytes = uint64_t{16} << 20);
-  // Somebody else may have renamed it.
+  // For a file that was renamed from outside.
   void Reopen();
   void Write(const std::string& line);
 

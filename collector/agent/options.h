@@ -14,21 +14,21 @@
 namespace lockstep {
 
 struct AgentOptions {
-  std::vector<std::string> collectors;  // endpoints, tried in this order; empty: none, it works by itself
+  std::vector<std::string> collectors;  // endpoints, tried in this order; empty: none, it works alone
   wire::Security security;
   std::string spool;  // folder
   uint64_t spool_bytes = uint64_t{4} << 30;
   std::vector<std::string> rings;                // empty: the default places
-  int64_t keep_rings_s = 7 * 86400;              // of dead processes, since anything was recorded; 0: however old
-  uint64_t keep_ring_bytes = uint64_t{5} << 30;  // of them in a folder; 0: however much
+  int64_t keep_rings_s = 7 * 86400;              // of dead processes, since the last record; 0: any age
+  uint64_t keep_ring_bytes = uint64_t{5} << 30;  // of them in a folder; 0: no limit
   bool containers = true;
   std::string log;      // file
   std::string metrics;  // empty: none
-  std::string host;     // as the rings call it
+  std::string host;     // the host's name in the rings
   int64_t late_after_ns = 5'000'000'000;
-  bool alone = false;                     // with a collector of its own, for this host's tools
+  bool alone = false;                     // with its own collector, for tools on this host
   std::string out;                        // its incidents; empty: beside the spool
-  RedactLevel redact = RedactLevel::kNo;  // before anything leaves the host
+  RedactLevel redact = RedactLevel::kNo;  // applied before anything leaves the host
   bool config_files = true;               // were read
 };
 

@@ -34,7 +34,7 @@ constexpr size_t kLongestSocketPath = 107;  // sun_path
 absl::StatusOr<std::vector<std::string>> SettledOptions(bool files) {
   static constexpr absl::string_view kOwn[] = {"listen", "key",      "known-keys", "keys",    "insecure",
                                                "out",    "upstream", "server-key", "metrics", "late-after"};
-  // Where merging puts what has no option; the agent's own is another.
+  // The place of settings without an option; the agent has its own.
   std::map<std::string, std::optional<std::string>> before;
   for (const settings::Row& row : settings::Table()) {
     if (row.section != "collector" || !row.option.empty()) continue;

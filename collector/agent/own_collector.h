@@ -1,5 +1,5 @@
-// The collector that `lockstep agent --alone` brings: a child process of the agent that listens on an ipc:// socket in
-// the runtime folder, so that the tools of this host work where there is no collector for a cluster.
+// The collector of `lockstep agent --alone`: a child process of the agent that listens on an ipc:// socket in the
+// runtime folder, so that the tools of this host work without a collector for the cluster.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_OWN_COLLECTOR_H_
 #define LOCKSTEP_COLLECTOR_AGENT_OWN_COLLECTOR_H_
 
@@ -17,19 +17,19 @@
 namespace lockstep {
 
 struct OwnCollectorOptions {
-  std::string folder;  // private (0700); the socket comes to lie there
-  std::string out;     // its incidents; made when it is missing
+  std::string folder;  // private (0700); the socket is created in it
+  std::string out;     // its incidents; created if missing
   std::string log;     // its standard error
   int64_t late_after_ns = 5'000'000'000;
   std::vector<std::string> more;                // further options of its command line: it reads no configuration file
-  std::function<void(const std::string&)> say;  // one line when it ended and is started again
+  std::function<void(const std::string&)> say;  // one line when it ended and is restarted
 };
 
-// What files (where `files`) and the environment say of collectors, as options; but for how it is reached and what the
-// agent says itself.
+// Collector settings from the environment and, with `files`, from configuration files, as options. Leaves out the
+// address, and what the agent itself sets.
 absl::StatusOr<std::vector<std::string>> SettledOptions(bool files);
 
-// One thread owns it. The child ends with that thread, whatever ends it.
+// One thread owns it. The child ends with that thread.
 class OwnCollector {
  public:
   static absl::StatusOr<std::unique_ptr<OwnCollector>> Start(const OwnCollectorOptions& options);
@@ -38,9 +38,9 @@ class OwnCollector {
   OwnCollector& operator=(const OwnCollector&) = delete;
 
   const std::string& endpoint() const { return endpoint_; }
-  // Call it every second or so: starts it again when it has ended, ever slower up to a minute.
+  // Call it about once a second: restarts it after an end, with growing pauses up to a minute.
   void Tick(int64_t mono_ns);
-  // Waits for its end, at most so long, then ends it by force.
+  // Waits for its end up to the limit, then kills it.
   void End(int64_t limit_ns);
 
  private:
@@ -50,7 +50,7 @@ class OwnCollector {
   const OwnCollectorOptions options_;
   std::vector<std::string> program_;  // the command
   std::string endpoint_;
-  UniqueFd lock_;  // one in a folder: a second would take the socket's name away
+  UniqueFd lock_;  // one in a folder: a second one would take the socket's name
   pid_t pid_ = -1;
   int64_t began_ns_ = 0, next_ns_ = 0, pause_ns_ = 0;
 };

@@ -71,7 +71,7 @@ class AgentProcess {
     for (const std::string& endpoint : options_.collectors) {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, false); !status.ok()) return status;
     }
-    // A collector drops what another role may not send, and tells only itself.
+    // A collector drops messages that the role does not allow, and reports this only to itself.
     if (!options_.collectors.empty() && !options_.security.own_key.empty()) {
       const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(options_.security.own_key);
       if (!key.ok()) return key.status();
@@ -228,7 +228,7 @@ class AgentProcess {
     while (!ending_) Turn(kSecond);
   }
 
-  // Waits for something to do, at most so long, and does it.
+  // Waits up to the limit for work, and does it.
   void Turn(int64_t limit_ns) {
     const int64_t wait = std::clamp<int64_t>(session_->next() - MonotonicNs(), 0, limit_ns);
     pollfd fds[6] = {{signals_.get(), POLLIN, 0}, {source_->ends_fd(), POLLIN, 0},
@@ -268,7 +268,7 @@ class AgentProcess {
     }
   }
 
-  // Only the finder's thread stands there; what was found goes on.
+  // Only the finder's thread is blocked; rings that were found continue.
   void WatchFinder() {
     const RingFinderCounters finder = finder_->counters();
     const MarkSamplerCounters marks = source_->counters().marks;

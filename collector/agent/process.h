@@ -1,4 +1,4 @@
-// `lockstep agent`: the process around session, ranks, spool and transport.
+// `lockstep agent`: the process that contains session, ranks, spool and transport.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_PROCESS_H_
 #define LOCKSTEP_COLLECTOR_AGENT_PROCESS_H_
 

@@ -28,7 +28,7 @@ constexpr size_t kMostCheckpoints = 8;
 constexpr size_t kMostStacks = 16;  // requests
 constexpr int kMostBlind = 4;
 constexpr size_t kMostIdsLine = 1024;  // characters
-// Without a look for so long this process itself was stopped: no rank may be blamed for that time.
+// After this long without a look, this process itself was stopped: no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
 enum Order { kPushed = 0, kDigestAnswer = 1, kEvidenceAnswer = 2 };
@@ -81,7 +81,7 @@ const char* ModeName(ring::GpuMarks mode) {
   return "";
 }
 
-// What a ring says of itself is its user's word: bounded.
+// A ring's text comes from its user: bounded.
 void FactsOfRecorders(absl::Span<const RankSight> ranks, Heartbeat* out) {
   constexpr size_t kMostKinds = 16;
   struct Kind {
@@ -159,7 +159,7 @@ void AgentSession::SayHello(int64_t mono_ns) {
   hello.set_protocol(wire::kProtocol);
   hello.set_min_protocol(wire::kProtocol);
   absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHello, hello);
-  if (message.ok()) (void)send_(*message);  // said again where no Welcome comes
+  if (message.ok()) (void)send_(*message);  // repeated if no Welcome comes
 }
 
 void AgentSession::Receive(const wire::Message& message, int64_t mono_ns) {
@@ -199,7 +199,7 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
   refused_.clear();
   fallback_.assign(welcome.fallback().begin(), welcome.fallback().end());
   if (collector_instance_ != welcome.instance()) {
-    // Nobody waits for these any more: a new collector asks anew.
+    // Nobody waits for these any more: a new collector asks again.
     for (auto queued = queue_.begin(); queued != queue_.end();) {
       if (queued->request == 0) {
         ++queued;
@@ -214,8 +214,7 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
   }
   collector_instance_ = welcome.instance();
   welcome_ = true;
-  // Pushed messages are not acknowledged: what the old connection may have lost is said again. All of it may come
-  // twice.
+  // Pushed messages are not acknowledged: after a reconnection they are sent again. All of them may arrive twice.
   source_->TellAgain();
   for (auto& [key, job] : jobs_) job->tell_everything = true;
   for (size_t i = 0; i < source_->jobs(); ++i) {
@@ -264,7 +263,7 @@ void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
 
 void AgentSession::OnAck(const ChunkAck& ack) {
   if (!ack.refused().empty()) {
-    // Before any of it is removed: whoever looks for a chunk finds here that it was never acknowledged.
+    // Before any removal: a search for a chunk finds here that it was never acknowledged.
     std::string ids;
     for (const std::string& id : ack.id()) {
       absl::StrAppend(&ids, ids.empty() ? "" : " ", absl::BytesToHexString(id.substr(0, 16)));
@@ -285,7 +284,7 @@ void AgentSession::OnAck(const ChunkAck& ack) {
   }
 }
 
-// What only looks over time tell of a rank.
+// Facts about a rank that only repeated looks show.
 void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const {
   const auto job = jobs_.find(request.job().SerializeAsString());
   if (job == jobs_.end()) return;
@@ -426,7 +425,7 @@ void AgentSession::TellLate(const Job& job, absl::Span<const RankSight> ranks, c
                    event.gaps, " gaps)",
                    missing.empty() ? "" : ", missing here: ", missing.empty() ? "" : missing.Text()));
   if (!event.over) ++counters_.late;
-  // Without a collector nothing piles up: what is late when one answers is told then.
+  // Without a collector nothing accumulates: the late ranks are reported when one answers.
   if (welcome_) Queue(wire::Type::kLate, report, 0, kPushed);
 }
 
@@ -479,7 +478,7 @@ void AgentSession::Look(int64_t mono_ns) {
   });
 }
 
-// Where this is lost, those above notice in time that nothing is said of the job any more.
+// If this is lost, the receivers notice later that nothing is reported about the job.
 void AgentSession::TellOver(const JobIdentity& job) {
   if (!welcome_) return;
   Heartbeat heartbeat;

@@ -34,18 +34,18 @@ namespace lockstep {
 
 struct AgentSessionOptions {
   std::string host, boot_id, version;
-  std::string rack, leaf_switch;  // where the host stands; may be empty
+  std::string rack, leaf_switch;  // the place of the host; may be empty
   uint64_t instance = 0;          // random, of this process
   int64_t heartbeat_ns = 1'000'000'000;
-  int64_t look_ns = 500'000'000;          // from one look at the ranks to the next; sooner where a limit passes
-  int64_t late_after_ns = 5'000'000'000;  // least limit of a wait
+  int64_t look_ns = 500'000'000;          // interval between looks at the ranks; shorter when a limit passes
+  int64_t late_after_ns = 5'000'000'000;  // minimum of a wait's limit
   size_t heartbeat_bytes_per_rank = 512;
   double chunk_bytes_per_second = 32e6;   // as sent
   size_t chunks_out = 4;                  // sent and not acknowledged
-  int64_t ack_after_ns = 30'000'000'000;  // not acknowledged for so long: sent again
-  std::function<int64_t()> cpu_ns;        // the program's own CPU time so far; empty: not told
+  int64_t ack_after_ns = 30'000'000'000;  // a chunk without acknowledgment is sent again after this long
+  std::function<int64_t()> cpu_ns;        // the program's own CPU time so far; empty: not reported
   std::function<std::vector<std::string>()>
-      blind;  // what cannot be seen at the moment, a line each; empty: nothing is told
+      blind;  // what cannot be seen at the moment, one a line; empty: nothing is reported
   std::function<void(const std::string&)> log;  // one line for each decision, with its figures; may be empty
 };
 
@@ -59,7 +59,7 @@ struct AgentSessionCounters {
 
 class AgentSession {
  public:
-  // kUnavailable: not now. The message is not kept by the function.
+  // kUnavailable: not now. The function does not keep the message.
   using SendFunction = std::function<absl::Status(const wire::Message&)>;
 
   // `source` and `store` must outlive it.
@@ -68,19 +68,19 @@ class AgentSession {
   AgentSession(const AgentSession&) = delete;
   AgentSession& operator=(const AgentSession&) = delete;
 
-  // The connection is new (wire::Client::Tick gave true). mono_ns is the host's CLOCK_MONOTONIC, as the rings have it;
-  // real_ns is only passed on, jumps of it change nothing.
+  // The connection is new (wire::Client::Tick returned true). mono_ns is the host's CLOCK_MONOTONIC, as in the rings;
+  // real_ns is only passed on, and jumps of it have no effect.
   void Connected(int64_t mono_ns);
-  // Anything received; frames that mean nothing here are counted and dropped.
+  // Any received message; frames without a meaning here are counted and dropped.
   void Receive(const wire::Message& message, int64_t mono_ns);
-  // Call when next() has come, and at once after a process ended or evidence is there. Cheap when nothing is due.
+  // Call when next() has come, and at once after a process ended or evidence is ready. Cheap when nothing is due.
   void Tick(int64_t mono_ns, int64_t real_ns);
   int64_t next() const { return next_; }
 
   bool welcome() const { return welcome_; }
-  // Why the collector does not let this agent in; empty: it does, or has not answered.
+  // Why the collector refuses this agent; empty: it accepts, or has not answered.
   const std::string& refused() const { return refused_; }
-  // Endpoints the other side named for the case that it goes silent.
+  // The other side's fallback endpoints, for its silence.
   const std::vector<std::string>& fallback() const { return fallback_; }
   const AgentSessionCounters& counters() const { return counters_; }
   // Waits that are late now, over all jobs.
@@ -94,9 +94,9 @@ class AgentSession {
     int order = 0;         // smaller ones are sent first
   };
 
-  // Stacks of one request's ranks on their way into one tree.
+  // Stacks of one request's ranks, collected for one tree.
   struct Stacks {
-    Ranks merged;  // of whom nothing but the tree goes up
+    Ranks merged;  // ranks that send only merged stacks
     StackTree tree;
     StackReport report;
     Ranks ranks;
@@ -138,7 +138,7 @@ class AgentSession {
   std::vector<std::string> fallback_;
   int64_t next_ = 0, next_heartbeat_ = 0, next_look_ = 0, looked_ns_ = 0, hello_ns_ = 0;
   uint64_t look_ = 0;
-  int64_t cost_ns_ = 0, cost_at_ns_ = 0;  // CPU time, and when that was read
+  int64_t cost_ns_ = 0, cost_at_ns_ = 0;  // CPU time, and when it was read
   uint32_t cpu_permille_ = 0;
   AgentSessionCounters counters_;
 };

@@ -17,12 +17,12 @@
 
 namespace lockstep {
 
-// One rank as its ring's digest shows it. A process that drives several ranks is one entry.
+// One rank in its ring's digest. A process that drives several ranks is one entry.
 struct RankSight {
-  // `slot` stays a rank's while it is seen and is used by no other rank of the job in that time.
+  // A rank keeps its `slot` while it is seen, and no other rank of the job uses it meanwhile.
   DigestView view;
   int32_t rank = -1;
-  char state = 0;                          // of /proc/PID/stat; 0: not known
+  char state = 0;                          // of /proc/PID/stat; 0: unknown
   const ring::Snapshot* digest = nullptr;  // never null; valid as long as the sight is
 };
 
@@ -30,47 +30,47 @@ class AgentSource {
  public:
   virtual ~AgentSource() = default;
 
-  // Reads all ranks anew. Called about once a second, and when a limit passes. What the next calls return is as of this
-  // call, and stays valid until the next one.
+  // Reads all ranks again. Called about once a second, and when a limit passes. Results of the other calls refer to
+  // this call, and stay valid until the next one.
   virtual void Look(int64_t mono_ns) = 0;
-  // Jobs (one generation of a job and a user each) that have ranks here; any order.
+  // Jobs (one generation of a job and a user each) with ranks here; any order.
   virtual size_t jobs() const = 0;
   virtual const JobIdentity& job(size_t index) const = 0;
   virtual absl::Span<const RankSight> ranks(size_t index) const = 0;
 
-  // The next process that has ended and was not told yet; false: none. Each is told once, unless TellAgain().
+  // The next ended process that was not reported yet; false: none. Each is reported once, unless TellAgain() is called.
   virtual bool NextEnded(ProcessEnded* out) = 0;
-  // The collector forgot everything: what has ended is told anew.
+  // The collector lost its state: ended processes are reported again.
   virtual void TellAgain() = 0;
 
   // Adds `ranks` (and the communicators' infos) of one job; empty `ranks` of the request: all of the host. Sets
-  // out->refused where there is nothing to add. The session fills the other fields and cuts it into parts.
+  // out->refused if there is nothing to add. The session fills the other fields and splits it into parts.
   virtual void FillDigest(const CollectRequest& request, Digest* out) = 0;
 
-  // Begins what an EVIDENCE or EVERYTHING request asks for; must not block. Whole rings go into the chunk store, as
+  // Starts the work of an EVIDENCE or EVERYTHING request; must not block. Whole rings go into the chunk store, as
   // HOST.evidence.lsd or HOST.lsd; the latter holds all ranks and replaces the former. An EVIDENCE request is also
-  // answered through NextEvidence. The same request may come again (after a reconnection): what is under way goes on,
-  // what was done is done again only where its results are not in the store any more.
+  // answered through NextEvidence. The same request may come again after a reconnection: running work continues, and
+  // finished work is repeated only if its results left the store.
   virtual void Gather(const CollectRequest& request) = 0;
   virtual void Cancel(uint64_t request) = 0;
-  // The next piece of evidence; the last one of a request has `last` set, also when nothing could be found out.
+  // The next piece of evidence; the last one of a request has `last` set, even if nothing was found.
   virtual bool NextEvidence(HostEvidence* out) = 0;
 };
 
-// Chunks in the order in which they are to be sent: evidence before everything, older before newer.
+// Chunks in sending order: evidence before everything, older before newer.
 class ChunkStore {
  public:
   virtual ~ChunkStore() = default;
 
-  // The next chunk that is not out; it is then. False: none is ready now.
+  // The next chunk that is not in transit; marks it as in transit. False: none is ready now.
   virtual bool Next(Chunk* out) = 0;
-  // The collector has it on disk (or will never take it: `refused` says why): it is removed for good. Ids that are not
-  // known are nothing new: an acknowledgement may come twice.
+  // The collector has it on disk, or refused it for good (`refused` has the reason): it is removed. Unknown ids are
+  // normal: an acknowledgment may come twice.
   virtual void Acked(const std::string& id) = 0;
   virtual void Refused(const std::string& id, const std::string& why) = 0;
-  // It was not acknowledged in time, or the connection is another one: not out any more. Empty: all.
+  // No acknowledgment in time, or a new connection: no longer in transit. Empty: all.
   virtual void Return(const std::string& id) = 0;
-  // What was not sent of this request need not be; it is removed.
+  // Removes the unsent rest of this request.
   virtual void Cancel(uint64_t request) = 0;
   // Chunks that are not acknowledged.
   virtual size_t held() const = 0;

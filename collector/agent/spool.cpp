@@ -397,7 +397,8 @@ class DiskSpool final : public Spool {
 
   enum class Need { kEverything = 0, kRing = 1, kEvidence = 2 };
 
-  // Drops the least that is there and worth no more than what is needed. With the lock held. False: nothing is.
+  // Drops the smallest sufficient item that is no more valuable than the new one. With the lock held. False: there is
+  // none.
   bool DropOne(Need need) {
     const auto everything = files_.lower_bound(Key(1, 0));
     if (everything != files_.end()) {
@@ -589,12 +590,12 @@ class DiskSpool final : public Spool {
       ++counters_.damaged;
       damaged = piece->second.id;
       Problem(absl::StrCat(chunk.ok() ? absl::StrCat(task.path, " holds another chunk") : chunk.status().message(),
-                           ": it is given up; the collector will lack a part of ", file->second.name));
+                           ": it is dropped; the collector will not get all of ", file->second.name));
     }
     Remove(damaged, false);
   }
 
-  // Rings and chunks that somebody waits for, between the pieces of longer work.
+  // Awaited rings and chunks, between the pieces of longer work.
   void Urgent() {
     for (;;) {
       std::optional<RingTask> ring;

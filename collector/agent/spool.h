@@ -27,7 +27,7 @@
 namespace lockstep {
 
 struct SpoolOptions {
-  std::string folder;  // made (0700) when missing
+  std::string folder;  // created (0700) if missing
   uint64_t most_bytes = uint64_t{4} << 30;
   uint64_t most_ring_age_ns = uint64_t{7} * 86400 * 1'000'000'000;  // copies of rings, by the wall clock
   uint32_t chunk_bytes = 1 << 20;                                   // of file content
@@ -37,13 +37,13 @@ struct SpoolCounters {
   uint64_t bytes = 0, chunks = 0, rings = 0;  // held now
   uint64_t files_put = 0, chunks_put = 0, rings_put = 0;
   uint64_t files_dropped = 0, bytes_dropped = 0, rings_dropped = 0;
-  uint64_t damaged = 0;  // chunk files that could not be read back
+  uint64_t damaged = 0;  // unreadable chunk files
   uint64_t pending = 0;  // tasks that wait for the disk
 };
 
 enum class SpoolClass : uint8_t { kEvidence = 0, kEverything = 1 };
 
-// A file to be sent: what its chunks say, without id, offset, data, raw_bytes and last.
+// A file to send: the fields of its chunks, without id, offset, data, raw_bytes and last.
 struct SpoolFile {
   SpoolClass kind = SpoolClass::kEvidence;
   Chunk like;
@@ -52,34 +52,34 @@ struct SpoolFile {
 // Its functions may be called by any thread.
 class Spool : public ChunkStore {
  public:
-  // Takes up what an earlier agent left. Fails when the folder cannot be used (belongs to somebody else, another agent
-  // has it, disk errors); the message says what to do.
+  // Takes over the files of an earlier agent. Fails if the folder cannot be used (another owner, another agent, disk
+  // errors); the message says what to do.
   static absl::StatusOr<std::unique_ptr<Spool>> Open(const SpoolOptions& options);
 
   // A new name in FOLDER/work, for PutFile.
   virtual std::string WorkPath(const std::string& name) = 0;
-  // Cuts the file at `path` (in FOLDER/work) into chunks and removes it. Later, by the spool's thread; what goes wrong
-  // is said by NextProblem().
+  // Cuts the file at `path` (in FOLDER/work) into chunks and removes it. The spool's thread does this later;
+  // NextProblem() reports errors.
   virtual void PutFile(const SpoolFile& file, const std::string& path) = 0;
-  // The disk has no room for a file being made in FOLDER/work: drops the least that is worth no more. False: nothing
-  // is. May wait for the disk.
+  // The disk has no room for a new file in FOLDER/work: drops the smallest item that is no more valuable. False: there
+  // is none. May wait for the disk.
   virtual bool MakeRoom(SpoolClass kind) = 0;
-  // Whether a file of this request and name is in the spool, or about to be, or was there and all of it acknowledged.
+  // Whether a file of this request and name is in the spool, is being added, or was completely acknowledged.
   virtual bool Knows(uint64_t request, const std::string& file) const = 0;
-  // Copies the ring behind `fd` (which is duplicated) to rings/NAME.ring, before anything else that waits. A copy that
-  // is there already is replaced.
+  // Copies the ring behind `fd` (which is duplicated) to rings/NAME.ring, before all other work. Replaces an existing
+  // copy.
   virtual void SaveRing(int fd, const std::string& name) = 0;
   // Names of rings/, without folder; complete copies only.
   virtual std::vector<std::string> SavedRings() const = 0;
   virtual const std::string& rings_folder() const = 0;
 
-  // Readable (poll) when a chunk got ready, or something is to be said; cleared by ClearWake().
+  // Readable (poll) when a chunk is ready or a problem is reported; cleared by ClearWake().
   virtual int fd() const = 0;
   virtual void ClearWake() = 0;
-  // One line about something that was dropped or went wrong; false: nothing (more).
+  // One line about dropped data or an error; false: none (any more).
   virtual bool NextProblem(std::string* line) = 0;
   virtual SpoolCounters counters() const = 0;
-  // Waits until all that was given is on disk, at most so long. False: not all is.
+  // Waits up to the limit until all files are on disk. False: not all are.
   virtual bool Flush(int64_t limit_ns) = 0;
 };
 

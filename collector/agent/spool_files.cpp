@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view kMagic = "LSCHUNK1";
 
-// Of the copy of a ring; what its header says is checked. The place is that of every layout so far.
+// In the copy of a ring, whose header is checked. All layouts so far have it at this place.
 absl::Status ForgetThreadNames(int from, uint64_t bytes, AtomicFile* copy) {
   ring::Header header;
   if (pread(from, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) return absl::OkStatus();

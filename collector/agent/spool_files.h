@@ -1,4 +1,4 @@
-// What lies in an agent's spool, one file at a time: chunks, copies of rings, folders of chunks. No state; any thread.
+// The items of an agent's spool, one file at a time: chunks, copies of rings, folders of chunks. No state; any thread.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_SPOOL_FILES_H_
 #define LOCKSTEP_COLLECTOR_AGENT_SPOOL_FILES_H_
 
@@ -24,7 +24,7 @@ std::string ChunkFileBytes(const Chunk& chunk);
 absl::StatusOr<Chunk> ReadChunkFile(const std::string& path);
 absl::Status CompressChunk(const std::string& raw, std::string* out);
 absl::Status WriteFileSynced(const std::string& path, std::string_view bytes);
-// The first `bytes` of `from`, with holes where there are zeros; whole or not at all.
+// The first `bytes` of `from`, with holes for zeros; complete or not at all.
 absl::Status CopyRingFile(int from, uint64_t bytes, const std::string& path);
 
 }  // namespace lockstep

@@ -216,7 +216,7 @@ TEST_F(SpoolTest, ItsBoundHoldsAndEverythingIsDroppedBeforeEvidence) {
   EXPECT_TRUE(spool->Knows(3, "c.lsd"));
   EXPECT_EQ(spool->counters().files_dropped, 1u);
   EXPECT_THAT(Problems(spool.get()), ::testing::HasSubstr("dropped b.lsd"));
-  // Nothing is given up for something that would not fit anyway, nor evidence for everything.
+  // Nothing is dropped for a file that would not fit anyway, nor evidence for everything.
   Put(spool.get(), Noise(500'000, 8), SpoolClass::kEverything, 4, "d.lsd");
   ASSERT_TRUE(spool->Flush(60 * kSecond));
   EXPECT_TRUE(spool->Knows(1, "a.lsd"));
@@ -297,7 +297,7 @@ TEST_F(SpoolTest, ASecondAgentIsRefusedAndAStrangersFolderToo) {
   EXPECT_FALSE(Spool::Open(options_).ok());
 }
 
-// On a disk of 2 MiB. In a child, for the mount is to be nobody else's.
+// On a disk of 2 MiB. In a child process, because the mount must be private.
 TEST_F(SpoolTest, OnAFullDiskEvidenceDisplacesEverythingAndNothingIsHalfThere) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -319,7 +319,7 @@ TEST_F(SpoolTest, OnAFullDiskEvidenceDisplacesEverythingAndNothingIsHalfThere) {
     if (spool->Knows(1, "old.lsd")) fail("everything was kept");
     if (!spool->Knows(2, "evidence.lsd")) fail("evidence was dropped");
     if (Take(spool, 100).size() != 10) fail("not all of the evidence is there");
-    // Too large for what is left, and there is nothing left to give up but evidence.
+    // Too large for the free space, and only evidence could be dropped.
     Put(spool, Noise(900'000, 14), SpoolClass::kEverything, 3, "new.lsd");
     if (!spool->Flush(60 * kSecond)) fail("no end");
     if (spool->Knows(3, "new.lsd")) fail("there was room for what cannot fit");

@@ -112,13 +112,12 @@ bool Passes(const absl::Status& status) {
 
 using Clock = std::chrono::steady_clock;
 
-// Sends incidents through the spool; what the server refuses for good is told and set aside, what it cannot take now
-// waits.
+// Sends incidents through the spool. Permanently refused ones are reported and set aside, others wait.
 class Sender {
  public:
   Sender(const Options& options, Http* http, Spool spool) : options_(options), store_(http), spool_(std::move(spool)) {}
 
-  // A folder into the spool, unless the archive or the spool has it. Errors are told.
+  // Puts a folder into the spool, unless the archive or the spool has it. Reports errors.
   void Take(const std::string& folder, bool quiet_if_unfinished) {
     const absl::StatusOr<IncidentName> name = NameIncident(folder);
     if (!name.ok()) {
@@ -149,7 +148,7 @@ class Sender {
     const absl::Status put =
         spool_.Put(*name, [&](const RowSink& sink) { return MakeRows(folder, *name, sink, &notes); });
     if (!put.ok()) {
-      // A full spool is tried again; a folder that cannot be read is told once.
+      // A full spool is tried again; an unreadable folder is reported once.
       if (!absl::IsResourceExhausted(put)) taken_.insert(folder);
       Fail(absl::StrCat(folder, ": ", put.message()));
       return;
@@ -316,7 +315,7 @@ int SendAll(const Options& options, Http* http) {
   }
   for (const std::string& word : options.words) {
     if (Http::stopped()) break;
-    // Memory of one incident at a time: what is made is sent before the next is made, as long as there is a server.
+    // Memory of one incident at a time: each is sent before the next is made, while there is a server.
     sender.Take(word, false);
     if (ready.ok() && !sender.Flush()) ready = absl::UnavailableError("");
   }
@@ -355,7 +354,7 @@ int Query(const Options& options, Store* store) {
   return written ? kDone : kFailed;
 }
 
-// For verdicts (analyzer/report/before.h): a question on standard input, an answer on standard output whatever happens.
+// For verdicts (analyzer/report/before.h): a question on standard input, always an answer on standard output.
 int AnswerBefore(const Options& options, Store* store) {
   std::string question;
   for (int c = getchar(); c != EOF && question.size() < kMostQuestion; c = getchar())

@@ -1,4 +1,4 @@
-// The .sql files of this folder, in the program; made when it is configured.
+// The .sql files of this folder, built into the program.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_EMBEDDED_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_EMBEDDED_H_
 

@@ -1,4 +1,4 @@
-// One HTTP conversation with ClickHouse, over libcurl. Answers may be anything: their length is bounded, redirects are
+// One HTTP conversation with ClickHouse, over libcurl. Answers are not trusted: their length is bounded, redirects are
 // not followed.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_HTTP_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_HTTP_H_
@@ -22,8 +22,8 @@ struct Target {
   std::string ca_file;  // empty: the system's
 };
 
-// "http://[USER@]HOST[:PORT]/DATABASE". A password in it is refused: command lines are read by everyone. Off loopback
-// http is refused unless `insecure`. InvalidArgument says what is wrong.
+// "http://[USER@]HOST[:PORT]/DATABASE". Refuses a password in it, because all users can read command lines. Refuses
+// http off loopback unless `insecure`. InvalidArgument names the problem.
 absl::StatusOr<Target> ParseTarget(const std::string& url, bool insecure);
 
 // One thread.
@@ -34,13 +34,13 @@ class Http {
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
 
-  // A statement; `body` follows it where it is an INSERT. `settings` of the query. The answer, at most `most_bytes`.
-  // Unavailable, DeadlineExceeded: worth another try; every other error is for people.
+  // Runs a statement; `body` follows it if it is an INSERT. `settings` of the query. Returns the answer, at most
+  // `most_bytes`. Unavailable, DeadlineExceeded: worth another try; other errors are for the user.
   absl::StatusOr<std::string> Post(const std::string& statement, const std::string* body,
                                    const std::vector<std::pair<std::string, std::string>>& settings, int64_t limit_ms,
                                    size_t most_bytes);
   const Target& target() const { return target_; }
-  // From now on no transfer begins, and one under way ends: for signal handlers.
+  // From now on no transfer begins, and a running one ends: for signal handlers.
   static void Stop();
   static bool stopped();
 
@@ -49,8 +49,8 @@ class Http {
   void* curl_ = nullptr;
 };
 
-// Of an answer's text, whether the server may say otherwise later. ClickHouse answers 500 to nearly all errors; its own
-// code tells.
+// Whether the error may be temporary, from the answer's text. ClickHouse answers nearly all errors with 500; its own
+// code decides.
 bool IsPassing(long http_status, const std::string& answer);
 
 }  // namespace lockstep::archive

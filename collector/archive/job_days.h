@@ -1,4 +1,4 @@
-// How long jobs ran on which days, for rates over job-days.
+// Run times of jobs by day, for rates over job-days.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_JOB_DAYS_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_JOB_DAYS_H_
 

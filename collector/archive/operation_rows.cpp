@@ -35,7 +35,7 @@ struct Group {
   std::string clock;
 };
 
-// A link or a pipe in a stranger's folder is nobody's index.
+// A link or a pipe in a foreign folder is not an index.
 bool PlainFile(const std::string& path) {
   struct stat info {};
   return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
@@ -100,8 +100,7 @@ class Rates {
 
 void Durations::Add(int64_t ns) {
   if (ns < 0) return;
-  // Nothing less than a microsecond is told apart by the index: such a call is one of the shortest, and not one that
-  // was not measured.
+  // The index has a resolution of a microsecond: such a call is one of the shortest, not an unmeasured one.
   if (ns == 0) ns = kBelowIndex;
   ++bins_[static_cast<int>(std::floor(std::log(static_cast<double>(ns)) / kStep))];
   ++count_;

@@ -15,19 +15,18 @@ struct OperationFacts {
       comm_hosts;  // by communicator identity, of those with a measured bandwidth; at most 32 hosts
 };
 
-// One host at a time, so that memory does not grow with the job; durations are kept as histograms of 4 % steps. Without
-// an index there are no rows and a note; a damaged one likewise.
+// One host at a time, so that memory does not grow with the job. Durations become histograms of 4 % steps. A missing or
+// damaged index gives a note and no rows.
 absl::Status MakeOperationRows(const std::string& folder, const IncidentName& name, const RowSink& sink,
                                OperationFacts* facts, std::string* notes);
 
 // Durations in steps of 4 %, for medians and percentiles of any number of them.
 class Durations {
  public:
-  // Nanoseconds, as the index has them; 0, less than its microsecond, counts as half of one. What is negative is not
-  // counted.
+  // Nanoseconds from the index; 0, below its microsecond, counts as half of one. Negative values do not count.
   void Add(int64_t ns);
   uint64_t count() const { return count_; }
-  // 0 to 1; -1 where there are none.
+  // 0 to 1; -1 if there are none.
   int64_t Quantile(double q) const;
 
  private:

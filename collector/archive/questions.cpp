@@ -24,7 +24,7 @@ bool IsSchema(const std::string& name) {
   return name.compare(0, 7, "schema_") == 0;
 }
 
-// The first line of a file is what it is for.
+// The first line of a file is its purpose.
 std::string Purpose(const std::string& text) {
   const std::string line = text.substr(0, text.find('\n'));
   return line.compare(0, 3, "-- ") == 0 ? line.substr(3) : "";

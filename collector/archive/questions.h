@@ -1,4 +1,4 @@
-// What people, and verdicts, ask the archive.
+// Queries of users, and of verdicts, for the archive.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_QUESTIONS_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_QUESTIONS_H_
 
@@ -19,10 +19,10 @@ struct QueryArguments {
 
 // "culprits": "Hosts and lines of code that ..", in the order of their names.
 std::vector<std::pair<std::string, std::string>> ReadyQueries();
-// The statement with its {arguments} put in as literals. NotFound names the queries there are.
+// The statement with its {arguments} as literals. NotFound names the existing queries.
 absl::StatusOr<std::string> ReadyQuery(const std::string& name, const QueryArguments& arguments);
 
-// For people: aligned columns, at most `columns` wide, plain characters. For programs: an array of objects.
+// For users: aligned columns, at most `columns` wide, plain characters. For programs: an array of objects.
 std::string AsTable(const Answer& answer, size_t columns);
 std::string AsJson(const Answer& answer);
 

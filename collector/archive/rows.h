@@ -1,4 +1,4 @@
-// Rows of the archive's tables, and what each row of an incident begins with.
+// Rows of the archive's tables, and the first columns of each row of an incident.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_ROWS_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_ROWS_H_
 
@@ -12,11 +12,10 @@
 namespace lockstep::archive {
 
 using Json = nlohmann::ordered_json;
-// Called for each row; an error ends the making of rows.
+// Called for each row; an error stops the caller.
 using RowSink = std::function<absl::Status(const std::string& table, const Json& row)>;
 
-// Of an incident, and of each of its rows. Deterministic: the same incident has the same identity wherever its folder
-// lies.
+// Identity of an incident and of each of its rows. Deterministic: the folder's place does not matter.
 struct IncidentName {
   std::string job, incident;  // incident: "JOB/STEP/RESTART/UID@TIME_NS"
   std::string day;            // "2026-11-22", UTC
@@ -26,7 +25,7 @@ struct IncidentName {
   void Begin(Json* row) const;  // day, at, job, incident
 };
 
-// "dp_*" of "dp_17": communicators that differ in numbers alone are of one class.
+// "dp_*" of "dp_17": communicators whose names differ only in numbers are of one class.
 std::string CommClass(const std::string& name);
 
 }  // namespace lockstep::archive

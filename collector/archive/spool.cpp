@@ -32,7 +32,7 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-// FNV-1a: names files only, an incident's identity stands inside.
+// FNV-1a: only for file names; an incident's identity is inside.
 uint64_t Hash(const std::string& text, uint64_t hash) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash;
@@ -172,7 +172,7 @@ absl::StatusOr<SpooledBatch> SpoolReader::Next(size_t most_bytes) {
     }
     const size_t tab = line.find('\t');
     const std::string table = line.substr(0, tab);
-    // The server reads what stands after the tab as JSON and nothing else; that it is an object is enough here.
+    // The server parses the text after the tab as JSON and nothing else; here it only has to be an object.
     if (tab == std::string::npos || !IsTable(table) || line.size() < tab + 3 || line[tab + 1] != '{' ||
         line.back() != '}') {
       return absl::DataLossError("a line of the spool makes no sense");

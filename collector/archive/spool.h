@@ -1,6 +1,5 @@
-// Incidents as rows on disk, between the folder they come from and the server: what waits while it is away, and what is
-// gone on with after a kill. One file an incident; it is there whole or not at all. Any number of processes may use one
-// folder.
+// Incidents as rows on disk, between their folder and the server: those that wait while the server is away, and
+// unfinished ones after a kill. One file an incident, complete or absent. Any number of processes may use one folder.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_SPOOL_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_SPOOL_H_
 
@@ -17,17 +16,16 @@ namespace lockstep::archive {
 
 class Spool {
  public:
-  // Makes the folder (0700). Files there that are older than an hour and were never finished are removed.
+  // Creates the folder (0700). Removes unfinished files in it that are older than an hour.
   static absl::StatusOr<Spool> Open(const std::string& folder, uint64_t most_bytes);
 
-  // Writes the rows that `make` gives to its sink. ResourceExhausted: the spool is full, and the incident is still in
-  // its folder.
+  // Writes the rows from `make`. ResourceExhausted: the spool is full, and the incident stays in its folder.
   absl::Status Put(const IncidentName& name, const std::function<absl::Status(const RowSink&)>& make);
   bool Has(const IncidentName& name) const;
   // Paths, oldest incident first.
   std::vector<std::string> Files() const;
   static void Remove(const std::string& path);
-  // A file that makes no sense is kept under another name, for people.
+  // An invalid file is kept under another name, for inspection.
   static void SetAside(const std::string& path);
   const std::string& folder() const { return folder_; }
 
@@ -43,7 +41,7 @@ struct SpooledBatch {
 };
 class SpoolReader {
  public:
-  // The incident's identity is in the first line. DataLoss: it is no such file.
+  // The incident's identity is in the first line. DataLoss: not such a file.
   static absl::StatusOr<SpoolReader> Open(const std::string& path);
   ~SpoolReader();
   SpoolReader(SpoolReader&& other) noexcept;

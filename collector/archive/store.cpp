@@ -82,7 +82,7 @@ absl::Status Store::Prepare() {
   Http server(everywhere);
   const auto make = [this](const std::string& statement) {
     absl::Status status;
-    // Two that make one table at once: one of them may be told that its folder is there already. Then it soon is whole.
+    // If two create one table at once, one may get an error that its folder exists. The table is complete soon after.
     for (int tries = 0; tries < 20; ++tries) {
       status = http_->Post(statement, nullptr, {}, kStatementLimitMs, kMostAnswerBytes).status();
       if (status.ok() || (status.message().find("Code: 57,") == absl::string_view::npos &&

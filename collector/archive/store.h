@@ -1,4 +1,4 @@
-// The archive's side on the server: tables, what is there already, inserts, answers as tables.
+// The archive's tables on the server: creation, existing rows, inserts, answers.
 #ifndef LOCKSTEP_COLLECTOR_ARCHIVE_STORE_H_
 #define LOCKSTEP_COLLECTOR_ARCHIVE_STORE_H_
 
@@ -21,27 +21,26 @@ struct Answer {
   std::vector<bool> numeric;                   // by column
 };
 
-// One thread. Errors as Http's: Unavailable and DeadlineExceeded pass.
+// One thread. Errors like Http's: Unavailable and DeadlineExceeded are temporary.
 class Store {
  public:
   explicit Store(Http* http) : http_(http) {}
 
-  // Makes the database and the tables where they are missing; a newer schema than this program knows is
-  // FailedPrecondition.
+  // Creates the database and the missing tables; FailedPrecondition for a newer schema than this program's.
   absl::Status Prepare();
   absl::StatusOr<bool> Has(const std::string& incident, const std::string& job);
-  // Rows as JSON, one a line. Twice the same is once after a merge, and for readers with FINAL at once.
+  // Rows as JSON, one a line. Repeated rows become one after a merge, and at once for readers with FINAL.
   absl::Status Insert(const std::string& table, const std::string& rows);
-  // A statement that only reads.
+  // A read-only statement.
   absl::StatusOr<Answer> Ask(const std::string& statement, int64_t limit_ms);
 
  private:
   Http* http_;
 };
 
-// 'text' as a literal of ClickHouse's SQL, whatever bytes it has.
+// 'text' as a literal of ClickHouse's SQL, for any bytes.
 std::string Quoted(const std::string& text);
-// Of FORMAT JSONCompact. DataLoss where it is something else.
+// Parses FORMAT JSONCompact. DataLoss for anything else.
 absl::StatusOr<Answer> ParseAnswer(const std::string& text);
 
 }  // namespace lockstep::archive

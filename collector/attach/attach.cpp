@@ -57,7 +57,7 @@ std::string JobLine(const FoundJob& job) {
                       job.ranks[0].pid, job.ranks.size() > 1 ? " ..)" : ")");
 }
 
-// The job to look at; null: there is none, or more than one, and that is said.
+// The job to look at; null: there is none, or more than one, which is reported.
 const FoundJob* Choose(const AttachOptions& options, Discovery* found, int* status) {
   if (!options.slurm.empty())
     std::erase_if(found->jobs, [&](const FoundJob& job) { return job.slurm_id != options.slurm; });
@@ -109,10 +109,10 @@ absl::Status WriteTexts(const Texts& texts, const std::string& folder) {
   return absl::OkStatus();
 }
 
-// What the texts tell of calls, with what was seen of the processes in its ranks.
+// Calls from the texts, with the observed processes as its ranks.
 Bundle MakeBundle(const FoundJob& job, const std::string& logs, std::vector<Rank> seen) {
   Bundle bundle;
-  // Where the texts tell of no call, or there are none, that is no error.
+  // Texts without calls, or no texts, are no error.
   if (absl::StatusOr<Bundle> told = LoadPaths({logs}); told.ok()) bundle = *std::move(told);
   for (Problem& problem : bundle.problems) problem.note = true;
   std::map<int32_t, Rank*> by_rank;
@@ -198,7 +198,7 @@ IncidentFacts FactsOf(const Bundle& bundle) {
   return facts;
 }
 
-// The dump of this host's ranks, for whoever brings several hosts together.
+// The dump of this host's ranks, for merging several hosts.
 int Stream(const AttachOptions& options, const FoundJob& job) {
   const ScratchFolder scratch;
   Seen seen = LookAt(options, job);
@@ -244,7 +244,7 @@ int Deliver(Bundle bundle, const std::string& folder) {
   return ExitStatus(verdict);
 }
 
-// The folder to write; empty: it cannot be, and that is said.
+// The folder to write; empty: impossible, which is reported.
 std::string FolderFor(const AttachOptions& options, const std::string& job) {
   const std::string folder = options.out.empty() ? DefaultIncidentFolder(job, RealtimeNs()) : options.out;
   const std::string why = WhyNoIncidentFolder(folder);

@@ -173,7 +173,7 @@ class Finder {
       if (absl::StartsWith(candidate.process.command, kLoader)) continue;
       (candidate.process.rank >= 0 ? named : unnamed).push_back(std::move(candidate));
     }
-    // A launcher under a scheduler has the scheduler's number, what it starts has RANK.
+    // A launcher under a scheduler has the scheduler's number; its children have RANK.
     std::set<pid_t> launchers;
     for (const Candidate& candidate : named) {
       if (candidate.told) launchers.merge(Above(candidate.parent));
@@ -323,7 +323,7 @@ class Finder {
     if (all && job->world <= kMostHere) {
       for (int32_t rank = 0; rank < job->world; ++rank) expected[rank] = rank;
     } else if (first.local_world > 0 && first.local_world <= kMostHere && first.local_rank >= 0) {
-      // Launchers give a host consecutive ranks: true of those that are there, or nothing is said.
+      // Launchers give a host consecutive ranks: if the present ones do not fit, nothing is concluded.
       const int32_t base = first.rank - first.local_rank;
       for (const Candidate& candidate : ranks) {
         if (candidate.process.rank - candidate.process.local_rank != base) return;

@@ -1,5 +1,5 @@
-// Finds the processes of distributed jobs on this host that nobody started under Lockstep: by the variables that
-// launchers set, and by the libraries that are mapped.
+// Finds processes of distributed jobs on this host that run without Lockstep: by the variables of launchers, and by
+// mapped libraries.
 #ifndef LOCKSTEP_COLLECTOR_ATTACH_DISCOVERY_H_
 #define LOCKSTEP_COLLECTOR_ATTACH_DISCOVERY_H_
 
@@ -14,16 +14,16 @@ namespace lockstep {
 struct RankProcess {
   pid_t pid = 0;
   uid_t uid = 0;
-  int32_t rank = -1;  // job-wide; -1: nothing says
+  int32_t rank = -1;  // in the whole job; -1: unknown
   int32_t world = -1, local_rank = -1, local_world = -1;
   std::string command;  // name of the program
 };
 
-// A rank of the job that should run on this host and does not.
+// A rank of the job that is expected on this host and missing.
 struct EndedRank {
   int32_t rank = -1, local_rank = -1;
-  pid_t pid = 0;         // of what its parent has not waited for yet; 0: nothing is left
-  int wait_status = -1;  // of that, as waitpid gives it; -1: not known
+  pid_t pid = 0;         // a zombie that its parent has not reaped; 0: none
+  int wait_status = -1;  // its status, as waitpid returns it; -1: unknown
 };
 
 struct FoundJob {
@@ -31,19 +31,19 @@ struct FoundJob {
   std::string slurm_id;
   uint32_t restart_count = 0;
   int32_t world = 0;               // 0: not known
-  int ras_port = 0;                // of NCCL_RAS_ADDR; 0: not set
-  bool numbered = false;           // no process knows its rank: they are numbered by PID
+  int ras_port = 0;                // from NCCL_RAS_ADDR; 0: unset
+  bool numbered = false;           // no process knows its rank: numbered by PID
   std::vector<RankProcess> ranks;  // ascending by rank
-  std::vector<EndedRank> ended;    // likewise
+  std::vector<EndedRank> ended;    // ranks whose processes ended
 };
 
 struct Discovery {
   std::vector<FoundJob> jobs;  // by name
-  size_t unreadable = 0;       // processes of other users, whose environment is not shown to us
+  size_t unreadable = 0;       // other users' processes, whose environment is hidden from us
 };
 
-// `pids`: only these, as one job, whatever they are; empty: every process that belongs to a job. `proc`: where the proc
-// file system is mounted. This process and those above it are left out.
+// `pids`: only these, as one job, whatever they are; empty: every process that belongs to a job. `proc`: mount point of
+// the proc file system. Leaves out this process and its ancestors.
 Discovery FindJobs(const std::vector<pid_t>& pids, const std::string& proc = "/proc");
 
 }  // namespace lockstep

@@ -35,7 +35,7 @@ std::string LastLine(std::string_view text) {
   return CleanUtf8(text.substr(text.rfind('\n') + 1), 300);
 }
 
-// Empty: the host's dump is at `path`.
+// Empty: success; the host's dump is at `path`.
 std::string AskHost(const std::vector<std::string>& words, int64_t limit_ns, const std::string& path) {
   ChildRun run;
   run.output = run.errors = ChildStream::kKeep;

@@ -1,4 +1,4 @@
-// One command a host over the site's own launcher: what `lockstep attach --stream` prints there, brought together.
+// Runs one command a host over the site's own launcher, and merges the output of `lockstep attach --stream`.
 #ifndef LOCKSTEP_COLLECTOR_ATTACH_HOSTS_H_
 #define LOCKSTEP_COLLECTOR_ATTACH_HOSTS_H_
 
@@ -10,11 +10,11 @@
 
 namespace lockstep {
 
-// Host names of a file, one a line; "#" begins a comment. InvalidArgument names the line that is none.
+// Host names of a file, one a line; "#" begins a comment. InvalidArgument names the invalid line.
 absl::StatusOr<std::vector<std::string>> ReadHosts(const std::string& path);
 
-// Runs `launch HOST lockstep attach ARGUMENTS` for every host, 64 at a time, and loads what they print. A host that
-// does not answer in `limit_ns` is among the bundle's problems. Fails where no host answers.
+// Runs `launch HOST lockstep attach ARGUMENTS` for every host, 64 at a time, and loads the output. A host that does not
+// answer within `limit_ns` becomes a problem of the bundle. Fails if no host answers.
 absl::StatusOr<Bundle> LookAtHosts(const std::vector<std::string>& hosts, const std::vector<std::string>& launch,
                                    const std::vector<std::string>& arguments, int64_t limit_ns);
 

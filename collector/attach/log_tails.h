@@ -1,4 +1,4 @@
-// The ends of what the ranks of a job printed, where their output goes to files.
+// The ends of the ranks' output, if it goes to files.
 #ifndef LOCKSTEP_COLLECTOR_ATTACH_LOG_TAILS_H_
 #define LOCKSTEP_COLLECTOR_ATTACH_LOG_TAILS_H_
 
@@ -11,13 +11,13 @@
 namespace lockstep {
 
 struct LogTail {
-  std::vector<size_t> of;  // indexes into `pids`: whose output it is
+  std::vector<size_t> of;  // indexes into `pids`: the writers of this output
   std::string text;
 };
 
-// Standard output and error of each process, where they are regular files that the process's own user may read: the
-// last 256 KiB of each file, whole lines, 32 MiB of all. A child reads them, for a file on a server that is away never
-// answers: what is there after `limit_ns` is kept.
+// Standard output and error of each process, if they are regular files that the process's user may read: the last 256
+// KiB of each file, whole lines, 32 MiB in all. A child process reads them, because a file on a dead server never
+// answers. The data that arrived within `limit_ns` is kept.
 std::vector<LogTail> ReadLogTails(const std::vector<pid_t>& pids, int64_t limit_ns);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// What the ranks of a job are doing, as two looks at each of their processes show it.
+// The activity of a job's ranks, from two looks at each of their processes.
 #ifndef LOCKSTEP_COLLECTOR_ATTACH_LOOK_H_
 #define LOCKSTEP_COLLECTOR_ATTACH_LOOK_H_
 
@@ -12,8 +12,8 @@
 namespace lockstep {
 
 // One entry for each of `job.ranks`, then for each of `job.ended`: stacks of all threads taken twice, thread states,
-// and CPU and I/O in between. `host` is the name of this host. Keeps what has arrived after `limit_ns`. Each thread is
-// stopped for under 50 ms a look.
+// and CPU and I/O in between. `host` is the name of this host. Keeps the data that arrived within `limit_ns`. Stops
+// each thread for under 50 ms each time.
 std::vector<Rank> LookAtRanks(const FoundJob& job, const std::string& host, int64_t limit_ns);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// NCCL's RAS subsystem: a process of the job listens on a socket (localhost:28028, or what NCCL_RAS_ADDR says) and
-// prints what it knows of all ranks.
+// NCCL's RAS subsystem: a process of the job listens on a socket (localhost:28028, or NCCL_RAS_ADDR) and prints the
+// state of all ranks.
 #ifndef LOCKSTEP_COLLECTOR_ATTACH_RAS_QUERY_H_
 #define LOCKSTEP_COLLECTOR_ATTACH_RAS_QUERY_H_
 
@@ -13,10 +13,10 @@ namespace lockstep {
 
 inline constexpr int kRasPort = 28028;
 
-// Whether one of these processes listens there, in the network that this process is in. Nothing is connected to.
+// Whether one of these processes listens there, in this process's network. Connects to nothing.
 bool ListensForRas(const std::vector<pid_t>& pids, int port = kRasPort);
 
-// What it answers to "verbose status", at most 4 MiB and for at most `limit_ns`; empty: nothing.
+// The answer to "verbose status", at most 4 MiB and for at most `limit_ns`; empty: none.
 std::string QueryRas(int64_t limit_ns, int port = kRasPort);
 
 }  // namespace lockstep

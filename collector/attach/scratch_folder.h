@@ -1,4 +1,4 @@
-// A folder for files that are needed for a moment; it goes with what is in it at the end.
+// A folder for temporary files, removed with its contents by the destructor.
 #ifndef LOCKSTEP_COLLECTOR_ATTACH_SCRATCH_FOLDER_H_
 #define LOCKSTEP_COLLECTOR_ATTACH_SCRATCH_FOLDER_H_
 

@@ -122,7 +122,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
     // Of parts that turn out to be one the oldest job stays.
     if (sender.job != kUndecided && (part.job == kUndecided || sender.job < part.job)) part.job = sender.job;
   }
-  // Who is somewhere already is asked first, in the order of coming; so nobody moves without need.
+  // Assigned senders are asked first, in the order of arrival, so that none moves without need.
   std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     if ((a.job == kUndecided) != (b.job == kUndecided)) return b.job == kUndecided;
     return a.job != b.job ? a.job < b.job : a.first < b.first;
@@ -135,7 +135,7 @@ void Namesakes::Sort(std::vector<Move>* moves) {
   for (int job = 0; job < jobs_; ++job) jobs[job];
   const auto fits = [&](const Part& part, const Taken& job) {
     if (part.alive.Intersects(job.alive)) return false;
-    // All of it had ended, and here is one of its ranks alive.
+    // All of it had ended, and one of its ranks is alive here.
     if (job.alive.empty() && part.alive.Intersects(job.ended)) return false;
     return !part.alive.empty() || !part.ended.Intersects(job.alive);
   };

@@ -21,7 +21,7 @@ namespace lockstep {
 
 class Namesakes {
  public:
-  // Its ranks live in another job, and it has named no communicator yet: what it says cannot be laid to anybody.
+  // Its ranks are alive in another job too, and it has named no communicator yet: its reports cannot be assigned.
   static constexpr int kUndecided = -1;
 
   struct Move {
@@ -29,12 +29,12 @@ class Namesakes {
     int from = 0, to = 0;
   };
 
-  // What a sender says now; ranks in the place of those said before, communicators besides them. A sender is one
-  // process: one that was started anew is another. The number of its job, 0 first, never given out twice. *moves:
-  // senders that turn out to be of another job than it seemed (appended; neither from nor to kUndecided).
+  // A sender's current report: ranks replace its earlier ones, communicators are added. A sender is one process: a
+  // restarted one is another sender. Returns the number of its job, from 0, never used twice. *moves: senders that were
+  // assigned to another job than before (appended; neither from nor to kUndecided).
   int Say(const std::string& sender, const Ranks& alive, const Ranks& ended, absl::Span<const uint64_t> comms,
           std::vector<Move>* moves);
-  // Its ranks may have been started elsewhere. Until it says something.
+  // Its ranks may have been started elsewhere, until its next report.
   void Silent(const std::string& sender);
   void Leave(const std::string& sender);
   int Of(const std::string& sender) const;
@@ -47,7 +47,7 @@ class Namesakes {
     Ranks alive, ended;
     absl::flat_hash_set<uint64_t> comms;
     int job = kUndecided;
-    int asked = 0;  // times that it could not be decided
+    int asked = 0;  // number of undecided attempts
   };
   void Sort(std::vector<Move>* moves);
   void Gather();
@@ -56,16 +56,17 @@ class Namesakes {
   void JoinAnew();
 
   std::map<std::string, Sender> senders_;
-  // Of all senders together; true of what is in them, and perhaps of ranks that are in them no more.
+  // Of all senders together. May include ranks that are no longer in them.
   Ranks alive_, ended_;
-  // Senders that share communicators, directly or by others: each node's parent; the first node of each communicator.
+  // Senders that share communicators, directly or through others: each node's parent; the first node of each
+  // communicator.
   std::vector<uint32_t> up_;
   absl::flat_hash_map<uint64_t, uint32_t> first_;
-  bool join_anew_ = false;  // somebody left
+  bool join_anew_ = false;  // a sender left
   uint64_t orders_ = 0;
   int jobs_ = 0;          // numbers given out
-  int ground_ = 0;        // of whoever comes while there is one job
-  bool several_ = false;  // more than one job, or one that is undecided
+  int ground_ = 0;        // job number for new senders while there is only one job
+  bool several_ = false;  // more than one job, or an undecided sender
 };
 
 }  // namespace lockstep

@@ -30,7 +30,7 @@ TEST_F(NamesakesTest, PartsThatNeverTalkToEachOtherAreOneJob) {
 TEST_F(NamesakesTest, ARankThatLivesTwiceIsInTwoJobs) {
   EXPECT_EQ(Say("a", Ranks::Between(0, 7), {1, 11}), 0);
   EXPECT_EQ(Say("b", Ranks::Between(0, 7), {2, 22}), 1);
-  // Each goes with those whose communicators it has, whoever comes first.
+  // Each joins those with its communicators, in any order of arrival.
   EXPECT_EQ(Say("d", Ranks::Between(8, 15), {22, 23}), 1);
   EXPECT_EQ(Say("c", Ranks::Between(8, 15), {11}), 0);
   EXPECT_EQ(Say("e", Ranks::Between(0, 3), {3}), 2);
@@ -46,7 +46,7 @@ TEST_F(NamesakesTest, WhoSharesACommunicatorIsOfOneJobThoughARankIsClaimedTwice)
 }
 
 TEST_F(NamesakesTest, WhatWasTakenForOneJobMovesWhenItShows) {
-  // Ranks 0-3 of one and 4-7 of the other: nothing speaks against one job, until the rest comes.
+  // Ranks 0-3 of one and 4-7 of the other: they may be one job, until the rest arrives.
   EXPECT_EQ(Say("a0", Ranks::Between(0, 3), {1}), 0);
   EXPECT_EQ(Say("b1", Ranks::Between(4, 7), {2}), 0);
   EXPECT_EQ(Say("a1", Ranks::Between(4, 7), {1}), 0);

@@ -1,5 +1,5 @@
-// Lockstep's other programs, for those that start one: lockstep-VERB beside the running program, or, where every verb
-// is in one program (the static `lockstep`, packaging/static/), that program again.
+// Paths of Lockstep's other programs: lockstep-VERB beside the running program, or, if every verb is in one program
+// (the static `lockstep`, packaging/static/), that program itself.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_OWN_PROGRAMS_H_
 #define LOCKSTEP_COLLECTOR_COMMON_OWN_PROGRAMS_H_
 
@@ -8,11 +8,10 @@
 
 namespace lockstep {
 
-// The command that VERB's arguments are put behind; its first word is the path of the program. Whether it is there is
-// not looked at.
+// The command for VERB, without arguments; its first word is the path of the program. Does not check whether it exists.
 std::vector<std::string> OwnProgram(const std::string& verb);
 
-// To be said before any thread starts: this program holds every verb.
+// Call it before any thread starts: this program contains every verb.
 void HoldsEveryVerb();
 
 }  // namespace lockstep

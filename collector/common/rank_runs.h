@@ -1,4 +1,4 @@
-// Sets of ranks as ascending inclusive runs that do not touch: [first, last]. What heartbeats carry.
+// Sets of ranks as ascending inclusive runs that do not touch: [first, last]. Heartbeats carry them.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_RANK_RUNS_H_
 #define LOCKSTEP_COLLECTOR_COMMON_RANK_RUNS_H_
 
@@ -20,9 +20,9 @@ using RankRuns = absl::InlinedVector<RankRun, 2>;
 // Of any numbers, in any order, with or without duplicates.
 RankRuns RunsOf(std::vector<int32_t> ranks);
 RankRuns Union(const RankRuns& a, const RankRuns& b);
-// The same of runs in any order, which may overlap.
+// The same for runs in any order, possibly overlapping.
 RankRuns Merge(std::vector<RankRun> runs);
-RankRuns Difference(const RankRuns& a, const RankRuns& b);  // of a, what is not in b
+RankRuns Difference(const RankRuns& a, const RankRuns& b);  // ranks of a that are not in b
 // The ranks one by one, at most `limit`.
 std::vector<int32_t> RanksOf(const RankRuns& runs, size_t limit = SIZE_MAX);
 size_t CountOf(const RankRuns& runs);

@@ -1,5 +1,5 @@
-// Sets of ranks as ascending inclusive runs: how messages carry them, and how relay and collector unite them. 24,576
-// ranks that stand together are one run.
+// Sets of ranks as ascending inclusive runs: messages carry them, relay and collector merge them. 24,576 consecutive
+// ranks are one run.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_RANK_SET_H_
 #define LOCKSTEP_COLLECTOR_COMMON_RANK_SET_H_
 
@@ -29,9 +29,9 @@ class Ranks {
   // Any order, duplicates allowed; negative ranks are left out.
   static Ranks Of(std::vector<int32_t> ranks);
   static Ranks Between(int32_t first, int32_t last);
-  // From the network. Refuses what is not ascending, overlaps, is out of 0..kMostRank, or has too many runs.
+  // From the network. Refuses runs that do not ascend, overlap, are outside 0..kMostRank, or are too many.
   static absl::StatusOr<Ranks> From(const RankSet& message);
-  static Ranks FromOrNone(const RankSet& message);  // what is refused counts as nothing
+  static Ranks FromOrNone(const RankSet& message);  // an invalid set is empty
 
   void To(RankSet* message) const;
   RankSet ToMessage() const;

@@ -1,4 +1,4 @@
-// What recorders and agents are and cost, as heartbeats tell it: equal ranks folded, hosts united on the way up.
+// Versions and costs of recorders and agents, from heartbeats: equal ranks are folded, hosts are merged on the way up.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_RECORDER_FACTS_H_
 #define LOCKSTEP_COLLECTOR_COMMON_RECORDER_FACTS_H_
 
@@ -15,11 +15,11 @@ namespace lockstep {
 
 class Facts {
  public:
-  // What makes no sense is left out; at most 64 kinds of recorders and 8 versions of agents are kept.
+  // Leaves out invalid data; keeps at most 64 kinds of recorders and 8 versions of agents.
   void Add(const Heartbeat& heartbeat);
   void Add(const Facts& other);
   void To(Heartbeat* heartbeat) const;
-  // Versions, mode of the GPU marks, cost: as JobStatus has them. Ranks that told nothing are not in it.
+  // Versions, mode of the GPU marks, cost: as in JobStatus. Leaves out ranks without a report.
   void To(JobStatus* status) const;
 
  private:

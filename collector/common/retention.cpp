@@ -55,7 +55,7 @@ int OpenFolder(int at, const std::string& name) {
   return openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-// "captured_real_ns" of the manifest, in seconds; 0: it says none.
+// "captured_real_ns" of the manifest, in seconds; 0: missing.
 int64_t CapturedAt(int folder) {
   const UniqueFd fd(openat(folder, "manifest.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   const std::string text = fd.ok() ? ReadSmallFile(fd.get(), 64 << 10) : "";
@@ -70,11 +70,11 @@ struct KeptIncident {
   std::string name;
   int64_t at_s = 0;  // when it was taken, or last written to if that is later
   uint64_t bytes = 0;
-  std::string keep;  // why it stays whatever the limits say
+  std::string keep;  // why it stays regardless of the limits
   struct stat info {};
 };
 
-// False: no incident of ours, nothing to say about.
+// False: not one of our incidents, nothing to report.
 bool Look(const Folder& parent, const std::string& name, KeptIncident* incident) {
   incident->name = name;
   if (fstatat(parent.fd(), name.c_str(), &incident->info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(incident->info.st_mode))
@@ -103,7 +103,7 @@ bool Look(const Folder& parent, const std::string& name, KeptIncident* incident)
   return true;
 }
 
-// Files of an incident in a folder that nobody knows the name of any more.
+// Files of an incident in a folder whose name nobody knows any more.
 bool RemoveFolder(const Folder& parent, const std::string& name) {
   {
     const Folder folder(OpenFolder(parent.fd(), name));
@@ -169,7 +169,7 @@ absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const Retent
     struct stat again {};
     bool removed = request.dry_run;
     if (!request.dry_run) {
-      // Still what was looked at, and nothing has come in between.
+      // Unchanged since the look, with no new files.
       removed = fstatat(parent.fd(), incident.name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 &&
                 again.st_ino == incident.info.st_ino && again.st_dev == incident.info.st_dev &&
                 renameat(parent.fd(), incident.name.c_str(), parent.fd(), gone.c_str()) == 0;

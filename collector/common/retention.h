@@ -1,5 +1,5 @@
-// Which incidents are kept: those younger than an age, the newest of them within so many bytes. What is not an incident
-// of this user is left alone, and so are the newest one and those that are still being gathered.
+// Which incidents are kept: those below an age, the newest of them within a size. Leaves alone files that are no
+// incident of this user, the newest incident, and those still being gathered.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_RETENTION_H_
 #define LOCKSTEP_COLLECTOR_COMMON_RETENTION_H_
 
@@ -13,16 +13,16 @@ namespace lockstep {
 
 struct RetentionLimits {
   int64_t age_s = 7 * 86400;           // 0: however old
-  uint64_t bytes = uint64_t{5} << 30;  // of all incidents in the folder, as they lie on the disk; 0: however large
+  uint64_t bytes = uint64_t{5} << 30;  // size on disk of all incidents in the folder; 0: no limit
 };
 
 struct RetentionRequest {
   RetentionLimits limits;
   int64_t now_s = 0;   // wall clock
-  bool by_age = true;  // false: the clock is not to be trusted just now
+  bool by_age = true;  // false: the clock is not reliable now
   bool dry_run = false;
-  // A line for each incident that goes ("removed ...", "would remove ...") or that cannot; with `say_kept` for the
-  // others, too.
+  // A line for each incident that is removed ("removed ...", "would remove ...") or cannot be; with `say_kept` also for
+  // the others.
   std::function<void(const std::string&)> say;
   bool say_kept = false;
 };
@@ -32,13 +32,12 @@ struct Retained {
   uint64_t removed_bytes = 0, kept_bytes = 0;
 };
 
-// Looks at FOLDER/lockstep-incident-*. Takes no space of the disk, follows no link, and goes into no folder below an
-// incident's: one that holds anything else than an incident's files is kept, with the reason. An incident vanishes by a
-// rename first, so nobody sees half of one; what was being removed when a process was killed is removed by the next.
-// Fails where FOLDER cannot be opened, or is a link.
+// Examines FOLDER/lockstep-incident-*. Needs no disk space, follows no link, and enters no folder below an incident's:
+// an incident with foreign files is kept, and the reason reported. Removal starts with a rename, so nobody sees half an
+// incident; the next run finishes an interrupted removal. Fails if FOLDER cannot be opened, or is a link.
 absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const RetentionRequest& request);
 
-// Whether the wall clock may be used for ages: it is not for an hour after it was set. Both in nanoseconds.
+// Whether the wall clock may be used for ages: not for an hour after it was set. Both in nanoseconds.
 class TrustedClock {
  public:
   bool Trust(int64_t mono_ns, int64_t real_ns);

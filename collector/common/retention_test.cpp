@@ -131,7 +131,7 @@ TEST_F(RetentionTest, AClockThatWasSetBackRemovesNothing) {
   Make("a", 1), Make("b", 0);
   request_.now_s = kNow - 400 * kDay;
   EXPECT_EQ(Retain().removed, 0);
-  // Files of which the manifest says nothing count by when they were written to.
+  // Files without a time in the manifest count by their last write.
   std::ofstream(folder_ + "/lockstep-incident-a/manifest.json") << "{\"captured_real_ns\": -5}";
   EXPECT_EQ(Retain().removed, 0);
 }

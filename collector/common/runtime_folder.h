@@ -1,4 +1,4 @@
-// The folder in which the agent and the collector of this host leave word for the tools: where the collector is.
+// The folder in which this host's agent and collector publish the collector's address for the tools.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_RUNTIME_FOLDER_H_
 #define LOCKSTEP_COLLECTOR_COMMON_RUNTIME_FOLDER_H_
 
@@ -12,30 +12,29 @@ namespace lockstep {
 
 // $LOCKSTEP_RUNTIME_DIR, else /run/lockstep as root, else $XDG_RUNTIME_DIR/lockstep, else /tmp/lockstep-UID.
 std::string RuntimeFolderPath();
-// Folders of services, which a host's root or init made, in the order to ask them: /run/lockstep-collector,
-// /run/lockstep (agent).
+// Folders of services, which root or init created, in search order: /run/lockstep-collector, /run/lockstep (agent).
 std::vector<std::string> ServiceFolders();
-// RuntimeFolderPath, made when it is missing (0700; root's /run/lockstep 0755: what lies there for all to read are an
-// endpoint and the place of a public key). Fails when it belongs to somebody else, is a link, or others may write to
-// it; the message says what to do.
+// RuntimeFolderPath, created if missing (0700; root's /run/lockstep 0755, because everybody may read endpoints and the
+// place of a public key). Fails if it has another owner, is a link, or others may write to it; the message says what to
+// do.
 absl::StatusOr<std::string> MakeRuntimeFolder();
-// The check alone, of any folder.
+// Only the check, of any folder.
 absl::Status CheckPrivateFolder(const std::string& path);
 
-// How the collector is reached from this host: the file `collector` of the runtime folder, lines "endpoint ENDPOINT"
-// and, where keys are used, "server-key PATH" (its public key). Later versions may add lines.
+// The collector's address for this host: the file `collector` of the runtime folder, with lines "endpoint ENDPOINT"
+// and, with keys, "server-key PATH" (its public key). Later versions may add lines.
 struct CollectorPlace {
   std::string endpoint;
   std::string server_key;  // empty: without keys
-  unsigned user = 0;       // read: who wrote it
+  unsigned user = 0;       // of the writer
 };
-// For all to read where all may look into the folder.
+// Readable by all users who can enter the folder.
 absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace& place);
-// Believes the caller's own folder, root's, and those of services, as long as their owner alone may write there.
-// NotFound when there is no such file; PermissionDenied when it may not be read; FailedPrecondition when folder or file
-// cannot be trusted or understood.
+// Trusts the caller's own folder, root's, and those of services, as long as only their owner may write there. NotFound
+// without such a file; PermissionDenied if it is unreadable; FailedPrecondition if folder or file cannot be trusted or
+// understood.
 absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder);
-// Removes the file when it still says this endpoint.
+// Removes the file if it still has this endpoint.
 void RemoveCollectorPlace(const std::string& folder, const std::string& endpoint);
 
 }  // namespace lockstep

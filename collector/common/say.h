@@ -1,4 +1,4 @@
-// Lockstep's own words on stderr: one line, one write, so that lines of many processes do not mix.
+// Lockstep's messages on stderr: one line, one write, so that lines of many processes do not mix.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_SAY_H_
 #define LOCKSTEP_COLLECTOR_COMMON_SAY_H_
 
@@ -12,14 +12,14 @@ namespace lockstep {
 void Say(absl::string_view text);
 // Writes the lines of TEXT (the verdict block).
 void SayBlock(absl::string_view text);
-// Both replace control characters: texts contain names that any user chose.
+// Both replace control characters: any user can choose the names in the texts.
 
-// Turns off protobuf's own messages on stderr, which any sender of invalid data could cause. For a program's start.
+// Turns off protobuf's own messages on stderr, which any sender of invalid data could cause. Call it at start.
 void SilenceLibraries();
 
-// Of standard input, output and error those that are closed are opened on /dev/null, for this program alone: what it
-// starts finds them closed, as it would without it. First thing in a program that opens files and sockets of its own:
-// one of them would get the number, and the words that are meant for stderr.
+// Opens closed standard descriptors (input, output, error) on /dev/null, for this program alone: its children find them
+// closed again. Call it first in a program that opens files and sockets: otherwise one of these would get the number,
+// and with it the messages for stderr.
 void OccupyClosedStandardFiles();
 
 }  // namespace lockstep

@@ -57,7 +57,7 @@ void WorkLane::Work() {
     tasks_.pop_front();
     lock.unlock();
     run();
-    run = nullptr;  // what it held is freed here, not on the owner's thread
+    run = nullptr;  // its captures are freed here, not on the owner's thread
     done_->Push(std::move(done));
     lock.lock();
   }

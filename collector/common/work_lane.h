@@ -1,4 +1,4 @@
-// A thread that does tasks one after the other, and hands what is to be done afterwards back to its owner's thread.
+// A thread that runs tasks one after the other, and passes follow-up work back to its owner's thread.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_WORK_LANE_H_
 #define LOCKSTEP_COLLECTOR_COMMON_WORK_LANE_H_
 
@@ -14,7 +14,7 @@
 
 namespace lockstep {
 
-// What finished tasks left, for the thread that owns it. fd() is readable when there is something.
+// The follow-up work of finished tasks, for the owner's thread. fd() is readable when there is some.
 class DoneQueue {
  public:
   int fd() const { return event_.get(); }
@@ -30,7 +30,7 @@ class DoneQueue {
 class WorkLane {
  public:
   explicit WorkLane(DoneQueue* done);
-  // Ends after the task that runs now; those that wait are dropped.
+  // Ends after the current task; waiting ones are dropped.
   ~WorkLane();
   void Push(std::function<void()> run, std::function<void(int64_t)> done);
 

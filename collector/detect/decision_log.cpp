@@ -22,7 +22,7 @@ std::string Hex(uint64_t id) {
   return absl::StrFormat("%016x", id);
 }
 
-// Texts come from programs and their environment: what is not UTF-8 is replaced.
+// Texts come from programs and their environment: invalid UTF-8 is replaced.
 std::string Line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -1,5 +1,5 @@
-// The detector's decisions as text: one JSON object a line, with every figure a decision rests on, for a file that
-// people and scripts read months later.
+// The detector's decisions as text: one JSON object a line, with every figure behind the decision, for users and
+// scripts months later.
 #ifndef LOCKSTEP_COLLECTOR_DETECT_DECISION_LOG_H_
 #define LOCKSTEP_COLLECTOR_DETECT_DECISION_LOG_H_
 
@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-// No newline. `real_ns`: wall clock of the decision; `job`: as people call it, "name/step/restart".
+// No newline. `real_ns`: wall clock of the decision; `job`: "name/step/restart".
 std::string DecisionJson(const Decision& decision, const std::string& job, int64_t real_ns);
-// An agent's own, `host` its host.
+// For an agent's own decisions; `host` is its host.
 std::string DecisionJson(const LateEvent& event, const std::string& job, const std::string& host, int64_t real_ns);
 
 }  // namespace lockstep

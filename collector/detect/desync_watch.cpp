@@ -47,7 +47,7 @@ bool DesyncWatch::Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& r
     }
     at = comm->points.insert(at, Point{seq, {}});
   }
-  // What a member says last counts: a group that failed is taken out of its hash again.
+  // A member's last report counts: a failed group is taken out of its hash again.
   for (Side& side : at->sides) {
     if (side.hash == hash) continue;
     const RankRuns left = Difference(side.ranks, ranks);
@@ -80,7 +80,7 @@ Desync DesyncWatch::Describe(uint64_t id, const Comm& comm) {
   desync.size = comm.size;
   desync.after = comm.agreed;
   desync.confirmed = comm.stage == Stage::kConfirmed;
-  // Where most members were heard, it shows best who goes another way; they began to at the first difference.
+  // The point with most reports shows best which members differ; they began to at the first difference.
   const Point* best = nullptr;
   uint32_t best_count = 0;
   for (const Point& point : comm.points) {

@@ -24,33 +24,33 @@ struct Desync {
   uint64_t comm = 0;
   std::string name;  // may be empty
   int32_t size = 0;
-  // They parted after collective `after` (equal there; 0: from the first on) and at or before `seq`.
+  // They differ after collective `after` (equal there; 0: from the first on) and at or before `seq`.
   uint64_t after = 0, seq = 0;
-  // Seen twice. The first sight is for saving the records before they are overwritten, the second for telling people.
+  // Seen twice. The first sight serves to save the records before they are overwritten, the second to report it.
   bool confirmed = false;
-  // Who went another way than most of those that were heard, ascending. Where neither side is larger (a communicator of
+  // The members that differ from the majority of the reports, ascending. If neither side is larger (a communicator of
   // two), both: `even`.
   RankRuns odd;
   bool even = false;
-  uint32_t compared = 0;  // members that were heard at `seq`
+  uint32_t compared = 0;  // members with a report at `seq`
 };
 // "the ranks of communicator dp_0 (size 8) issued different operations between collectives #112 and #128: rank 5 ..."
 std::string DesyncText(const Desync& desync);
 // Its first part, without the ranks.
 std::string DesyncWhere(const Desync& desync);
 
-// What members of communicators say of their hashes, however it arrives.
+// Hashes that members of communicators report, from any source.
 class DesyncWatch {
  public:
-  // Of each communicator so many points are remembered: members that are read at other times than others need more.
+  // This many points of each communicator are remembered: members with different reading times need more.
   explicit DesyncWatch(size_t most_points = 32) : most_points_(most_points) {}
 
-  // One beat of a child; its points belong to all its members but the odd ones. Returns what differs: each communicator
-  // at the first sight, and once more when a later beat shows it too. Costs what the beat holds.
+  // One beat of a child; its points apply to all its members except the odd ones. Returns differences: each
+  // communicator at the first sight, and again when a later beat confirms it. The cost depends on the size of the beat.
   std::vector<Desync> Apply(uint32_t child, const CommBeat& beat);
-  // The rings of one host, several times a second; `member` of a ring stands for its rank. A ring's place in the list
-  // must not change from look to look. The newest number of a ring may be read between the writing of the number and of
-  // its hash: it counts when two looks show it.
+  // The rings of one host, several times a second; `member` of a ring stands for its rank. A ring must keep its place
+  // in the list. The newest number of a ring may be read between the writes of number and hash: it counts once two
+  // looks show it.
   std::vector<Desync> Look(const std::vector<RingView>& rings);
   void Forget(uint64_t comm) { comms_.erase(comm); }
 
@@ -59,7 +59,7 @@ class DesyncWatch {
     uint64_t hash = 0;
     uint32_t count = 0;
     RankRuns ranks;
-    bool whole = true;  // `ranks` are all of them: a side that is nearly everybody keeps only the first
+    bool whole = true;  // `ranks` are complete. A side that is nearly everybody keeps only the first
   };
   struct Point {
     uint64_t seq = 0;
@@ -71,12 +71,12 @@ class DesyncWatch {
     int32_t size = 0;
     Stage stage = Stage::kEqual;
     std::vector<Point> points;                        // ascending by number
-    absl::flat_hash_map<uint32_t, RankRuns> members;  // child -> who it speaks for
-    uint64_t seen_seq = 0;                            // the first sight: number, and who said it
+    absl::flat_hash_map<uint32_t, RankRuns> members;  // child -> members that it reports for
+    uint64_t seen_seq = 0;                            // the first sight: number and reporter
     uint32_t seen_child = 0;
-    uint64_t agreed = 0;  // the highest number of forgotten points where nobody differed
+    uint64_t agreed = 0;  // the highest number of forgotten points without a difference
   };
-  // True when somebody differs there.
+  // True if a member differs there.
   bool Say(Comm* comm, uint64_t seq, uint64_t hash, const RankRuns& ranks);
   static Desync Describe(uint64_t id, const Comm& comm);
 

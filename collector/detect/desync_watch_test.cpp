@@ -210,8 +210,8 @@ TEST_F(DesyncOverHostsTest, ThroughARelayToo) {
   EXPECT_GE(found[1].seq, 1000u);
 }
 
-// What may differ is not in the hash: sends and receives (of which frameworks make gathers and all-to-alls with splits)
-// have counts of their own, and an all-to-all with a count for every pair is recorded without any.
+// Arguments that may differ are not in the hash: sends and receives (of which frameworks build gathers and uneven
+// all-to-alls) have their own counts, and an all-to-all with a count for every pair is recorded without any.
 TEST_F(DesyncOverHostsTest, LegalDifferencesAreNotReported) {
   for (int second = 0; second < 30; ++second) {
     for (int rank = 0; rank < kRanks; ++rank) {

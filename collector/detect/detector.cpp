@@ -68,7 +68,7 @@ void Detector::Ended(int64_t now, int32_t rank, EndKind kind) {
 
 void Detector::HostSilent(int64_t now, const std::string& host, int64_t silent_ns) {
   const bool fresh = silent_.try_emplace(host, now - silent_ns).second;
-  // What its processes do is not seen any more: what was found may have to be found anew.
+  // Its processes are no longer observed: the finding may have to be repeated.
   if (fresh) gather_again_ = true;
 }
 
@@ -200,7 +200,7 @@ std::vector<Decision> Detector::Tick(int64_t now) {
     over.age_ns = now - since_ns_;
     over.more = untold_;
     over.rule = "late";
-    over.reason = "nobody waits longer than its limit any more";
+    over.reason = "no rank waits longer than its limit any more";
     EndEpisode(now);
     decisions.push_back(std::move(over));
   }
@@ -232,7 +232,7 @@ Wish Detector::Wanted(int64_t now) const {
       if (merged != nullptr) moved_ns = std::max(moved_ns, merged->moved_ns);
     }
   }
-  // What was found has moved since, and now stands still again: it is another finding.
+  // The found ranks moved since and are stuck again: it is another finding.
   const bool stale = moved_ns > gathered_ns_ && now - moved_ns >= limits_.late_after / 5 * 4;
   const bool unclear = found_ && finding_.kind == FINDING_UNSPECIFIED && quick_ < kMostQuick;
   const int64_t since = now - gathered_ns_;
@@ -310,8 +310,9 @@ std::optional<Decision> Detector::LookForRecovery(int64_t now, int64_t progress_
   return Recovered(now, moved_again_ns_, "hung", "the job moves again");
 }
 
-// Who was involved has made communicators since and goes on in those: the old ones, torn down or not, are of an earlier
-// generation inside the same processes, and will never move. Making one alone is no sign: that may hang, too.
+// The involved ranks created communicators since and continue in those: the old ones, destroyed or not, belong to an
+// earlier generation inside the same processes, and never move again. Creating one alone is no sign: that may hang,
+// too.
 std::optional<Decision> Detector::LookForRestart(int64_t now) {
   if (level_ != Level::kHung || now - restart_looked_ns_ < kLookForRestartEvery) return std::nullopt;
   restart_looked_ns_ = now;

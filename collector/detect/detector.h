@@ -31,38 +31,37 @@
 
 namespace lockstep {
 
-// Nanoseconds. What a root is given before it counts as hung; "the limit" is max(late_after, 8 x p99) of the
-// communicator that waits.
+// Nanoseconds. The time after which a root counts as hung; "the limit" is max(late_after, 8 x p99) of the waiting
+// communicator.
 struct DetectorLimits {
   int64_t late_after = 5'000'000'000;
-  int64_t dead_settle = 1'000'000'000;  // a root that is dead
+  int64_t dead_settle = 1'000'000'000;  // for a dead root
   int64_t cancelled_after =
-      35'000'000'000;  // a root that a launcher's signal ended: Slurm gives the others 30 s to end as well
-  int64_t idle_after = 5'000'000'000;         // beyond the limit: it was watched for so long and did nothing
-  int64_t idle_after_work = 20'000'000'000;   // likewise, of one that was seen at work in the same wait
-  int64_t host_stall_after = 10'000'000'000;  // a root that sleeps outside NCCL: at least
-  // The same, where the agent of its host saw it do nothing for seen_idle without a gap: beyond the limit, and at
-  // least.
+      35'000'000'000;  // for a root that a launcher's signal ended: Slurm gives the others 30 s to end as well
+  int64_t idle_after = 5'000'000'000;         // beyond the limit: it was observed for this long without activity
+  int64_t idle_after_work = 20'000'000'000;   // the same for a root that was active earlier in the same wait
+  int64_t host_stall_after = 10'000'000'000;  // minimum for a root that sleeps outside NCCL
+  // The same, if its host's agent saw it idle for seen_idle without a gap: beyond the limit, and at least.
   int64_t seen_idle = 5'500'000'000;
   int64_t idle_seen_after = 4'000'000'000;
   int64_t host_stall_seen_after = 9'000'000'000;
   int64_t storage_stall_after = 30'000'000'000;  // the same in uninterruptible sleep: file servers fail over
-  int64_t gpu_stall_after = 10'000'000'000;      // a root whose GPU, or whose collective, stands still: at least
-  int64_t compute_after = 120'000'000'000;       // a root that waits for its own GPU without NCCL work on it
-  // Communicators that have hardly been used, and ranks still in init: at least the first where every process is at
-  // rest, else the second.
+  int64_t gpu_stall_after = 10'000'000'000;      // minimum for a root whose GPU or collective makes no progress
+  int64_t compute_after = 120'000'000'000;       // for a root that waits for its own GPU without NCCL work on it
+  // For little used communicators, and ranks still in init: at least the first if every process is at rest, else the
+  // second.
   int64_t at_rest_after = 12'000'000'000;
   int64_t warm_up = 60'000'000'000;
   int64_t warm_up_per_rank = 10'000'000;      // and this for every member
   int64_t first_operation = 120'000'000'000;  // all members are in the first operation: it connects them
-  int64_t silent_after = 3'000'000'000;       // a host that is not heard for so long is counted as silent
-  int64_t lost_after = 10'000'000'000;        // a root whose host's agent has been silent
-  int64_t unseen_after = 300'000'000'000;     // nothing tells whether the root works
+  int64_t silent_after = 3'000'000'000;       // a host without a message for this long is silent
+  int64_t lost_after = 10'000'000'000;        // for a root whose host's agent is silent
+  int64_t unseen_after = 300'000'000'000;     // unknown whether the root works
   int64_t unseen_init_after =
-      1200'000'000'000;                // likewise, and others make a communicator: it may still load its model
-  int64_t watchdog = 0;                // hung whatever the root does; 0: never
-  int64_t sample_gap = 1'000'000'000;  // least time between two samples of a process
-  int64_t least_bytes_per_second = 100'000'000;  // what an operation of known size is given at least
+      1200'000'000'000;                // the same while others create a communicator: it may still load its model
+  int64_t watchdog = 0;                // hung regardless of the root's activity; 0: never
+  int64_t sample_gap = 1'000'000'000;  // minimum time between two samples of a process
+  int64_t least_bytes_per_second = 100'000'000;  // minimum speed of an operation of known size
 };
 
 // An agent's LateEvent with job-wide ranks; proto/wire.proto, LateReport.
@@ -80,24 +79,24 @@ const char* LevelName(Level level);
 
 // One decision, with its figures; decision_log.h writes it as one JSON line.
 struct Decision {
-  Level level = Level::kMoving;  // kMoving: not hung (yet), of Judge only
+  Level level = Level::kMoving;  // kMoving: not hung (yet), from Judge only
   int64_t at_ns = 0;
   uint64_t comm = 0;  // 0: none
   std::string comm_name;
   uint64_t sequence = 0;  // 0: not known
-  int64_t age_ns = 0;     // how long nothing moved: what is held against the limit. kRecovered: it stood so long
+  int64_t age_ns = 0;     // time without progress, compared with the limit. kRecovered: length of the stop
   int64_t limit_ns = 0;
-  int64_t next_limit_ns = 0;  // what limit_ns may become with the next sample; 0: the same
+  int64_t next_limit_ns = 0;  // a possible higher limit_ns after the next sample; 0: none
   int64_t p99_gap_ns = 0;
   uint32_t gaps = 0;
   RankRuns waiting, missing;
   FindingKind root_kind = FINDING_UNSPECIFIED;
   std::vector<int32_t> roots;
-  // Of the root that was watched for the shortest time.
+  // For the root with the shortest observation.
   uint32_t samples = 0;
-  int64_t idle_ns = -1;  // seen to do nothing for so long; -1: not sampled twice, or not the question
+  int64_t idle_ns = -1;  // observed time without activity; -1: not sampled twice, or irrelevant
   int64_t cpu_ns = -1, io_bytes = -1, sample_gap_ns = 0;  // between its last two samples
-  uint32_t more = 0;   // so many further communicators became late in this episode and are not told one by one
+  uint32_t more = 0;   // further communicators that became late in this episode and are not listed
   std::string rule;    // "dead", "stopped", "disagreement", "host stall", "gpu stall", ...: docs/detection.md
   std::string reason;  // one clause, for people
   std::string doing;
@@ -105,10 +104,10 @@ struct Decision {
   bool hung() const { return level == Level::kHung; }
 };
 
-// What the detector would have done now.
+// The decision that the detector would make now.
 struct Wish {
   bool digests = false;          // of every rank
-  std::vector<int32_t> samples;  // of these ranks alone
+  std::vector<int32_t> samples;  // only samples of these ranks
 };
 
 class Detector {
@@ -120,34 +119,34 @@ class Detector {
   void Late(int64_t now, const LateInput& report);
   // The process of a rank has ended.
   void Ended(int64_t now, int32_t rank, EndKind kind);
-  // Bad ends from then on are consequences: a wait had passed its limit and its root, known and at rest, did not bring
-  // the first end about itself. 0: none are.
+  // Later bad ends are consequences: a wait had passed its limit, and its known, resting root did not cause the first
+  // end. 0: none are.
   int64_t ends_follow_ns() const { return ends_follow_ns_; }
-  // They have just begun: judge now, before a launcher starts the job again.
+  // They have just begun: judge now, before a launcher restarts the job.
   bool urgent() const { return ended_wait_ns_ != 0; }
-  // Nothing has been heard of a host's agent for `silent_ns`.
+  // A host's agent has been silent for `silent_ns`.
   void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
   void HostBack(const std::string& host);
-  // There is more to be had than the last digests showed.
+  // More data is available than in the last digests.
   void GatherAgain() { gather_again_ = true; }
-  // Nothing is held against the time before `now`: the collector, or the whole job, was stopped.
+  // The time before `now` does not count: the collector, or the whole job, was stopped.
   void Rebase(int64_t now);
 
-  // Becomes late and is over, at most kToldLates of an episode one by one. While hung: kRecovered, once it moves again,
-  // in the communicators that hung (rule "hung") or in ones that its ranks have made since ("restart").
+  // Reports late waits and their ends, at most kToldLates of an episode one by one. While hung: kRecovered, once it
+  // moves again, in the communicators that hung (rule "hung") or in ones that its ranks created since ("restart").
   std::vector<Decision> Tick(int64_t now);
-  // Digests of every rank: when somebody becomes late, when a process has ended badly, when what was found has moved
+  // Requests digests of every rank: when a rank becomes late, when a process ended badly, when the found ranks moved
   // since, and again after ever longer times.
   Wish Wanted(int64_t now) const;
-  // Somebody waits for longer than its limit, or for a rank or a host that is gone.
+  // A wait is longer than its limit, or is for a rank or a host that is gone.
   bool Suspicious(int64_t now) const;
-  // Given what the analysis says, is the job hung? When it is, level() is kHung from then on. `all_ranks`: it was made
-  // from digests of every rank, not of the roots alone.
+  // Whether the job is hung, according to the analysis. If so, level() becomes kHung. `all_ranks`: the analysis used
+  // digests of every rank, not of the roots alone.
   Decision Judge(int64_t now, const RootFinding& finding, bool all_ranks = true);
-  // The same, remembering nothing of the answer: with better data it may be asked again before anybody is told.
+  // The same without remembering the answer: with better data it may be asked again before the verdict is out.
   Decision Consider(int64_t now, const RootFinding& finding);
-  // The root's communicators, or (`progress_ns`: when they last did, INT64_MIN: not known) the ranks involved in what
-  // was declared, move again for a second. A wait that ended by itself was legal: the next may be twice as long.
+  // The root's communicators move again for a second, or (`progress_ns`: time of their last progress, INT64_MIN:
+  // unknown) the ranks of the declared hang do. A wait that ended by itself was legal: the next may be twice as long.
   std::optional<Decision> LookForRecovery(int64_t now, int64_t progress_ns = INT64_MIN);
 
   Level level() const { return level_; }          // kMoving, kLate or kHung
@@ -156,20 +155,20 @@ class Detector {
   const Decision& declared() const { return declared_; }
   const RootFinding& finding() const { return finding_; }  // the last that was judged
   const DetectorLimits& limits() const { return limits_; }
-  // The longest wait known; 0: nobody waits.
+  // The longest known wait; 0: none.
   int64_t LongestWait(int64_t now) const;
 
   static constexpr uint32_t kToldLates = 16;
 
  private:
   struct LateState {
-    LateInput input;                         // the report that came first
+    LateInput input;                         // the first report
     int64_t since_ns = 0;                    // in flight since
-    absl::flat_hash_set<std::string> hosts;  // whose agents say it and have not said "over"
-    bool merged = false;                     // seen in the merged progress, too
+    absl::flat_hash_set<std::string> hosts;  // hosts whose agents report it and have not reported "over"
+    bool merged = false;                     // also seen in the merged progress
     uint64_t min_then = 0;                   // issued_min when it was
   };
-  // What samples of a process have shown over time.
+  // Results of samples of a process over time.
   struct Watched {
     int64_t idle_since_ns = 0;  // 0: not known to be idle
     int64_t last_sample_ns = 0;
@@ -185,20 +184,20 @@ class Detector {
   void FillSamples(int64_t now, const RootFinding& finding, Decision* decision) const;
   Decision LateDecision(int64_t now, uint64_t comm, const LateState& late) const;
   void EndEpisode(int64_t now);
-  // What hung moves again since then: said once, and the episode is over.
+  // The hung ranks move again: reported once, and the episode is over.
   Decision Recovered(int64_t now, int64_t moved_ns, const char* rule, const char* reason);
   std::optional<Decision> LookForRestart(int64_t now);
 
   const DetectorLimits limits_;
   MergedProgress progress_;
   absl::flat_hash_map<uint64_t, LateState> late_;
-  std::vector<uint64_t> fresh_;  // of late_, not told yet
+  std::vector<uint64_t> fresh_;  // the part of late_ that is not reported yet
   absl::flat_hash_map<int32_t, Watched> watched_;
   absl::flat_hash_map<std::string, int64_t> silent_;  // host -> since
   absl::flat_hash_set<int32_t> ended_;
-  int64_t ended_badly_ns_ = 0;  // the last time a process did; 0: none, or judged since
+  int64_t ended_badly_ns_ = 0;  // the last bad end of a process; 0: none, or judged since
   int64_t ends_follow_ns_ = 0;
-  int64_t ended_wait_ns_ = 0;  // how long they had waited whom these ends follow; 0: judged
+  int64_t ended_wait_ns_ = 0;  // how long the ranks behind these ends had waited; 0: judged
   bool any_ended_badly_ = false;
   Level level_ = Level::kMoving;
   int64_t since_ns_ = 0;
@@ -210,7 +209,7 @@ class Detector {
   size_t ended_then_ = 0;
   int64_t moved_again_ns_ = 0, stall_began_ns_ = 0;
   int64_t restarted_ns_ = 0,
-          restart_looked_ns_ = 0;  // the first operation in a communicator made since; when that was looked for
+          restart_looked_ns_ = 0;  // the first operation in a newer communicator; when it was searched for
   uint32_t told_ = 0, untold_ = 0;
   int64_t learned_ = 0;
   int64_t rebased_ns_ = 0, merged_looked_ns_ = 0;

@@ -25,7 +25,7 @@ bool Busy(const RootView& root) {
 void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
   for (const RootView& root : finding.roots) {
     if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) {
-      // What was seen before says nothing any more.
+      // Earlier observations no longer count.
       if (root.known && root.sample_gap_ns == 0) watched_.erase(root.rank);
       continue;
     }
@@ -121,13 +121,13 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     decision.reason = std::move(reason);
     return decision;
   };
-  // Hung once nothing has moved for at least so long.
+  // Hung once nothing has moved for at least this long.
   const auto after = [&](int64_t least, const char* rule, std::string reason) {
     decision.limit_ns = std::max(decision.limit_ns, least);
     return say(decision.age_ns >= decision.limit_ns, rule, std::move(reason));
   };
 
-  if (longest <= 0) return say(false, "nobody waits", "nobody waits");
+  if (longest <= 0) return say(false, "nobody waits", "no rank waits");
   if (limits_.watchdog > 0 && longest >= limits_.watchdog) {
     decision.limit_ns = limits_.watchdog;
     decision.age_ns = longest;
@@ -191,7 +191,8 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     return after(init ? limits_.unseen_init_after : limits_.unseen_after, "unseen",
                  "nothing is known of the root's process");
   }
-  // Nothing was learned yet: what everybody does decides. Whoever reads from a socket may wait for another's work.
+  // Nothing was learned yet: the activity of all ranks decides. A rank that reads from a socket may wait for another's
+  // work.
   if (init || (finding.comm != 0 && !Warm(finding.comm))) {
     const bool rests = finding.rest_ns >= limits_.seen_idle && !on_socket && (outside || !init);
     decision.limit_ns = std::max(decision.limit_ns, rests ? limits_.at_rest_after : limits_.warm_up + for_size);
@@ -229,7 +230,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   if (busy) return say(false, rule, "the root is busy outside NCCL");
   if (serves) return say(false, rule, "the root waits for events from outside, like a server without requests");
   if (unsampled) return after(limits_.unseen_after, "unseen", "the root was not sampled twice");
-  // Who was seen at work while others waited may only draw breath: files are written in bursts.
+  // A rank that was active while others waited may only pause: files are written in bursts.
   const bool watched = least_idle >= (worked ? limits_.idle_after_work : limits_.idle_after) - limits_.sample_gap;
   return say(watched && decision.age_ns >= decision.limit_ns, rule, "the root is blocked and does not move");
 }

@@ -220,7 +220,7 @@ TEST_F(DetectorTest, AVerdictFromOldDigestsIsNoHangWhereTheRootWorksSince) {
   EXPECT_FALSE(detector_.Judge(now_, finding, false).hung());
 }
 
-// CUDA's waits spin: the processor time of one is no work that may go on in a moment.
+// CUDA's waits spin: their processor time is no work that may continue in a moment.
 TEST_F(DetectorTest, WhatSpinsInAWaitWasNotAtWork) {
   Warm();
   Stall();

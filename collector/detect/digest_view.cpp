@@ -27,8 +27,8 @@ bool Active(ring::CommState state) {
          state == ring::CommState::kFinalizing;
 }
 
-// Which communicator's operation is the oldest unfinished one of each stream, as far as the communicators' recent
-// operations tell.
+// The communicator of the oldest unfinished operation of each stream, as far as the communicators' recent operations
+// show it.
 void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<uint32_t, uint64_t>& ids,
                       DigestView* view) {
   if (!view->gpu_in_flight) return;
@@ -53,8 +53,8 @@ void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<ui
 DigestView ViewOf(const ring::Snapshot& digest) {
   DigestView view;
   Mixer mark;
-  // Nobody writes it any more although its process may go on: what it shows as under way is not, and that it moves no
-  // more says nothing.
+  // It is no longer written although its process may continue: its open operations are not real, and its lack of
+  // progress proves nothing.
   if (digest.process.state == ring::RecorderState::kStopped || digest.process.state == ring::RecorderState::kReplaced) {
     return view;
   }

@@ -1,5 +1,5 @@
-// What hang detection needs to know of one ring's digest: is its process waiting, in what, since when, and has anything
-// moved since the digest before.
+// The input of hang detection from one ring's digest: whether its process waits, in what, since when, and whether
+// anything moved since the last digest.
 #ifndef LOCKSTEP_COLLECTOR_DETECT_DIGEST_VIEW_H_
 #define LOCKSTEP_COLLECTOR_DETECT_DIGEST_VIEW_H_
 
@@ -21,12 +21,12 @@ struct DigestComm {
   int64_t issued_ns = 0;
 };
 
-// A thread that is inside a call or a host wait.
+// A thread that is inside a call or a CUDA wait.
 struct DigestWait {
   ring::CallKind kind = ring::CallKind::kNone;
   uint64_t comm = 0;             // of a call; 0: none
-  uint64_t seq = 0;              // likewise
-  uint32_t stream = UINT32_MAX;  // of a host wait; UINT32_MAX: none, or not known
+  uint64_t seq = 0;              // number of its newest collective
+  uint32_t stream = UINT32_MAX;  // of a CUDA wait; UINT32_MAX: none, or unknown
   int64_t since_ns = 0;
 };
 
@@ -35,10 +35,10 @@ struct DigestStream {
   uint32_t index = 0;
   uint64_t issued = 0, completed = 0;
   uint64_t comm = 0;  // of its oldest unfinished operation; 0: not known
-  uint64_t seq = 0;   // likewise; 0 for sends and receives
+  uint64_t seq = 0;   // its number; 0 for sends and receives
 };
 
-// One process at one time. Times are the host's CLOCK_MONOTONIC, nanoseconds.
+// One process at one time. Times are the machine's CLOCK_MONOTONIC, nanoseconds.
 struct DigestView {
   int32_t slot = -1;         // the watcher's number of the ring; a process that drives several ranks has one
   bool alive = true;         // its process has not ended, as far as is known
@@ -46,15 +46,15 @@ struct DigestView {
   std::vector<DigestComm> comms;
   // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
   uint64_t progress_mark = 0;
-  // When a thread last entered or left a recorded call or host wait. Two looks at the same moment may differ by a
-  // little: the clock is calibrated anew in between.
+  // When a thread last entered or left a recorded call or wait. Two looks at the same moment may differ a little,
+  // because the clock is calibrated again in between.
   int64_t activity_ns = 0;
   std::vector<DigestWait> waits;
   std::vector<DigestStream> streams;
-  // Earliest of the calls and host waits its threads are inside; 0: none.
+  // Earliest of the calls and CUDA waits of its threads; 0: none.
   int64_t blocked_since_ns = 0;
-  bool in_init = false;        // one of these is the making of a communicator
-  bool gpu_in_flight = false;  // a marked stream has tickets that are not completed
+  bool in_init = false;        // one of these creates a communicator
+  bool gpu_in_flight = false;  // a marked stream has incomplete tickets
   std::string doing;           // "AllReduce #41", "cudaStreamSynchronize"; empty: outside recorded calls
 };
 

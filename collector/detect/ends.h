@@ -1,4 +1,4 @@
-// Which of the processes that ended are causes, and which ended because the job was ending.
+// Separates ended processes into causes and consequences of the job's end.
 #ifndef LOCKSTEP_COLLECTOR_DETECT_ENDS_H_
 #define LOCKSTEP_COLLECTOR_DETECT_ENDS_H_
 
@@ -12,9 +12,9 @@
 namespace lockstep {
 
 struct EndingFacts {
-  // A launcher of the job's own (torchrun, mpirun) stands above the ranks: it kills the others when one fails.
+  // The job has its own launcher (torchrun, mpirun) above the ranks: it kills the others when one fails.
   bool launcher = false;
-  // When lockstep, or the user through it, began to end the job; 0: nobody did.
+  // When lockstep, or the user through it, began to end the job; 0: not.
   int64_t ending_since_ns = 0;
 };
 
@@ -26,39 +26,38 @@ struct EndingFacts {
 //    when a peer is gone. Nobody else kills ranks there, so another SIGKILL is a cause of its own.
 void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& processes);
 
-// The end of a process of a job over many hosts.
+// The end of a process of a job on many hosts.
 struct HostEnd {
-  Process* process = nullptr;  // ended_mono_ns is its host's clock
+  Process* process = nullptr;  // ended_mono_ns is on its machine's clock
   std::string host;            // ends of equal hosts (boot ids) are ordered by ended_mono_ns, exactly
-  // When it ended on a clock that all share, and by how much that may be wrong (HostClocks, or wall clocks);
-  // uncertainty < 0: not known at all.
+  // When it ended on a shared clock, and the uncertainty (HostClocks, or wall clocks); uncertainty < 0: unknown.
   int64_t shared_ns = 0;
   int64_t uncertainty_ns = -1;
 };
 
 struct FirstEnds {
-  // Indexes into the ends given: bad ends that no other bad end is known to precede. One: that is the cause. Several:
-  // the clocks do not tell which was first.
+  // Indexes into the given ends: bad ends without a known earlier bad end. One: that is the cause. Several: the clocks
+  // do not show which was first.
   std::vector<size_t> causes;
-  // Further bad ends that are causes of their own, as MarkConsequences has them.
+  // Further bad ends that are separate causes, as for MarkConsequences.
   std::vector<size_t> further;
 };
 
-// The same over hosts, by the same rules, where "first" and "within a second" hold as far as the clocks can tell: an
-// end is before another for certain when shared_ns and both uncertainties say so. What a launcher's SIGTERM ended is
-// never in `causes` beside something else. Sets Process::consequence of all others; ending_since_ns is on the shared
-// clock. O(n log n).
+// The same over hosts, by the same rules, as far as the clocks allow "first" and "within a second": an end is certainly
+// before another if shared_ns and both uncertainties show it. Processes that a launcher's SIGTERM ended are never in
+// `causes` beside other ends. Sets Process::consequence of all others; ending_since_ns is on the shared clock. O(n log
+// n).
 FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends);
 
 // Killed, gone unseen, or exited with a status other than 0.
 bool EndedBadly(const Process& process);
 
-// Who brought the end about.
+// What caused the end.
 enum class EndKind : uint8_t {
-  kWell,     // exited with status 0, or lives
+  kWell,     // exited with status 0, or is alive
   kGaveUp,   // a status other than 0, or SIGABRT: the program's own decision
-  kCrashed,  // SIGSEGV and its like
-  kKilled,   // another signal, from outside; or gone, nobody knows how
+  kCrashed,  // SIGSEGV and similar
+  kKilled,   // another signal, from outside; or gone in an unknown way
 };
 EndKind KindOfEnd(const Process& process);
 

@@ -1,4 +1,4 @@
-// Times between steps of one communicator, the last 256, and what they teach: how long a wait of it may be.
+// Times between steps of one communicator, the last 256, and the longest legal wait that follows from them.
 #ifndef LOCKSTEP_COLLECTOR_DETECT_GAP_HISTORY_H_
 #define LOCKSTEP_COLLECTOR_DETECT_GAP_HISTORY_H_
 
@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// A communicator is warm once two operations lie behind its members.
+// A communicator is warm after two operations of its members.
 constexpr uint64_t kWarmTotal = 3;
 
 class GapHistory {
@@ -17,7 +17,7 @@ class GapHistory {
 
   // Kept in whole microseconds; longer ones than 71 minutes count as 71 minutes.
   void Add(int64_t gap_ns);
-  // 99th percentile, rounded towards the smaller, so that a pause that came once sets no limit; 0 while there is none.
+  // 99th percentile, rounded towards the smaller, so that a single pause sets no limit; 0 while there is none.
   int64_t P99() const;
   size_t size() const { return gaps_us_.size(); }
 
@@ -29,17 +29,17 @@ class GapHistory {
 // max(floor, 8 x p99): see docs/detection.md.
 int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns);
 
-// Feeds a GapHistory from looks at a counter. Between two looks a communicator may have made many steps: their mean, or
-// the time in which looks saw none. The time between the looks themselves says nothing: the watcher may have been slow.
+// Feeds a GapHistory from looks at a counter. A communicator may make many steps between two looks: their mean counts,
+// or the time without a step. The time between the looks themselves is ignored: the watcher may have been slow.
 class GapMeter {
  public:
-  // `total`: operations issued so far, of the member that is furthest; `issued_ns`: when the last of these was issued,
-  // 0 unknown. Both clocks are the same. Nothing is learned from before `rebased_ns`, nor from the first three
-  // operations: warm-up is not what a job is like later. True when `total` is new.
+  // `total`: operations issued so far, of the most advanced member; `issued_ns`: when the last of these was issued, 0
+  // unknown. Both clocks are the same. Learns nothing from before `rebased_ns`, nor from the first three operations,
+  // because warm-up differs from later work. True if `total` is new.
   bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
   const GapHistory& gaps() const { return gaps_; }
   uint64_t total() const { return total_; }
-  bool warm() const;  // two operations lie behind its members
+  bool warm() const;  // after two operations of its members
 
  private:
   GapHistory gaps_;

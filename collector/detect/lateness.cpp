@@ -8,11 +8,11 @@
 namespace lockstep {
 namespace {
 
-// Two looks at one moment differ by less: a ring's clock is calibrated anew all the time.
+// Two looks at one moment differ by less: a ring's clock is calibrated continuously.
 constexpr int64_t kClockTrust = 50'000'000;
 constexpr uint64_t kForgetAfterLooks = 4096;  // what no living communicator's ring shows any more
 
-// Whether marks tell how far the stream of a host wait is; where its stream is not known, those of any stream.
+// Whether marks show the progress of the stream that a thread waits for; of any stream if it is unknown.
 bool IsMarked(const DigestView& view, uint32_t stream) {
   if (stream == UINT32_MAX) return !view.streams.empty();
   return std::any_of(view.streams.begin(), view.streams.end(),
@@ -137,7 +137,7 @@ void Lateness::FindWaits(int64_t now, const DigestView& view) {
         since = std::max(since, comm->second.second);
       NoteWait(view, wait.comm, since, wait.seq, view.doing);
     } else if (!IsMarked(view, wait.stream)) {
-      // Without marks nothing tells what the GPU does: the operation issued last is the likeliest.
+      // Without marks the GPU's work is unknown: the operation issued last is the likeliest.
       NoteWait(view, last_used, std::max(wait.since_ns, slot.progress_ns), 0, view.doing);
     }
   }
@@ -259,7 +259,7 @@ int64_t Lateness::LongestWait(int64_t now, int32_t* waiting, std::string* doing)
   for (const auto& [number, state] : slots_) {
     if (!state.alive || state.waiting_since == 0) continue;
     ++count;
-    // A rank that keeps issuing is not stuck in its oldest wait, whatever another thread of it sits in.
+    // A rank that keeps issuing is not stuck in its oldest wait, whatever another thread of it does.
     const int64_t waits = now - std::max(state.waiting_since, state.progress_ns);
     if (waits < longest || (waits == longest && (found == nullptr ? waits == 0 : number > who))) continue;
     longest = waits;

@@ -307,7 +307,7 @@ ring::Snapshot RingWith(std::vector<std::pair<uint64_t, ring::CommState>> comms,
   return ring;
 }
 
-// Where nobody is a member any more nobody is behind, here or at the collector, and nothing of it is kept.
+// Without members no member is behind, here or at the collector, and nothing is kept.
 TEST(HostProgressTest, AProcessOfTwoMembersIsWhereTheLowestOfThemIs) {
   ring::Snapshot digest;
   digest.comms.resize(2);
@@ -354,7 +354,7 @@ TEST(HostProgressTest, WhatIsTornDownIsSaidToBeGoneAndForgotten) {
   const ring::Snapshot behind = RingWith({{kLateComm, CommState::kReady}, {5, CommState::kReady}}, 41);
   look(ahead, behind);
   EXPECT_EQ(RunsText(merged.Missing(kLateComm)), "1");
-  // One has given up, the other has not: nobody waits, and it is a member still.
+  // One gave up, the other did not: nobody waits, and it is still a member.
   const ring::Snapshot aborted = RingWith({{kLateComm, CommState::kAborted}, {5, CommState::kReady}}, 42);
   look(aborted, behind);
   EXPECT_TRUE(merged.Missing(kLateComm).empty());
@@ -365,7 +365,7 @@ TEST(HostProgressTest, WhatIsTornDownIsSaidToBeGoneAndForgotten) {
   ASSERT_NE(merged.Find(5), nullptr);
   EXPECT_EQ(RunsText(merged.Members(5)), "0-1");
   EXPECT_EQ(look(aborted, both), 0u) << "told once";
-  // Its place in the tables is used again before anybody saw the end of it. A ring that cannot be read says nothing.
+  // Its table entry is reused before its end was seen. An unreadable ring proves nothing.
   const ring::Snapshot reused = RingWith({{6, CommState::kReady}}, 1);
   for (int i = 0; i < 10; ++i) look(reused, reused);
   EXPECT_NE(merged.Find(5), nullptr);

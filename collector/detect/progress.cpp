@@ -85,7 +85,7 @@ void MergedProgress::Apply(uint32_t child, int64_t now, const CommBeat& beat) {
     merged.gaps = beat.gaps;
     comm.p99_child = child;
   }
-  // Its last operation was issued before the beat was made. Of sends and receives alone `reached` tells nothing.
+  // Its last operation was issued before the beat was made. For sends and receives alone, `reached` proves nothing.
   const int64_t moved = beat.moved_age_ns > 0 ? now - beat.moved_age_ns : reached;
   if (changed || merged.moved_ns == 0) merged.moved_ns = std::max(merged.moved_ns, moved);
   if (relay_) ApplyHashes(child, beat, *part, &comm);
@@ -141,7 +141,7 @@ void MergedProgress::RemovePart(uint64_t id, uint32_t child, int64_t) {
   MarkMoved(id, &comm);
 }
 
-// Whoever it spoke for is heard of another way, or not any more: nothing has moved by that.
+// Its ranks report another way, or not any more: that is no progress.
 void MergedProgress::Forget(uint32_t child, int64_t now) {
   const auto of = comms_of_.find(child);
   if (of == comms_of_.end()) return;

@@ -1,8 +1,7 @@
-// Progress of communicators over many hosts: what an agent says of its host (HostProgress), and what a relay or the
-// collector makes of what its children say (MergedProgress). Pure: no clock, no I/O. Not thread-safe.
-//
-// Clocks: a host's times are never compared with another's. What travels are ages, which every hop turns into its own
-// time on arrival.
+// Progress of communicators over many hosts: an agent's report about its host (HostProgress), and the merged reports of
+// a relay's or the collector's children (MergedProgress). Pure: no clock, no I/O. Not thread-safe.
+// Clocks: times of different hosts are never compared. Messages carry ages, and every hop turns them into its own time
+// on arrival.
 #ifndef LOCKSTEP_COLLECTOR_DETECT_PROGRESS_H_
 #define LOCKSTEP_COLLECTOR_DETECT_PROGRESS_H_
 
@@ -28,7 +27,7 @@ struct HashPoint {
   uint64_t seq = 0, hash = 0;
   bool operator==(const HashPoint&) const = default;
 };
-// A member whose hash differs from the beat's at the same number.
+// A member with a different hash from the beat's at the same number.
 struct HashOdd {
   int32_t rank = -1;
   HashPoint point;
@@ -37,21 +36,21 @@ struct HashOdd {
 // proto/wire.proto, CommunicatorBeat, as plain values.
 struct CommBeat {
   uint64_t comm = 0;
-  bool gone = false;                        // the sender speaks for no member any more
-  int32_t size = 0;                         // members of the communicator, wherever they are
+  bool gone = false;                        // the sender has no member any more
+  int32_t size = 0;                         // members of the communicator on all hosts
   uint64_t issued_min = 0, issued_max = 0;  // collectives, over the sender's members
   uint64_t total_max = 0;                   // with sends and receives
-  int64_t issue_age_ns = 0;                 // since issued_max was reached (where several are there: by the first)
-  int64_t moved_age_ns = 0;                 // since anything was last issued, sends and receives too; 0: not told
-  RankRuns at_min;                          // empty: all the sender's members stand at issued_min
-  RankRuns members;                         // empty: as told before
+  int64_t issue_age_ns = 0;                 // since issued_max was reached (by the first of several)
+  int64_t moved_age_ns = 0;                 // since any operation was issued, sends and receives too; 0: not reported
+  RankRuns at_min;                          // empty: all the sender's members are at issued_min
+  RankRuns members;                         // empty: as reported before
   int64_t p99_gap_ns = 0;                   // learned by the sender
   uint32_t gaps = 0;
-  std::string name;                          // empty: as told before
+  std::string name;                          // empty: as reported before
   absl::InlinedVector<HashPoint, 8> hashes;  // ascending
   std::vector<HashOdd> odd;
 };
-CommBeat BeatFromProto(const CommunicatorBeat& proto);  // bounded: at most 4,096 hash points and odd ones are taken
+CommBeat BeatFromProto(const CommunicatorBeat& proto);  // bounded: at most 4,096 hash points and odd ones
 void BeatToProto(const CommBeat& beat, CommunicatorBeat* proto);
 
 // One ring of a host, for HostProgress.
@@ -60,15 +59,15 @@ struct RingView {
   const ring::Snapshot* digest = nullptr;
 };
 
-// The agent's: looks several times a second, a beat of what moved once a second. A communicator of which no member is
-// left here (destroyed, aborted, its place in the rings' tables used again) is said to be gone, once, and forgotten. A
-// process that has ended is still a member: others may wait for it.
+// The agent's part: several looks a second, and once a second a beat of what moved. A communicator without members on
+// this host (destroyed, aborted, its table entry reused) is reported as gone once, and forgotten. A process that ended
+// is still a member: others may wait for it.
 class HostProgress {
  public:
   void Observe(int64_t now, const std::vector<RingView>& rings);
-  // Communicators of which anything is new since the last call (all of them with `everything`: the collector is new).
-  // Of the hash points that were seen in between, the eight that stand at the roundest numbers: members on other hosts
-  // choose the same ones, however their looks lie. What is gone comes first.
+  // Communicators with changes since the last call (all of them with `everything`: the collector is new). Of the hash
+  // points seen in between, the eight with the roundest numbers: members on other hosts choose the same ones at any
+  // time of their looks. Gone communicators come first.
   std::vector<CommBeat> Take(int64_t now, const Lateness& lateness, bool everything = false);
 
  private:
@@ -76,8 +75,8 @@ class HostProgress {
     uint64_t issued = 0, total = 0;
     int64_t issued_ns = 0;
     uint64_t newest_point = 0;
-    HashPoint last_look;  // issued number and its hash: told once two looks show them
-    uint64_t look = 0;    // the last that saw it
+    HashPoint last_look;  // issued number and its hash: reported once two looks show them
+    uint64_t look = 0;    // the last look that saw it
   };
   struct Point {
     uint64_t seq = 0;
@@ -88,54 +87,54 @@ class HostProgress {
     int32_t size = 0;
     std::string name;
     bool moved = false, members_told = false;
-    std::vector<Point> points;  // not told yet, ascending by number
+    std::vector<Point> points;  // not reported yet, ascending by number
   };
   void AddPoint(Comm* comm, Member* member, int32_t rank, HashPoint point);
   void TakePoints(Comm* comm, CommBeat* beat);
   void Leave(uint64_t id, int32_t rank);
   absl::flat_hash_map<uint64_t, Comm> comms_;
-  std::vector<uint64_t> gone_;  // not told yet
+  std::vector<uint64_t> gone_;  // not reported yet
   uint64_t look_ = 0;
 };
 
-// A communicator as the sender's children see it together. Times are the receiver's clock.
+// A communicator as merged from the sender's children. Times are on the receiver's clock.
 struct MergedComm {
   uint64_t id = 0;
   int32_t size = 0;
   std::string name;
   uint64_t issued_min = 0, issued_max = 0, total_max = 0;
-  int64_t reached_ns = 0;       // issued_max was reached
-  int64_t behind_since_ns = 0;  // somebody stands at issued_min while others are past it, since; 0: nobody does
-  int64_t moved_ns = 0;         // the newest operation of the last beat that said anything new was issued
-  int64_t p99_gap_ns = 0;       // the largest that was said
+  int64_t reached_ns = 0;       // when issued_max was reached
+  int64_t behind_since_ns = 0;  // since when a member is at issued_min while others are past it; 0: none is
+  int64_t moved_ns = 0;         // issue time of the newest operation in the last beat with news
+  int64_t p99_gap_ns = 0;       // the largest reported value
   uint32_t gaps = 0;
-  uint32_t known = 0;  // members that some child speaks for
-  int64_t met_ns = 0;  // when it was first heard of
+  uint32_t known = 0;  // members that some child reports
+  int64_t met_ns = 0;  // when it was first reported
 };
 
 class MergedProgress {
  public:
-  // A relay passes hash points on; the collector gives them to its DesyncWatch as they come.
+  // A relay passes hash points on; the collector gives them to its DesyncWatch on arrival.
   explicit MergedProgress(bool relay = false) : relay_(relay) {}
 
-  // A child is a direct peer: an agent, or a relay. O(1) and what the beat holds.
+  // A child is a direct peer: an agent, or a relay. O(1) plus the size of the beat.
   void Apply(uint32_t child, int64_t now, const CommBeat& beat);
-  // The child is gone for good, or what it spoke for speaks through another now. Its members count as unknown. A child
-  // that is only silent is not forgotten: others may wait for its members.
+  // The child is gone for good, or its ranks report through another one now. Its members become unknown. A child that
+  // is only silent is not forgotten: others may wait for its members.
   void Forget(uint32_t child, int64_t now);
-  // Brings issued_min and behind_since_ns of what moved up to date. Call ten times a second or less often: costs the
-  // children of the communicators that moved since, each communicator once a second at most.
+  // Updates issued_min and behind_since_ns of what moved. Call it at most ten times a second: costs the children of the
+  // communicators that moved since, each communicator once a second at most.
   void Tick(int64_t now);
 
   const MergedComm* Find(uint64_t comm) const;
   size_t size() const { return comms_.size(); }
-  // Members at issued_min while others are past it; empty when nobody is behind.
+  // Members at issued_min while others are past it; empty if no member is behind.
   RankRuns Missing(uint64_t comm) const;
   RankRuns Members(uint64_t comm) const;
-  // Communicators with somebody behind, in no order.
+  // Communicators with a member behind, in no order.
   void ForEachBehind(const std::function<void(const MergedComm&)>& take) const;
   void ForEach(const std::function<void(const MergedComm&)>& take) const;
-  // For a relay: what moved since the last call, merged. All of them with `everything`.
+  // For a relay: the merged changes since the last call. All communicators with `everything`.
   std::vector<CommBeat> TakeMoved(int64_t now, bool everything = false);
 
  private:
@@ -144,7 +143,7 @@ class MergedProgress {
     uint64_t min = 0, max = 0;
     RankRuns at_min, members;
   };
-  // A hash point on its way through a relay: sent when every child has said it.
+  // A hash point on its way through a relay: sent once every child reported it.
   struct Point {
     HashPoint point;
     std::vector<uint32_t> children;
@@ -153,7 +152,7 @@ class MergedProgress {
   struct Comm {
     MergedComm merged;
     std::vector<Part> parts;
-    absl::flat_hash_map<uint32_t, uint32_t> part_of;  // child -> index into parts; used where there are many
+    absl::flat_hash_map<uint32_t, uint32_t> part_of;  // child -> index into parts; used if there are many
     uint32_t p99_child = 0;
     bool dirty = false, moved = false, behind = false, members_changed = false;
     int64_t scanned_ns = 0;

@@ -19,7 +19,7 @@ RankRuns RunsFromProto(const RankSet& set) {
   const int count = std::min(set.first_size(), set.last_size());
   for (int i = 0; i < count; ++i) {
     const RankRun run{set.first(i), set.last(i)};
-    // Whoever sends anything else is not to be believed further.
+    // A sender of anything else is not trusted further.
     if (run.first < 0 || run.last < run.first || run.last > kMostRank || runs.size() >= kMostRankRuns ||
         (!runs.empty() && run.first <= runs.back().last))
       break;
@@ -201,7 +201,7 @@ void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
 }
 
 void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
-  // Only what all members here have said: a point speaks for all of them.
+  // Only points that all members here reported: a point applies to all of them.
   std::vector<const Point*> whole;
   uint64_t done = 0;
   for (const Point& point : comm->points) {
@@ -213,7 +213,7 @@ void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
     const int round_a = std::countr_zero(a->seq), round_b = std::countr_zero(b->seq);
     return round_a != round_b ? round_a > round_b : a->seq > b->seq;
   });
-  // What differs is told, however round its number.
+  // Differences are reported, whatever their number.
   const auto differs = [](const Point* point) {
     return std::any_of(point->hashes.begin(), point->hashes.end(),
                        [&](const auto& entry) { return entry.second != point->hashes[0].second; });
@@ -245,7 +245,7 @@ void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
 std::vector<CommBeat> HostProgress::Take(int64_t now, const Lateness& lateness, bool everything) {
   std::vector<CommBeat> beats;
   for (const uint64_t id : std::exchange(gone_, {})) {
-    if (comms_.contains(id)) continue;  // and made anew
+    if (comms_.contains(id)) continue;  // and created again
     CommBeat beat;
     beat.comm = id;
     beat.gone = true;

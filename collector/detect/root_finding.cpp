@@ -38,7 +38,7 @@ int64_t WaitingSince(const Rank& rank, const std::vector<int64_t>& lowest, int64
   }
   for (const ring::StreamSnapshot& stream : rank.streams) {
     if (!stream.marked || std::min(stream.issued, stream.given) <= stream.completed) continue;
-    // When its GPU came to stand still is for whoever looks at it again and again to say.
+    // Only repeated observations show when its GPU stopped.
     if (progress_age_ns > 0) earliest(rank.captured_ns - progress_age_ns);
   }
   for (const Membership& membership : rank.memberships) {
@@ -151,7 +151,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
   }
   const auto still = [&](int32_t number) {
     const auto found = progress.find(number);
-    // Who left no data, or was never looked at twice, says nothing.
+    // Ranks without data, or without a second look, prove nothing.
     if (found == progress.end() || found->second < 0) return;
     root.still_ns = root.still_ns < 0 ? found->second : std::min(root.still_ns, found->second);
   };

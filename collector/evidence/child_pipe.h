@@ -1,5 +1,5 @@
-// What the disposable children write and their parent reads: ProcessEvidence messages, each with its length in front.
-// Each message adds to those before it, so that what came before a crash or a deadline is kept.
+// The protocol between the disposable children and their parent: ProcessEvidence messages, each preceded by its length.
+// Each message adds to the earlier ones, so that data before a crash or a deadline is kept.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_CHILD_PIPE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_CHILD_PIPE_H_
 
@@ -13,11 +13,11 @@ namespace lockstep {
 constexpr size_t kMostChildMessage = 32 << 20;
 constexpr size_t kMostChildBytes = 256 << 20;
 
-// The whole message, or false: nobody reads any more.
+// Writes the whole message. False: the reader is gone.
 bool WriteEvidence(int fd, const ProcessEvidence& evidence);
 
-// Takes the whole messages off the front of *buffer and adds them to *evidence: threads replace earlier ones of their
-// number, the list of modules and that of GPUs the earlier lists. false: what is there is no such message.
+// Takes the complete messages off the front of *buffer and adds them to *evidence: threads replace earlier ones of
+// their number, the lists of modules and GPUs replace earlier lists. False: the data is no such message.
 bool TakeMessages(std::string* buffer, ProcessEvidence* evidence);
 
 }  // namespace lockstep

@@ -95,7 +95,8 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
   if (options_.ring >= 0) posix_spawn_file_actions_adddup2(&actions, options_.ring, 3);
 #if __GLIBC_PREREQ(2, 34)
-  posix_spawn_file_actions_addclosefrom_np(&actions, options_.ring >= 0 ? 4 : 3);  // what others forgot to mark
+  posix_spawn_file_actions_addclosefrom_np(&actions, options_.ring >= 0 ? 4 : 3);  // descriptors that others left
+                                                                                   // inheritable
 #endif
   const absl::StatusOr<pid_t> pid = StartChild(words, actions);
   posix_spawn_file_actions_destroy(&actions);
@@ -108,7 +109,7 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   *slot = std::move(child);
 }
 
-// true: nothing more will come of it.
+// true: no further result will come
 bool EvidenceJob::PollChild(Child* child) {
   if (child->done) return true;
   bool over = false;
@@ -276,7 +277,7 @@ void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process
     evidence->set_hardware_unread(process->evidence->hardware_unread());
     evidence->set_hardware_since_ns(process->evidence->hardware_since_ns());
   }
-  // Of a Python process the main thread says what it is at, whichever thread makes the calls.
+  // For a Python process the main thread shows its activity, whichever thread makes the calls.
   const ThreadStack* main = nullptr;
   for (const ThreadStack& thread : evidence->threads()) {
     if (main == nullptr ||

@@ -1,6 +1,5 @@
-// Everything that can be learned about one process from outside: stacks of all its threads, what it does, its memory,
-// its GPUs, and what the kernel's log says about the hardware. docs/evidence.md tells from where, and what it costs the
-// process.
+// Evidence of one process from outside: stacks of all its threads, its activity, its memory, its GPUs, and hardware
+// errors in the kernel's log. docs/evidence.md lists the sources and the cost to the process.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_EVIDENCE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_EVIDENCE_H_
 
@@ -21,23 +20,23 @@ struct EvidenceOptions {
   bool gpus = true;
   bool hardware_log = true;
   int64_t hardware_window_ns = 3600LL * 1'000'000'000;
-  // For the stacks and the GPUs together; what is there by then is kept.
+  // For the stacks and the GPUs together; later results are dropped.
   int64_t deadline_ns = 4'000'000'000;
-  // CPU and I/O are read twice, at least so far apart; 0: once, and no difference is told.
+  // CPU and I/O are read twice, at least this far apart; 0: once, without a difference.
   int64_t sample_gap_ns = 1'000'000'000;
   // lockstep-evidence; empty: beside this program.
   std::string helper;
-  // The process's ring file: its recorder's helper is asked for what the system refuses; -1: not known. Not taken over,
-  // used until the job is done.
+  // The process's ring file, whose helper is asked for data that the system refuses; -1: unknown. Not taken over, used
+  // until the job is done.
   int ring = -1;
   // For tests: another NVML library; empty: the driver's.
   std::string nvml;
 };
 
-// One look at a process, which goes on while the caller does other things. What could hang or crash (ptrace, foreign
-// ELF files, NVML) happens in children that are killed at the deadline; what cannot be had is said in the report's
-// texts. Not thread-safe; jobs do not know each other. The children stay ours to wait for: a caller that waits for any
-// child must leave them alone, or the reports lack why one failed.
+// One look at a process, in the background. Work that could hang or crash (ptrace, foreign ELF files, NVML) runs in
+// children that are killed at the deadline; the report's texts name what is missing. Not thread-safe; jobs are
+// independent. The children must be reaped here: a caller that waits for any child must leave them alone, or reports
+// lack the reason of a failure.
 class EvidenceJob {
  public:
   EvidenceJob(pid_t pid, const EvidenceOptions& options);
@@ -45,7 +44,7 @@ class EvidenceJob {
   EvidenceJob(const EvidenceJob&) = delete;
   EvidenceJob& operator=(const EvidenceJob&) = delete;
 
-  // Never waits. true: it is done.
+  // Never waits. True: it is done.
   bool Poll();
   // Returns when it is done, at the latest a second after the deadline.
   void Wait();
@@ -69,20 +68,20 @@ class EvidenceJob {
   EvidenceReport report_;
 };
 
-// The same in one call, for threads that may wait.
+// The same in one call, for threads that may block.
 EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 
-// Takes the report's stacks, and the report itself, into the analysis' view of the process. Its main thread stands for
+// Takes the report's stacks, and the report itself, into the analysis' view of the process. Its main thread represents
 // it if that runs Python, else thread `main_tid` (as the process numbers it; 0: none in particular). A second report of
-// the same process gives `stack_later`.
+// the same process becomes `stack_later`.
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process);
 
-// Of processes that have ended, for only the kernel's log tells whom the kernel killed for memory: what this host's log
-// tells of the last hour, and that put in the place of what was known of it before the end.
+// For ended processes: only the kernel's log shows which ones the kernel killed for memory. Replaces earlier facts by
+// this host's log of the last hour.
 ProcessEvidence ReadLogAfterEnd();
 void AddLogAfterEnd(const ProcessEvidence& log, Process* process);
 
-// What people read of it, for terminals.
+// The evidence as text for terminals.
 std::string EvidenceText(const EvidenceReport& report);
 
 }  // namespace lockstep

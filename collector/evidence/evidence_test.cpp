@@ -50,7 +50,7 @@ bool WaitFor(const std::function<bool()>& condition) {
   return condition();
 }
 
-// A program that has said "ready"; killed at the end.
+// A program that has printed "ready"; killed at the end.
 class Program {
  public:
   explicit Program(std::vector<std::string> words, const std::function<void()>& before = {}) {
@@ -287,7 +287,7 @@ TEST(Evidence, WhatIsRefusedIsSaid) {
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();
   if (child == 0) {
-    // As somebody who may not.
+    // As a user without the permission.
     if (geteuid() == 0 && (setgroups(0, nullptr) != 0 || setgid(65534) != 0 || setuid(65534) != 0)) _exit(1);
     dup2(ends[1], 1);
     execl(helper.c_str(), helper.c_str(), absl::StrCat(program.pid()).c_str(), nullptr);
@@ -304,7 +304,7 @@ TEST(Evidence, WhatIsRefusedIsSaid) {
   EXPECT_THAT(text, HasSubstr("Thread ")) << "states can be seen all the same";
 }
 
-// Threads of the process that stand because somebody stopped them.
+// Threads of the process that another program stopped.
 size_t Standing(pid_t pid) {
   size_t standing = 0;
   DIR* tasks = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
@@ -343,7 +343,8 @@ TEST(Evidence, TheReaderMayBeKilledAtAnyPoint) {
   EXPECT_EQ(Having(GatherEvidence(program.pid(), Options()), "target::WaitInNobodysName").size(), 40u);
 }
 
-// As a busy machine, or a debugger, may do: the reader itself no longer runs while a thread stands. Its timer ends it.
+// A busy machine or a debugger may cause this: the reader itself no longer runs while a thread is stopped. Its timer
+// ends it.
 TEST(Evidence, AReaderThatIsStoppedHoldsNoThread) {
   Program program({LOCKSTEP_STACK_TARGET, "blocked", "40"});
   ASSERT_TRUE(program.ready());
@@ -542,8 +543,8 @@ TEST(Evidence, PythonStacksWhileTheInterpreterLockIsHeld) {
     EXPECT_EQ(texts[3], absl::StrCat("<module> (", script, ":19)"));
     EXPECT_TRUE(evidence.threads(0).holds_interpreter_lock());
     EXPECT_FALSE(evidence.threads(1).holds_interpreter_lock());
-    // Native frames stand where they belong: what sums is inside hold(), and nothing of the interpreter's own loop is
-    // left.
+    // Native frames are in their places: the summing code is inside hold(), and no frame of the interpreter's own loop
+    // is left.
     const std::vector<std::string> merged = Texts(report, evidence.threads(0));
     EXPECT_THAT(merged, Not(Contains(HasSubstr("_PyEval_EvalFrameDefault")))) << EvidenceText(report);
     const auto place = [&](const std::string& text) {

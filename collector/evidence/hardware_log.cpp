@@ -52,7 +52,7 @@ std::string FirstAddress(absl::string_view text) {
   return "";
 }
 
-// The number after `mark`, which stands in the text; 0: none.
+// The number after `mark` in the text; 0: none.
 uint32_t NumberAfter(absl::string_view text, absl::string_view mark) {
   const size_t at = text.find(mark);
   if (at == text.npos) return 0;
@@ -176,7 +176,7 @@ int ReadKmsg(const char* path, int64_t window_ns, ProcessEvidence* evidence) {
   for (size_t i = 0; i < kMostRecords; ++i) {
     char record[8192];
     const ssize_t got = read(fd.get(), record, sizeof record);
-    if (got < 0 && errno == EPIPE) continue;  // overwritten while we read: goes on at the next
+    if (got < 0 && errno == EPIPE) continue;  // overwritten during the read: continues at the next
     if (got <= 0) {
       if (got < 0 && errno != EAGAIN && errno != EINTR) error = errno;
       break;
@@ -272,7 +272,7 @@ std::optional<HardwareEvent> ParseSyslogLine(absl::string_view line, int64_t now
   const int64_t when = TakeTime(&line, now_ns);
   if (when == 0) return std::nullopt;
   const size_t mark = line.find(" kernel:");
-  // "host kernel:": the program stands where the kernel stands, not somewhere in the text.
+  // "host kernel:": the program's field contains the kernel, not some other part of the text.
   if (mark == line.npos || mark > 300 || line.substr(1, mark - 1).find(' ') != line.npos) return std::nullopt;
   line.remove_prefix(mark + strlen(" kernel:"));
   while (!line.empty() && line[0] == ' ') line.remove_prefix(1);

@@ -1,5 +1,5 @@
-// Hardware errors in the kernel's log: GPUs, their switches, PCIe, memory, network adapters, disks; and whom the kernel
-// killed.
+// Hardware errors in the kernel's log: GPUs, their switches, PCIe, memory, network adapters, disks; and processes that
+// the kernel killed.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_HARDWARE_LOG_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_HARDWARE_LOG_H_
 
@@ -12,26 +12,25 @@
 
 namespace lockstep {
 
-// One message of the kernel, without its time. nullopt: it tells of no such thing. The text may be anything (a process
-// can choose its name, root can write lines of its own); what comes out is printable.
+// Parses one kernel message, without its time. nullopt: it reports no such event. The text is not trusted (a process
+// can choose its name, root can write lines); the result is printable.
 std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text);
 
-// A record of /dev/kmsg: "4,1234,98765432,-;NVRM: Xid ...". nullopt: no kernel message, or nothing of that kind.
-// `age_ns` is set from the record's time since boot.
+// A record of /dev/kmsg: "4,1234,98765432,-;NVRM: Xid ...". nullopt: no kernel message, or irrelevant. `age_ns` is set
+// from the record's time since boot.
 std::optional<HardwareEvent> ParseKmsgRecord(absl::string_view record, int64_t boot_ns);
 // A line of a syslog file, either format: "Nov 21 20:47:07 host kernel: [..] text", "2026-11-21T20:47:07.1+00:00 host
-// kernel: text". `now_ns` gives the year where the line has none.
+// kernel: text". `now_ns` supplies the year for lines without one.
 std::optional<HardwareEvent> ParseSyslogLine(absl::string_view line, int64_t now_ns);
 
-// Adds what the log of this host tells of the last `window_ns`, or why it could not be read. From /dev/kmsg, where that
-// is not to be had from the end of /var/log/kern.log (messages, syslog). Never waits. Other paths are for tests; null:
-// these.
+// Adds this host's log of the last `window_ns`, or the reason why it could not be read. From /dev/kmsg, else from the
+// end of /var/log/kern.log (messages, syslog). Never waits. Other paths are for tests; null: these.
 struct HardwareLogPaths {
   const char* kmsg = "/dev/kmsg";
   const char* files[3] = {"/var/log/kern.log", "/var/log/messages", "/var/log/syslog"};
 };
 void ReadHardwareLog(int64_t window_ns, const HardwareLogPaths& paths, ProcessEvidence* evidence);
-// Gives events the number of the GPU at their PCI address.
+// Adds the number of the GPU at their PCI address to events.
 void NameGpus(ProcessEvidence* evidence);
 
 }  // namespace lockstep

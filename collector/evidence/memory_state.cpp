@@ -60,7 +60,7 @@ MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root) {
     const std::string folder = absl::StrCat(cgroup_root, older ? "/memory" : "", fields[2], "/");
     state.set_cgroup_bytes(Number(ReadSmallFile(folder + (older ? "memory.usage_in_bytes" : "memory.current"), 64)));
     const int64_t limit = Number(ReadSmallFile(folder + (older ? "memory.limit_in_bytes" : "memory.max"), 64));
-    state.set_cgroup_limit_bytes(limit > (int64_t{1} << 60) ? -1 : limit);  // "max", or the older way to say it
+    state.set_cgroup_limit_bytes(limit > (int64_t{1} << 60) ? -1 : limit);  // "max", or its older form
     state.set_cgroup_oom_kills(
         Counter(ReadSmallFile(folder + (older ? "memory.oom_control" : "memory.events"), 4096), "oom_kill"));
     if (older) break;

@@ -1,4 +1,4 @@
-// A process's memory and how near it is to being killed for it, from /proc and the cgroup file system.
+// A process's memory and how close it is to being killed for it, from /proc and the cgroup file system.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_MEMORY_STATE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_MEMORY_STATE_H_
 
@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-// `cgroup_root`: where the cgroup file system is mounted. What cannot be read is -1.
+// `cgroup_root`: mount point of the cgroup file system. Unreadable values are -1.
 MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root = "/sys/fs/cgroup");
 
 }  // namespace lockstep

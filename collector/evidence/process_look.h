@@ -1,4 +1,4 @@
-// Two looks at what a suspect is doing, taken in the background: its stacks now, and again a little later.
+// Two looks at a suspect in the background: its stacks now, and again a little later.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_PROCESS_LOOK_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_PROCESS_LOOK_H_
 
@@ -26,11 +26,11 @@ class ProcessLook {
   // TakeEvidence.
   // `ring`: descriptor of its ring file, -1: none.
   void Continue(pid_t pid, pid_t main_tid, Process* process, int ring = -1);
-  // A look is under way: one thread or another of the process may be standing for it (state 't').
+  // A look is running: a thread of the process may be stopped by it (state 't').
   bool busy() const { return job_ != nullptr; }
-  // Looks that have ended since everything began.
+  // Finished looks since the start.
   int looks() const { return looks_; }
-  // Waits for a look that is under way, at most `limit_ns`, and takes what it found.
+  // Waits for a running look, at most `limit_ns`, and takes its result.
   void Finish(int64_t limit_ns, pid_t main_tid, Process* process);
 
  private:

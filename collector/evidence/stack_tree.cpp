@@ -71,7 +71,7 @@ void StackTree::Add(const std::vector<std::string>& frames, int32_t rank) {
   std::vector<std::string> outer_first;
   for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     const size_t left = static_cast<size_t>(frames.rend() - frame);
-    // Of one that is too deep the middle says least.
+    // In a stack that is too deep, the middle is the least informative.
     if (frames.size() > kMostFrames && outer_first.size() >= kMostFrames / 2 && left >= kMostFrames / 2) {
       if (outer_first.size() == kMostFrames / 2) outer_first.push_back("...");
       continue;

@@ -1,5 +1,5 @@
-// Stacks of many ranks as one prefix tree: who shares the way, and where they part. Relays merge the trees of those
-// below them; the result does not depend on the order or the grouping of the merges.
+// Stacks of many ranks as one prefix tree: shared frames, and where ranks differ. Relays merge the trees of their
+// children; the result does not depend on the order or the grouping of the merges.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACK_TREE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACK_TREE_H_
 
@@ -16,14 +16,14 @@ namespace lockstep {
 
 class StackTree {
  public:
-  // A tree holds at most so many different stacks, each of at most kMostFrames frames (of deeper ones the middle is
-  // cut). Beyond that those with the greatest hashes are left out and their ranks kept in one set: that choice is the
-  // same whichever way the trees were merged.
+  // A tree holds at most this many different stacks, each of at most kMostFrames frames (deeper ones lose their
+  // middle). Beyond that, those with the greatest hashes are left out and their ranks kept in one set: that choice does
+  // not depend on the order of merges.
   explicit StackTree(size_t most_stacks = 4096) : most_stacks_(most_stacks) {}
   static constexpr size_t kMostFrames = 128;
   static constexpr size_t kMostFrameText = 256;
 
-  // `frames` innermost first, as ThreadStack has them.
+  // `frames` innermost first, as in ThreadStack.
   void Add(const std::vector<std::string>& frames, int32_t rank);
   // Every thread's stack.
   void Add(const EvidenceReport& report);
@@ -31,7 +31,7 @@ class StackTree {
   void Clear();
 
   StackTreeMessage ToMessage() const;
-  // Damaged or hostile messages give a tree of what can be understood of them.
+  // Damaged or hostile messages give a tree of their valid parts.
   static StackTree FromMessage(const StackTreeMessage& message, size_t most_stacks = 4096);
 
   // One line a branch point: "0-6: main > train (train.py:10)", indented, rare branches first; at most `most`.

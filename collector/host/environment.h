@@ -1,4 +1,4 @@
-// What the job's processes get in their environment.
+// The environment of the job's processes.
 #ifndef LOCKSTEP_COLLECTOR_HOST_ENVIRONMENT_H_
 #define LOCKSTEP_COLLECTOR_HOST_ENVIRONMENT_H_
 
@@ -12,24 +12,24 @@ namespace lockstep {
 
 using Environment = std::vector<std::string>;  // "NAME=value"
 
-// Whether a job with this environment would find a libnccl-profiler.so: NCCL takes it when no plugin is named.
+// Whether a job with this environment would find a libnccl-profiler.so: NCCL loads it if no plugin is named.
 bool ProfilerIsInstalled(const Environment& environment);
 
 Environment CurrentEnvironment();
-// Empty when not set.
+// Empty if unset.
 std::string GetVariable(const Environment& environment, const std::string& name);
 bool HasVariable(const Environment& environment, const std::string& name);
 void SetVariable(Environment* environment, const std::string& name, const std::string& value);
-// Puts `library` before what LD_PRELOAD has.
+// Prepends `library` to LD_PRELOAD.
 void PrependPreload(Environment* environment, const std::string& library);
 
-// Absolute path of liblockstep.so: LOCKSTEP_LIBRARY, else ../lib/ beside the running program. Fails when it is not
-// there, or when its path holds a space or a colon, which separate names in LD_PRELOAD.
+// Absolute path of liblockstep.so: LOCKSTEP_LIBRARY, else ../lib/ beside the running program. Fails if it is missing,
+// or if its path contains a space or a colon, which separate names in LD_PRELOAD.
 absl::StatusOr<std::string> FindLibrary(const Environment& environment);
 
 // RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT of one rank on this host.
 void SetRank(Environment* environment, int rank, int world_size, int port);
-// A TCP port of 127.0.0.1 that nobody listens on now.
+// A TCP port of 127.0.0.1 without a listener.
 absl::StatusOr<int> FreePort();
 
 // LOCKSTEP_RING_KIB for `ranks` (0: unknown) ranks on this host: larger rings keep more of a fast job's past, but all
@@ -38,9 +38,8 @@ int RingKib(int ranks, const std::string& folder);
 // The same from the numbers, in bytes.
 int RingKibFor(int ranks, uint64_t free_bytes);
 
-// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH, else of Slurm's
-// SLURM_TOPOLOGY_ADDR the element ahead of the node, where SLURM_TOPOLOGY_ADDR_PATTERN calls it a switch. Empty where
-// neither is set.
+// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH, else the element before the node
+// in Slurm's SLURM_TOPOLOGY_ADDR, if SLURM_TOPOLOGY_ADDR_PATTERN calls it a switch. Empty if neither is set.
 struct RackAndSwitch {
   std::string rack, leaf_switch;
 };

@@ -1,4 +1,4 @@
-// What /proc tells about processes. Everything here is a snapshot: a process may be gone a moment later.
+// Facts from /proc about processes. Every result is a snapshot: the process may be gone a moment later.
 #ifndef LOCKSTEP_COLLECTOR_HOST_PROC_H_
 #define LOCKSTEP_COLLECTOR_HOST_PROC_H_
 
@@ -16,24 +16,24 @@
 
 namespace lockstep {
 
-// How a process ended that is not ours to wait for, as waitpid gives it: from /proc while it is a zombie, from its
-// pidfd (Linux 6.15 and later) when somebody has reaped it already.
+// How another's child ended, as waitpid returns it: from /proc while it is a zombie, from its pidfd (Linux 6.15 and
+// later) after it was reaped.
 std::optional<int> ReadWaitStatus(pid_t pid, int pidfd);
 
-// CPU and I/O used so far by a process and everything below it.
+// CPU and I/O used so far by a process and its descendants.
 struct Activity {
   bool valid = false;
-  bool running = false;  // a process below it runs, or waits for a core
+  bool running = false;  // a descendant runs, or waits for a core
   int64_t mono_ns = 0;
   int64_t cpu_ns = 0;
-  int64_t io_bytes = 0;  // read and written, and what faults brought in from mapped files; -1: may not be read
+  int64_t io_bytes = 0;  // read and written, and page faults of mapped files; -1: unreadable
 };
 
-// Who is whose child, of all processes at one moment. Reading it costs one small file a process of the host.
+// Parents and children of all processes at one moment. Reading it costs one small file a process.
 class ProcessTree {
  public:
   static ProcessTree Read();
-  // All processes whose chain of parents leads to `root`, without it; parents come before children.
+  // All descendants of `root`, without it; parents come before children.
   std::vector<pid_t> Below(pid_t root) const;
 
  private:
@@ -44,31 +44,31 @@ std::vector<pid_t> Descendants(pid_t root);
 Activity ReadActivity(pid_t pid, const ProcessTree& tree);
 Activity ReadActivity(pid_t pid);
 
-// First line of /proc/PID/wchan; empty when it may not be read or the process runs.
+// First line of /proc/PID/wchan; empty if it is unreadable or the process runs.
 std::string ReadWchan(pid_t pid);
-// Kernel frames (where readable) or the system call of the process's main thread, innermost first.
+// Kernel frames (if readable) or the system call of the process's main thread, innermost first.
 std::vector<std::string> ReadKernelStack(pid_t pid);
 
-// Threads of a process in uninterruptible sleep, and where in the kernel the first of them is (empty: not shown). Looks
-// at no more than 1,024 threads.
+// Threads of a process in uninterruptible sleep, and the kernel function of the first (empty: hidden). Examines at most
+// 1,024 threads.
 struct SleepingThreads {
   uint32_t count = 0;
-  uint32_t running = 0;  // that run, or wait for a core
+  uint32_t running = 0;  // threads that run, or wait for a core
   std::string wchan;
 };
 SleepingThreads ReadThreadsInD(pid_t pid);
-// Files on disk that it has open for writing, at most `limit`, of its first 1,024 descriptors. Asks the kernel for
-// names and flags only, never for the files themselves: a look at one on a server that is away would not come back.
+// Files on disk that are open for writing, at most `limit`, of its first 1,024 descriptors. Asks the kernel for names
+// and flags only, never for the files themselves: access to one on a dead server would never return.
 std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit = 32);
 
-// Whether the process has a file mapped whose name starts with `prefix` ("libnccl"); nullopt: maps may not be read.
+// Whether the process has mapped a file whose name starts with `prefix` ("libnccl"); nullopt: unreadable maps.
 struct Mapped {
   bool lockstep = false;
   bool nccl = false;
-  bool dynamic = false;  // a dynamic loader is mapped at all
+  bool dynamic = false;  // a dynamic loader is mapped
 };
 std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library);
-// Value of NAME in the process's initial environment; nullopt: not set or not readable.
+// Value of NAME in the process's initial environment; nullopt: unset or unreadable.
 std::optional<std::string> ReadEnvironment(pid_t pid, const std::string& name);
 
 }  // namespace lockstep

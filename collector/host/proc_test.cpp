@@ -61,7 +61,7 @@ TEST(ProcTest, SeesItselfAndItsChildren) {
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   EXPECT_EQ(WEXITSTATUS(ReadWaitStatus(child, -1).value_or(0)), 3);
   waitpid(child, nullptr, 0);
-  // Older kernels do not tell what became of a process that was reaped; none may tell something wrong.
+  // Older kernels do not report the end of a reaped process; none may report a wrong one.
   EXPECT_EQ(WEXITSTATUS(ReadWaitStatus(child, pidfd).value_or(3 << 8)), 3);
   EXPECT_EQ(ReadWaitStatus(child, -1), std::nullopt);
   close(pidfd);

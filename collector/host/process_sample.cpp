@@ -10,9 +10,9 @@
 namespace lockstep {
 namespace {
 
-// The earlier sample is replaced when it is this old, so that differences tell of the last seconds only.
+// The earlier sample is replaced at this age, so that differences cover only the last seconds.
 constexpr int64_t kOldestSample = 2'000'000'000;
-constexpr int64_t kLeastGap = 900'000'000;  // less tells nothing of CPU that is counted in ticks
+constexpr int64_t kLeastGap = 900'000'000;  // shorter gaps are useless for CPU that is counted in ticks
 constexpr double kIdleCpuShare = 0.05;
 constexpr double kIdleBytesPerSecond = 4096;
 
@@ -42,7 +42,7 @@ void ProcessSampler::Sample(pid_t pid, const ProcessTree& tree, Process* process
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   const Activity now = ReadActivity(pid, tree);
   if (!stat || !now.valid) return;
-  // A look at its stacks makes it stand for a moment; a debugger is still there the next time.
+  // Taking its stacks stops it for a moment; a debugger is still there the next time.
   const bool traced = stat->state == 't';
   if (!traced || traced_) process->state = std::string(1, stat->state);
   traced_ = traced;

@@ -1,4 +1,4 @@
-// Two looks at a process, at least a second apart: is it doing anything?
+// Two looks at a process, at least a second apart, to see whether it is active.
 #ifndef LOCKSTEP_COLLECTOR_HOST_PROCESS_SAMPLE_H_
 #define LOCKSTEP_COLLECTOR_HOST_PROCESS_SAMPLE_H_
 
@@ -12,21 +12,20 @@
 
 namespace lockstep {
 
-// More than threads that only keep watch (a framework's watchdog) take: a little CPU, a line now and then.
+// More than threads that only watch (a framework's watchdog) use: a little CPU, an occasional line.
 bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
 
 class ProcessSampler {
  public:
-  // Writes state letter, CPU and I/O since an earlier call (not known where something of it waits for a core again and
-  // again, and gets hardly any), wait channel, threads in uninterruptible sleep, files open
-  // for writing, and, unless there is better evidence, the kernel stacks of that earlier call (`stack`) and of now
-  // (`stack_later`) into *process. Nothing is written when the process is gone.
+  // Writes into *process: state letter, CPU and I/O since an earlier call (unknown if its threads often wait for a core
+  // and get hardly any), wait channel, threads in uninterruptible sleep, files open for writing, and, unless there is
+  // better evidence, the kernel stacks of that earlier call (`stack`) and of now (`stack_later`). Writes nothing if the
+  // process is gone.
   void Sample(pid_t pid, Process* process) { Sample(pid, ProcessTree::Read(), process); }
   void Sample(pid_t pid, const ProcessTree& tree, Process* process);
-  // It made progress: what was seen before counts no longer.
+  // It made progress: earlier samples no longer count.
   void Forget(Process* process);
-  // Since when samples a second or more apart have seen it do nothing (monotonic); 0: they have not, or it was seen at
-  // work.
+  // Since when samples a second or more apart have seen it idle (monotonic); 0: not, or it was active.
   int64_t idle_since_ns() const { return idle_since_ns_; }
 
  private:

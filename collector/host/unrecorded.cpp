@@ -88,10 +88,9 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
         other_machine > 0 ? "the program and the library are of different architectures: take the liblockstep.so of "
                             "the program's (LOCKSTEP_LIBRARY)"
         : fixed > 0       ? "the program is linked statically"
-        : privileged > 0
-            ? "it is a set-user-ID program or has capabilities of its own, and for such LD_PRELOAD is not honoured"
-        : dropped > 0 ? "LD_PRELOAD was dropped on the way to it"
-                      : "LD_PRELOAD was not honoured";
+        : privileged > 0  ? "it is a set-user-ID program or has capabilities, so the loader ignores LD_PRELOAD"
+        : dropped > 0     ? "LD_PRELOAD was dropped on the way to it"
+                          : "LD_PRELOAD was not honoured";
     return absl::StrCat("the recorder was not loaded in ", without, without == 1 ? " process: " : " processes: ", why);
   }
   if (loaded > 0) {
@@ -110,7 +109,7 @@ pid_t Unrecorded::Telling(const std::vector<pid_t>& living) const {
     const auto seen = seen_.find(pid);
     if (seen == seen_.end() || !seen->second.mapped.lockstep) continue;
     if (seen->second.mapped.nccl) return pid;
-    with_recorder = pid;  // the last: launchers come before what they launch
+    with_recorder = pid;  // the last one: launchers come before their children
   }
   return with_recorder;
 }

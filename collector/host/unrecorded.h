@@ -16,12 +16,11 @@ class Unrecorded {
  public:
   explicit Unrecorded(std::string library) : library_(std::move(library)) {}
 
-  // Looks at live processes of the job; call it now and then while there are no rings.
+  // Examines live processes of the job; call it occasionally while there are no rings.
   void Look(const std::vector<pid_t>& processes);
-  // One clause: why there may be no records. `switched_off`: by what recording was; empty: it was not.
+  // One clause: why there may be no records. `switched_off`: what switched recording off; empty: nothing.
   std::string Reason(const std::string& switched_off) const;
-  // Of `living`, one that a look into says most about: in which NCCL is loaded, else one with the recorder; 0: there is
-  // none of these.
+  // The most informative process of `living`: one with NCCL loaded, else one with the recorder; 0: there is none.
   pid_t Telling(const std::vector<pid_t>& living) const;
 
  private:
@@ -30,7 +29,7 @@ class Unrecorded {
     bool preload_kept = false;
     std::string hook;            // LOCKSTEP_HOOK
     bool other_machine = false;  // the program is of another architecture than the library
-    bool privileged = false;     // set-user-ID and the like: the loader leaves LD_PRELOAD alone
+    bool privileged = false;     // set-user-ID and similar: the loader ignores LD_PRELOAD
   };
   const std::string library_;
   std::map<pid_t, Seen> seen_;

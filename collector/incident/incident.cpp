@@ -128,7 +128,7 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
   std::map<std::string, std::vector<size_t>> hosts;
   for (size_t i = 0; i < bundle.ranks.size(); ++i) hosts[bundle.ranks[i].host].push_back(i);
 
-  absl::Status result;  // the first error; later files are still tried, for some evidence is better than none
+  absl::Status result;  // the first error; later files are still tried, because some evidence is better than none
   const auto note = [&result](absl::Status status) {
     if (result.ok()) result = std::move(status);
   };

@@ -13,7 +13,7 @@
 namespace lockstep {
 
 struct ExitRecord {
-  int rank = -1;  // -1: the command itself, not a rank started by us
+  int rank = -1;  // -1: the command itself, not a rank that we started
   int pid = 0;
   std::string text;  // "exited 0", "killed by signal 9", "running"
 };
@@ -33,20 +33,19 @@ struct IncidentFacts {
 absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                            const IncidentFacts& facts);
 
-// Name of a host's file in the folder: the host's, made safe, with ".lsd".
+// Name of a host's file in the folder: the host's name, made safe, with ".lsd".
 std::string DumpFileName(const std::string& host);
 
 struct EarlierIncident {
-  std::string moved_to;   // of one that found something; empty: there was none
-  bool replaced = false;  // one of a healthy job: its files are removed
+  std::string moved_to;   // name of an earlier incident with a finding; empty: there was none
+  bool replaced = false;  // an earlier incident of a healthy job: its files are removed
 };
-// Makes room in `folder` for a new incident: an earlier one that found something is renamed to FOLDER.DATE-TIME, the
-// moment it was taken; the files of one that was healthy are removed. Other files in it, and folders without a
-// manifest, are left alone.
+// Makes room in `folder` for a new incident. An earlier one with a finding is renamed to FOLDER.DATE-TIME, the moment
+// it was taken; the files of a healthy one are removed. Leaves other files in it, and folders without a manifest,
+// alone.
 absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folder);
 
-// Why `folder` (made where absent) can hold no incident, as far as that shows without writing; empty: nothing speaks
-// against it.
+// Why `folder` (created if absent) can hold no incident, as far as that shows without writing; empty: no reason.
 std::string WhyNoIncidentFolder(const std::string& folder);
 
 // "lockstep-incident-JOB-20260131-235959" under the current folder.

@@ -1,5 +1,4 @@
-// The index of an incident, which the viewer draws from, made when the incident is written so that nobody has to wait
-// for it later.
+// The index of an incident for the viewer. It is made when the incident is written, so that nobody waits for it later.
 #ifndef LOCKSTEP_COLLECTOR_INCIDENT_INDEX_H_
 #define LOCKSTEP_COLLECTOR_INCIDENT_INDEX_H_
 
@@ -12,16 +11,16 @@
 
 namespace lockstep {
 
-// Makes FOLDER/index.lsi, at most for so long. Nothing depends on it: without it the viewer makes its own.
+// Makes FOLDER/index.lsi, within the limit. Optional: without it the viewer makes its own.
 absl::Status MakeIncidentIndex(const std::string& folder, int64_t limit_ns);
 
-// Does that on a thread of its own, for each folder once. Not thread-safe.
+// Does that on its own thread, once for each folder. Not thread-safe.
 class IncidentIndexes {
  public:
-  // Gives what is under way ten seconds more, then ends it.
+  // Gives running work ten more seconds, then ends it.
   ~IncidentIndexes();
   void Start(const std::string& folder);
-  // What went wrong with those that have ended, a line each; once.
+  // Errors of the finished ones, one a line; once.
   std::vector<std::string> TakeProblems();
 
  private:

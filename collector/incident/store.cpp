@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::st
       const std::string named = absl::StrCat(folder, "/", part.name);
       if (lstat(store->PartPath(part).c_str(), &info) != 0 && errno == ENOENT && lstat(named.c_str(), &info) != 0 &&
           errno == ENOENT) {
-        part.whole = true;  // it was, and gave way to the host's whole file before this process was killed
+        part.whole = true;  // it was, and was replaced by the host's whole file before this process was killed
         continue;
       }
       if (absl::Status status = store->Finish(&part); !status.ok()) return status;
@@ -230,7 +230,7 @@ IncidentStore::Put IncidentStore::Take(const Chunk& chunk, std::string* why) {
   if (bytes_ + bytes > limits_.incident)
     return refuse(absl::StrCat("the incident has its ", limits_.incident, " bytes"));
 
-  // Bit 2 of the byte after the magic number: a checksum of the content stands at the frame's end.
+  // Bit 2 of the byte after the magic number: a checksum of the content is at the frame's end.
   if (chunk.data().size() < 8 || !absl::StartsWith(chunk.data(), "\x28\xb5\x2f\xfd") || (chunk.data()[4] & 4) == 0) {
     return refuse("its data is no zstd frame with a checksum");
   }
@@ -325,7 +325,7 @@ absl::StatusOr<std::vector<std::string>> IncidentStore::Commit() {
   if (status.ok()) status = WriteAll(ledger_.get(), lines, folder_ + "/.ledger", static_cast<int64_t>(ledger_bytes_));
   if (status.ok() && fdatasync(ledger_.get()) != 0) status = FileError("sync", folder_ + "/.ledger", errno);
   if (!status.ok()) {
-    // Whatever of it reached the disk is cut off: an id may stand there only when it was, or will be, acknowledged.
+    // Cuts off the part that reached the disk: an id may be there only if it was, or will be, acknowledged.
     (void)!ftruncate(ledger_.get(), static_cast<off_t>(ledger_bytes_));
     for (size_t index : fresh) parts_[index].in_ledger = false;
     GiveUpPending();

@@ -1,4 +1,4 @@
-// The files of one incident as they come in, chunk by chunk: what is acknowledged is on disk, once, whatever is killed
+// The files of one incident, received chunk by chunk: every acknowledged chunk is on disk, once, whatever is killed
 // when. docs/architecture.md gives the order of writes.
 #ifndef LOCKSTEP_COLLECTOR_INCIDENT_STORE_H_
 #define LOCKSTEP_COLLECTOR_INCIDENT_STORE_H_
@@ -23,36 +23,36 @@ namespace lockstep {
 struct StoreLimits {
   uint64_t host = uint64_t{4} << 30;
   uint64_t incident = uint64_t{256} << 30;
-  uint64_t reserve = uint64_t{64} << 20;  // of the file system, left free for verdicts
+  uint64_t reserve = uint64_t{64} << 20;  // of the file system, reserved for verdicts
 };
 
-// Whether a chunk's `file` is a plain name that may stand in an incident folder: "HOST.lsd", "HOST.evidence.lsd".
+// Whether a chunk's `file` is a plain name that is allowed in an incident folder: "HOST.lsd", "HOST.evidence.lsd".
 bool IsStoredFileName(const std::string& name);
 
 // One thread owns it. Files: NAME when whole, ".NAME.REQUEST.INDEX.part" until then, and ".ledger": the ids on disk. A
-// sender that lost its spool begins a file anew with other ids; the part that it cannot finish any more stays aside.
+// sender that lost its spool starts a file again with other ids; its unfinished part stays aside.
 class IncidentStore {
  public:
   enum class Put {
     kTaken,      // written; acknowledge it when Commit() names it
     kDuplicate,  // on disk already: acknowledge it at once
-    kRefused,    // will never be taken: *why says so
-    kLater,      // the disk is full, or fails: say nothing, it comes again
+    kRefused,    // never accepted: *why has the reason
+    kLater,      // the disk is full, or fails: do not answer, it comes again
   };
 
-  // Of an existing folder; takes up what an earlier process has left there. A torn end of the ledger is cut off.
+  // For an existing folder; takes over the data of an earlier process. Cuts off a torn end of the ledger.
   static absl::StatusOr<std::unique_ptr<IncidentStore>> Open(const std::string& folder, const StoreLimits& limits);
   ~IncidentStore();
   IncidentStore(const IncidentStore&) = delete;
   IncidentStore& operator=(const IncidentStore&) = delete;
 
-  // Checks and writes. *why is set for kRefused and kLater.
+  // Checks and writes. Sets *why for kRefused and kLater.
   Put Take(const Chunk& chunk, std::string* why);
-  // Makes everything taken since the last call durable, in the order data, ledger, names. The ids that may now be
-  // acknowledged; none of them when it fails (they come again).
+  // Makes everything taken since the last call durable, in the order data, ledger, names. Returns the ids that may now
+  // be acknowledged; none on failure (they come again).
   absl::StatusOr<std::vector<std::string>> Commit();
 
-  // Whole files: name, host and request. Files of equal names from different hosts were told apart by a prefix.
+  // Whole files: name, host and request. Equal names from different hosts got a prefix.
   struct File {
     std::string name, host;
     uint64_t request = 0;
@@ -61,19 +61,19 @@ class IncidentStore {
   std::vector<File> Files() const;
   uint64_t bytes() const { return bytes_; }
   size_t ids() const { return ids_.size(); }
-  // Removes the parts of files that did not become whole. Nothing may be taken afterwards.
+  // Removes the parts of incomplete files. Nothing may be taken afterwards.
   void RemoveParts();
 
  private:
   struct Part {
-    std::string name, sent_name, host;  // sent_name: as its sender calls it
+    std::string name, sent_name, host;  // sent_name: the sender's name of it
     uint64_t request = 0;
     uint32_t index = 0;  // in the ledger
     int version = 1;
     std::map<uint64_t, uint64_t> have;  // offset -> end, of ids in the ledger or taken
     uint64_t size = 0;                  // known when `ended`
     bool ended = false, whole = false, in_ledger = false;
-    UniqueFd fd;  // open while chunks of it wait for Commit()
+    UniqueFd fd;  // open while its chunks wait for Commit()
     bool Complete() const;
   };
   struct Pending {

@@ -198,8 +198,8 @@ TEST_F(IncidentStoreTest, AFullDiskIsNotAcknowledgedAndMayBeTriedAgain) {
   EXPECT_EQ(Commit(), 1u);
 }
 
-// Chunks in any order, some twice, the store opened anew at any moment: every file is whole in the end, every id there
-// once.
+// Chunks in any order, some twice, and the store opened again at any moment: every file is complete in the end, every
+// id once.
 TEST_F(IncidentStoreTest, AnyOrderAndAnyRestartGivesTheSameFiles) {
   std::mt19937 random(7);
   std::map<std::string, std::string> want;

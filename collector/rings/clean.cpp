@@ -57,7 +57,7 @@ class Cleaner {
         const UniqueFd inner(openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!inner.ok()) continue;
         Folder(inner.get(), absl::StrCat(path, "/", name), 1);
-        // Only what is empty goes; a recorder that has just made it makes it again or says why not.
+        // Only empty folders are removed; a recorder that has just created one creates it again or reports the reason.
         if (!options_.dry_run && MayGo(fd, info.st_uid) && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
         removed_here_ = 0;
       } else if (is_ring) {
@@ -72,7 +72,7 @@ class Cleaner {
     if (out_ != nullptr) fprintf(out_, "kept %s: %s\n", shown.c_str(), why.c_str());
   }
 
-  // Of this user; or of whom the folder belongs to, who could remove it as well.
+  // Owned by this user, or by the folder's owner, who could remove it as well.
   bool MayGo(int folder, uid_t owner) const {
     if (!options_.any_owner) return owner == geteuid();
     struct stat info {};

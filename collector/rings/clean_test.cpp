@@ -1,5 +1,4 @@
-// Stale rings: told from those of living processes whatever numbers they bear, and removed without touching anything
-// else.
+// Stale rings: told apart from those of living processes with any numbers, and removed without touching anything else.
 #include "collector/rings/clean.h"
 
 #include <fcntl.h>
@@ -253,7 +252,7 @@ TEST_F(CleanTest, OnlyOldOnesWhenAsked) {
   options_.older_than_s = 0;
   Clean();
   EXPECT_EQ(cleaned_.removed, 1);
-  // Whatever the clock says since: a ring may be younger than now.
+  // The clock may have changed since: a ring may be newer than now.
   Forge("job.0/future.ring", [](ring::Header* h) {
     for (ring::ClockTriple& triple : h->triples) {
       if (triple.ticks == 0) continue;

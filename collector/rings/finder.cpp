@@ -38,16 +38,16 @@ namespace {
 
 constexpr int64_t kPause = 20 * kMs;        // between looks at folders that change
 constexpr int64_t kListAgain = 2000 * kMs;  // folders without a watch
-constexpr int64_t kSweep = 30'000 * kMs;    // every folder, whatever inotify said
+constexpr int64_t kSweep = 30'000 * kMs;    // every folder, regardless of inotify
 constexpr int64_t kCostShare = 200;         // looks at processes take at most this part of one core
-// A look at a path takes microseconds; one that takes so long will perhaps never end.
+// A look at a path takes microseconds; one that takes this long may never end.
 constexpr int64_t kStuck = 3000 * kMs;
 constexpr auto kEndWait = std::chrono::milliseconds(500);
 constexpr size_t kMostFolders = 8192, kMostEntries = 16384, kMostSeen = 65536, kMostWanted = 1024;
 constexpr size_t kMostFoldersOfUser = 1024, kMostWaiting = 4096;
 constexpr size_t kMostEnvironment = 256 << 10;
 constexpr uint32_t kWatched = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR;
-// A container of which no process is seen any more in so many looks is let go.
+// A container without a visible process in this many looks is released.
 constexpr int kForgetContainer = 3;
 
 bool IsRingName(absl::string_view name) {
@@ -73,7 +73,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
  public:
   explicit Finder(const RingFinderOptions& options) : options_(options) {}
 
-  // By whoever of its owner and its thread comes last.
+  // Freed by the last of its owner and its thread.
   ~Finder() {
     for (const FoundRing& ring : found_) close(ring.fd);
   }
@@ -128,9 +128,9 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
  private:
   using Identity = std::pair<dev_t, ino_t>;
-  // A mount namespace's number is used again as soon as it is free, and whoever makes a container is in its namespace
-  // before its /dev/shm is its own. That is held open while it is looked at, so its numbers are nobody else's. All
-  // zero: the agent's own surroundings.
+  // A mount namespace's number is reused as soon as it is free, and the creator of a container is in its namespace
+  // before its /dev/shm is its own. It is held open during the look, so that its numbers stay unique. All zero: the
+  // agent's own surroundings.
   struct ContainerId {
     ino_t mounts = 0;
     Identity shared;
@@ -153,7 +153,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   };
   struct Known {
     ContainerId container;
-    std::pair<dev_t, ino_t> program;  // what it runs; zeros where that is not shown
+    std::pair<dev_t, ino_t> program;  // its program; zeros if unknown
     int looks = 0;
   };
   struct Wanted {  // a LOCKSTEP_DIR that did not exist yet
@@ -162,7 +162,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     std::string path;
   };
 
-  // The thread is about to touch a path that is somebody else's: a server that is away may hold it there.
+  // The thread is about to touch a foreign path: a dead server may block it there.
   class At {
    public:
     At(Finder* finder, const std::string& path) : finder_(finder), outermost_(finder->Enter(path)) {
@@ -327,7 +327,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     event_.Signal();
   }
 
-  // Numbers of files are used again; what was seen is only kept to save work.
+  // Numbers of files are reused; the record of seen ones only saves work.
   void ForgetGone() { seen_.clear(); }
 
   void LookAtProcesses() {
@@ -338,8 +338,8 @@ class Finder : public std::enable_shared_from_this<Finder> {
     for (const pid_t pid : pids) {
       Known& now = known[pid];
       if (const auto before = known_.find(pid); before != known_.end()) now = before->second;
-      // Twice: between fork and exec a process still shows its parent's environment. And anew when it runs another
-      // program: a shell that prepares a job becomes it after any time, then with its own variables, perhaps in another
+      // Twice: between fork and exec a process still shows its parent's environment. And again when it runs another
+      // program: a shell that prepares a job becomes it at any time, then with its own variables, perhaps in another
       // namespace.
       struct stat program {};
       if (stat(absl::StrCat("/proc/", pid, "/exe").c_str(), &program) == 0 &&
@@ -359,7 +359,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     for (auto at = containers_.begin(); at != containers_.end();) {
       const auto next = std::next(at);
       if (at->second.unseen > kForgetContainer) {
-        // What was found in it stays open with whoever took it; the folders would keep its memory for nothing.
+        // Found files stay open with their users; the folders would keep its memory for nothing.
         for (auto folder = folders_.begin(); folder != folders_.end();) {
           const auto after = std::next(folder);
           if (folder->second.container == at->first) Drop(folder);
@@ -444,7 +444,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
         }
         const auto folder = folders_.find(watch->second);
         if (folder == folders_.end()) continue;
-        // In /dev/shm everybody makes files all the time.
+        // In /dev/shm all users create files all the time.
         if (folder->second.level == Level::kShared && !IsDefaultName(event->len > 0 ? event->name : "")) continue;
         folder->second.dirty = dirty_ = true;
       }

@@ -24,18 +24,18 @@ namespace lockstep {
 
 struct RingFinderOptions {
   // Watched instead of the default places (each as a LOCKSTEP_DIR); empty: the default places, and LOCKSTEP_DIR of
-  // processes that may be looked at.
+  // visible processes.
   std::vector<std::string> folders;
-  bool containers = true;           // look at processes at all; without it the default places alone
-  bool all_users = false;           // rings of every user; else of the own one
-  int64_t look_ns = 2'000'000'000;  // from one look at the processes to the next, at least; more where they cost more
+  bool containers = true;           // examine processes; otherwise only the default places
+  bool all_users = false;           // rings of every user; otherwise of our own
+  int64_t look_ns = 2'000'000'000;  // minimum interval between looks at the processes; longer if they cost more
   std::function<void(const std::string& path)>
-      before_path;  // for tests: called before a path of somebody else's is touched
+      before_path;  // for tests: called before a path of another user is touched
 };
 
 struct FoundRing {
-  int fd = -1;       // the receiver's to close
-  std::string path;  // for messages; of a container as the container calls it
+  int fd = -1;       // the receiver must close it
+  std::string path;  // for messages; inside a container the container's path
   std::string name;  // without folders
   uid_t uid = 0;
   dev_t device = 0;
@@ -47,15 +47,15 @@ struct RingFinderCounters {
   uint64_t found = 0;
   uint64_t looks = 0;  // at every process
   uint64_t refused_kind = 0, refused_owner = 0, refused_mode = 0, refused_size = 0, refused_many = 0;
-  uint64_t unwatched = 0;  // folders that are listed again and again: no inotify watch was to be had
+  uint64_t unwatched = 0;  // folders that are listed repeatedly, because no inotify watch was available
   int64_t cpu_ns = 0;
-  int64_t stuck_ns = 0;  // a file system has not answered for so long, and no rings are found; 0: they are
+  int64_t stuck_ns = 0;  // how long a file system has not answered, so that no rings are found; 0: not
   std::string stuck_at;  // the path
 };
 
 class RingFinder {
  public:
-  // The destructor waits a moment for the thread; one that a file system holds is left behind with what it has.
+  // The destructor waits a moment for the thread. A thread that hangs in a file system is left behind with its data.
   static absl::StatusOr<std::unique_ptr<RingFinder>> Start(const RingFinderOptions& options);
   virtual ~RingFinder() = default;
 
@@ -63,7 +63,7 @@ class RingFinder {
   virtual int fd() const = 0;
   virtual bool Next(FoundRing* out) = 0;
   virtual RingFinderCounters counters() const = 0;
-  // Rings that were there at the start have been found.
+  // Rings from before the start have been found.
   virtual bool settled() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Finding rings: what comes late, what is hostile, what is in a container.
+// Finding rings: late ones, hostile ones, and those in containers.
 #include "collector/rings/finder.h"
 #include "analyzer/util/time_units.h"
 
@@ -183,9 +183,9 @@ TEST_F(RingFinderTest, ManyFilesAreNoTrouble) {
   EXPECT_LE(finder_->counters().folders, 1026u);  // 1,024 of one user and the one they are in
 }
 
-// In a container: mounts and /dev/shm of its own, and a LOCKSTEP_DIR that exists only there.
+// In a container: its own mounts and /dev/shm, and a LOCKSTEP_DIR that exists only there.
 TEST_F(RingFinderTest, AFolderThatDoesNotAnswerHoldsTheFinderAloneAndIsTold) {
-  // As a folder on a server that is away: whoever touches it does not come back.
+  // Like a folder on a dead server: an access never returns.
   struct Server {
     std::mutex mutex;
     std::condition_variable back;
@@ -271,9 +271,8 @@ void WriteRing(const std::string& path) {
   chmod(path.c_str(), 0600);
 }
 
-// A process in a mount namespace of its own, which does what `inside` says and then waits to be killed, with the
-// environment it has by then. `inside` may stop in between: it calls what it is given, which returns once Go() was
-// called.
+// A process in its own mount namespace, which runs `inside` and then waits to be killed, with its environment at that
+// time. `inside` may pause: it calls its argument, which returns after Go().
 class Container {
  public:
   explicit Container(const std::function<bool(const std::function<bool()>& pause)>& inside) {
@@ -305,7 +304,7 @@ class Container {
   ~Container() { End(); }
   Container(const Container&) = delete;
   Container& operator=(const Container&) = delete;
-  // It has come to a pause, or to its end; false: it could not be made.
+  // It has paused, or ended; false: it could not be created.
   bool Ready() const {
     char byte = 0;
     return read(ready_, &byte, 1) == 1;
@@ -356,7 +355,7 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
   EXPECT_EQ(pread(found_["chosen.ring"].fd, text, 4, 0), 4);
 }
 
-// Who makes a container is in its namespace before its /dev/shm, or its root, is its own.
+// The creator of a container is in its namespace before its /dev/shm, or its root, is its own.
 TEST_F(RingFinderTest, AContainerThatWasSeenHalfMadeIsLookedAtAgain) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
   Container container([](const auto& pause) {

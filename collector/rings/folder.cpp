@@ -24,7 +24,7 @@ namespace lockstep {
 namespace {
 
 constexpr char kPrefix[] = "lockstep-run-";
-constexpr uint64_t kLeastFree = 16 * ring::kMinFileBytes;  // a ring takes at most a sixteenth of what is free
+constexpr uint64_t kLeastFree = 16 * ring::kMinFileBytes;  // a ring takes at most a sixteenth of the free space
 
 void RemoveTree(int parent, const char* name, int depth) {
   if (unlinkat(parent, name, 0) == 0 || depth > 8) return;

@@ -30,7 +30,7 @@ class KeeperProcess {
   [[noreturn]] void Run() {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "lockstep-keeper");
-    // Its own group: a terminal's Ctrl-C, or a kill of the job's group, must leave somebody to clean up.
+    // Its own group: after a terminal's Ctrl-C, or a kill of the job's group, it must clean up.
     setpgid(0, 0);
     sigset_t all;
     sigfillset(&all);
@@ -44,7 +44,7 @@ class KeeperProcess {
     KeeperEvent done;
     done.kind = KeeperEvent::kAllStarted;
     Send(done);
-    // The job may close or replace its streams; the keeper must not hold a pipe open that somebody reads to its end.
+    // The job may close or replace its streams; the keeper must not hold a pipe open whose reader waits for its end.
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (null >= 0) {
       for (int stream = 0; stream < 3; ++stream) dup2(null, stream);

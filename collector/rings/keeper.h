@@ -1,5 +1,5 @@
-// The keeper: a small process between `lockstep run` and the job. It starts the ranks, reaps everything the job leaves
-// (it is their subreaper) and, when `lockstep run` is gone - however it went - ends the job's processes and removes the
+// The keeper: a small process between `lockstep run` and the job. It starts the ranks and reaps all processes of the
+// job (it is their subreaper). When `lockstep run` is gone for any reason, it ends the job's processes and removes the
 // ring folder.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_KEEPER_H_
 #define LOCKSTEP_COLLECTOR_RINGS_KEEPER_H_
@@ -27,7 +27,7 @@ struct LaunchPlan {
 struct KeeperEvent {
   enum Kind : int32_t { kStarted = 1, kStartFailed = 2, kEnded = 3, kAllStarted = 4 };
   int32_t kind = 0;
-  int32_t child = -1;  // index into environments; -1: a process the job left behind
+  int32_t child = -1;  // index into environments; -1: another process of the job
   int32_t pid = 0;
   int32_t error = 0;   // kStartFailed: errno of the exec
   int32_t code = 0;    // kEnded: CLD_EXITED, CLD_KILLED, CLD_DUMPED
@@ -38,7 +38,7 @@ struct KeeperEvent {
 // Owned by the thread that watches the job. Not thread-safe.
 class Keeper {
  public:
-  // Forks; call before any thread is started. `lock_fd` (or -1) stays open in the keeper.
+  // Forks; call it before any thread starts. `lock_fd` (or -1) stays open in the keeper.
   static absl::StatusOr<Keeper> Start(const LaunchPlan& plan, int lock_fd);
 
   Keeper(Keeper&& other) noexcept;
@@ -49,9 +49,9 @@ class Keeper {
   // Readable when there is an event, or when the keeper is gone.
   int fd() const { return fd_; }
   pid_t pid() const { return pid_; }
-  // The next event; nullopt: none now. `gone` is set when the keeper itself has ended.
+  // The next event; nullopt: none now. Sets `gone` if the keeper itself has ended.
   std::optional<KeeperEvent> Next(bool* gone);
-  // Has what is left of the job ended (SIGTERM, then SIGKILL) and the ring folder removed, and waits for that.
+  // Ends the rest of the job (SIGTERM, then SIGKILL), removes the ring folder, and waits for both.
   void Finish();
 
  private:
@@ -60,8 +60,8 @@ class Keeper {
   int fd_;
 };
 
-// Ends every descendant of the calling process: SIGTERM (and SIGCONT) first when grace_ns > 0, SIGKILL after it. Reaps
-// children. Gives up after `limit_ns` (processes in uninterruptible sleep). Returns how many were left.
+// Ends every descendant of the calling process: SIGTERM (and SIGCONT) first if grace_ns > 0, SIGKILL after it. Reaps
+// children. Gives up after `limit_ns` (processes in uninterruptible sleep). Returns the number of remaining ones.
 int EndDescendants(int64_t grace_ns, int64_t limit_ns);
 
 }  // namespace lockstep

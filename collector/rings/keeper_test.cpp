@@ -87,7 +87,7 @@ TEST(KeeperTest, FinishEndsWhatTheJobLeftAndRemovesTheFolder) {
   std::string folder = ::testing::TempDir() + "/keeper-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   std::ofstream(folder + "/a.ring") << "x";
-  // The shell ends at once; what it left in the background ignores SIGTERM and has no parent.
+  // The shell ends at once; its background process ignores SIGTERM and has no parent.
   LaunchPlan plan = Plan({"sh", "-c", "sh -c 'trap \"\" TERM; sleep 1000' & echo $! > \"$0\"/pid; exit 0", folder});
   plan.ring_folder = folder;
   auto keeper = Keeper::Start(plan, -1);

@@ -23,10 +23,10 @@ namespace {
 
 constexpr size_t kFirstSteps = 32, kMostSteps = 2048;
 constexpr int64_t kSampleCostShare = 100;
-constexpr uint64_t kCostEvery = 16;  // looks: asking for the CPU time is a good part of it
+constexpr uint64_t kCostEvery = 16;  // looks: asking for the CPU time is a good part of the cost
 constexpr size_t kAtOnce = 256;      // rings
 constexpr int64_t kLongestPause = 1'000'000'000;
-// A look takes microseconds; one that takes so long will perhaps never end.
+// A look takes microseconds; one that takes this long may never end.
 constexpr int64_t kSamplerStuck = 1'000'000'000;
 constexpr auto kSamplerEndWait = std::chrono::milliseconds(500);
 
@@ -34,7 +34,7 @@ constexpr auto kSamplerEndWait = std::chrono::milliseconds(500);
 
 void TicketTimes::See(uint64_t ticket, int64_t before_ns, int64_t ns, const std::function<bool(size_t bytes)>& grow) {
   if (!seen_ || ticket < last_) {
-    // Of what was reached before, nobody saw when. Tickets never go back, but files are anybody's.
+    // The times of earlier tickets are unknown. Tickets never go back, but files are not trusted.
     seen_ = true;
     begin_ = count_ = 0;
     floor_ = last_ = ticket;
@@ -155,8 +155,8 @@ struct MarkSampler::Shared {
     UniqueFd fd;
     uid_t owner = 0;
     ring::MarksPlace place;
-    // Only ever read by process_vm_readv: files are anybody's, and one that was cut short would end us where we read it
-    // ourselves.
+    // Only ever read by process_vm_readv: files are not trusted, and reading a truncated one directly would end this
+    // process.
     void* map = MAP_FAILED;
     size_t map_bytes = 0, map_at = 0;
     ~Ring() {
@@ -207,7 +207,7 @@ struct MarkSampler::Shared {
         if (seen != change) {
           seen = change;
           mine = rings;
-          // Who has no ring any more needs no share.
+          // Users without rings need no share.
           std::map<uid_t, Share> kept;
           for (const auto& ring : mine) kept[ring->owner] = shares[ring->owner];
           shares.swap(kept);
@@ -262,7 +262,7 @@ struct MarkSampler::Shared {
     for (size_t i = 0; i < count; ++i) {
       const Ring& ring = *mine[from + i];
       const size_t length = there[i].iov_len;
-      // What is refused, or stands behind a file that was cut, is asked for one by one.
+      // Refused parts, or parts behind a truncated file, are read one by one.
       if (length == 0 || got < static_cast<ssize_t>(at + length)) {
         LookAt(ring, marks);
       } else {

@@ -23,15 +23,14 @@
 
 namespace lockstep {
 
-// Of one kind of tickets of one stream. Not thread-safe.
+// For one kind of tickets of one stream. Not thread-safe.
 class TicketTimes {
  public:
   struct Time {
     int64_t ns = 0;              // CLOCK_MONOTONIC
     int64_t uncertainty_ns = 0;  // late by at most this
   };
-  // `ticket` was reached at `ns` and had not been at `before_ns`. `grow` is asked whether so many bytes more may be
-  // held.
+  // `ticket` was reached at `ns` and not yet at `before_ns`. Asks `grow` whether it may allocate that many more bytes.
   void See(uint64_t ticket, int64_t before_ns, int64_t ns, const std::function<bool(size_t bytes)>& grow);
   // False: not reached yet, reached before the first look, or forgotten.
   bool Find(uint64_t ticket, Time* out) const;
@@ -46,7 +45,7 @@ class TicketTimes {
 
   std::vector<Step> steps_;  // a ring; ascending by ticket
   size_t begin_ = 0, count_ = 0;
-  uint64_t floor_ = 0;  // of tickets up to it the time is not known
+  uint64_t floor_ = 0;  // times of tickets up to it are unknown
   uint64_t last_ = 0;
   bool seen_ = false;
 };
@@ -60,20 +59,20 @@ struct MarkBudget {
   void Give(size_t back);
 };
 
-// What was seen of one ring. Thread-safe.
+// The observations of one ring. Thread-safe.
 class MarkTimes {
  public:
   explicit MarkTimes(std::shared_ptr<MarkBudget> budget) : budget_(std::move(budget)) {}
   ~MarkTimes();
 
-  // The last look, at a process that ended.
+  // The last look at a process that ended.
   void SeeLast(const ring::Snapshot& digest);
-  // Read between `begin_ns` and `end_ns`. A look that began before the last one is passed over.
+  // Read between `begin_ns` and `end_ns`. Ignores a look that began before the last one.
   void See(const std::vector<ring::Mark>& marks, int64_t begin_ns, int64_t end_ns);
-  // Into the operations that have no times; those of a launched graph have one ticket together and get none. What
-  // contradicts the operation's own times is left out.
+  // Sets the times of operations without times; those of a launched graph share one ticket and get none. Leaves out
+  // contradictions to the operation's own times.
   void Fill(ring::Snapshot* snapshot) const;
-  // A digest of the ring: from now on as many lines are looked at as it has streams.
+  // A digest of the ring: it determines the number of lines to read, one for each stream.
   void Know(const ring::Snapshot& digest);
   size_t lines() const { return lines_; }
 
@@ -99,7 +98,7 @@ struct MarkSamplerCounters {
   uint64_t looks = 0;  // at all rings of a user
   int64_t cpu_ns = 0;
   int64_t bytes = 0;
-  int64_t stuck_ns = 0;  // a file has not answered for so long; 0: none
+  int64_t stuck_ns = 0;  // how long a file has not answered; 0: none
 };
 
 class MarkSampler {
@@ -109,20 +108,19 @@ class MarkSampler {
   MarkSampler(const MarkSampler&) = delete;
   MarkSampler& operator=(const MarkSampler&) = delete;
 
-  // Looks at the ring from now on, by a descriptor of its own; null where it has no marks. The thread is started by the
-  // first one.
+  // Adds the ring, by its own descriptor; null if it has no marks. The first one starts the thread.
   std::shared_ptr<MarkTimes> Add(int fd, uid_t owner);
-  // Looks no more; what was seen stays.
+  // Stops the looks; results stay.
   void Remove(const std::shared_ptr<MarkTimes>& times);
   MarkSamplerCounters counters() const;
 
  private:
   struct Shared;
-  // The thread may be inside a file that never answers: then it is left behind with what it holds.
+  // The thread may hang in a file that never answers: it is then left behind with its data.
   std::shared_ptr<Shared> shared_;
 };
 
-// The marks of this process are worth looking at: they tell of tickets and nothing measured times.
+// The marks of this process are useful: they record tickets, and nothing else measured times.
 bool HasMarks(const ring::Snapshot& digest);
 
 }  // namespace lockstep

@@ -54,7 +54,7 @@ RingOwnerFacts Judge(const std::string& process, const ring::ProcessInfo& info, 
   return {RingOwner::kLives, name + " is running"};
 }
 
-// In a namespace other than ours: seen from the host's only.
+// In a namespace other than ours: visible from the host only.
 RingOwnerFacts FindInside(const ring::ProcessInfo& info, const std::string& name, const RingFile& file) {
   if (PidNamespace("/proc/self") != kInitialPidNamespace) {
     return {RingOwner::kUnknown, name + " is in another container, which cannot be seen from here"};

@@ -1,6 +1,6 @@
-// Whether the process that wrote a ring still writes it. Numbers of processes are used again, by other jobs, after a
-// reboot and in other containers: pid, start time, boot and pid namespace tell them apart, and the mapping tells a
-// process that has become another program since.
+// Whether the process that wrote a ring still writes it. Process numbers are reused by other jobs, after a reboot and
+// in other containers. Pid, start time, boot and pid namespace identify a process; the mapping reveals one that has
+// since become another program.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_OWNER_H_
 #define LOCKSTEP_COLLECTOR_RINGS_OWNER_H_
 
@@ -12,14 +12,14 @@
 
 namespace lockstep {
 
-// The pid namespace of a process, as the number of its inode; 0: not known. `process`: "/proc/PID".
+// The inode number of a process's pid namespace; 0: unknown. `process`: "/proc/PID".
 uint64_t PidNamespace(const std::string& process);
 
 enum class RingOwner {
   kLives,
   kGone,      // ended, or of an earlier boot
-  kReplaced,  // lives, but as another program that does not write this ring
-  kUnknown,   // in a container that cannot be looked into from here, or it may not be looked at
+  kReplaced,  // alive, but running another program that does not write this ring
+  kUnknown,   // in a container that cannot be examined from here, or access is refused
 };
 
 struct RingOwnerFacts {

@@ -1,4 +1,4 @@
-// The process behind a ring, by its number in this pid namespace, and how it ends.
+// The process behind a ring, by its number in this pid namespace, and its end.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_PROCESS_H_
 #define LOCKSTEP_COLLECTOR_RINGS_PROCESS_H_
 
@@ -14,25 +14,25 @@
 
 namespace lockstep {
 
-// What the ring claims is proven, for it may be anybody's: the process has the number, the pid namespace and the start
-// time that it says, belongs to the ring's owner, and has the file mapped (where the maps may be read). nullopt: there
-// is no such process, or not any more; or it lives in a namespace that cannot be seen from here.
+// Verifies the ring's claims, because a ring is not trusted: the process has the claimed number, pid namespace and
+// start time, belongs to the ring's owner, and has the file mapped (if the maps are readable). nullopt: there is no
+// such process any more, or its namespace cannot be seen from here.
 std::optional<pid_t> FindRingProcess(const ring::ProcessInfo& info, const FoundRing& ring);
 
-// How a process ended, as seen from outside.
+// The end of a process, as observed from outside.
 struct SeenEnd {
   uint64_t key = 0;
-  std::optional<int> wait_status;  // nullopt: somebody reaped it before, and this kernel does not tell afterwards
+  std::optional<int> wait_status;  // nullopt: it was reaped before, and this kernel does not report it afterwards
   int64_t mono_ns = 0, real_ns = 0;
 };
 
-// Waits for processes to end, in a thread of its own: of many that end together the order and the times are as exact as
-// the kernel's wake-ups, and their wait statuses are read before their parents reap them where that can be.
+// Waits for processes to end, on its own thread: if many end together, order and times are as exact as the kernel's
+// wake-ups. Reads their wait statuses before their parents reap them, if possible.
 class EndWatcher {
  public:
   static absl::StatusOr<std::unique_ptr<EndWatcher>> Start();
   virtual ~EndWatcher() = default;
-  // Takes `pidfd` over. The key comes back with the end, once.
+  // Takes ownership of `pidfd`. The end carries the key, once.
   virtual bool Add(pid_t pid, int pidfd, uint64_t key) = 0;
   virtual int fd() const = 0;
   // In the order of the ends; mono_ns are distinct.

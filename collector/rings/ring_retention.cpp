@@ -18,7 +18,7 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kNotYet = 600;
-// All rings may take a sixteenth of their file system: the dead leave half of it to the living.
+// All rings may take a sixteenth of their file system: dead ones leave half of it to living ones.
 constexpr uint64_t kDeadPart = 32;
 constexpr size_t kMostSharedFolders = 4096;
 

@@ -1,5 +1,5 @@
-// What an agent leaves of the rings of dead processes: nobody else removes them, and they lie in memory. An abnormal
-// end's ring is in the spool by then.
+// Removes rings of dead processes, because nobody else does and they take memory. The ring of an abnormal end is in the
+// spool by then.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_RING_RETENTION_H_
 #define LOCKSTEP_COLLECTOR_RINGS_RING_RETENTION_H_
 
@@ -16,11 +16,11 @@ namespace lockstep {
 struct RingRetentionOptions {
   std::vector<std::string> folders;  // each a LOCKSTEP_DIR; empty: /dev/shm/lockstep-UID
   std::string shared = "/dev/shm";   // where those lie
-  bool all_users = false;            // of every user, else of this one
-  int64_t age_s = 7 * 86400;         // since anything was recorded; 0: however old
+  bool all_users = false;            // of every user, otherwise of this one
+  int64_t age_s = 7 * 86400;         // since the last record; 0: any age
   uint64_t bytes =
-      uint64_t{5} << 30;  // of dead rings in one folder, and never more than a 32nd of its file system; 0: however much
-  int64_t look_ns = 600'000'000'000;  // from one look to the next
+      uint64_t{5} << 30;  // of dead rings in one folder, and never more than a 32nd of its file system; 0: no limit
+  int64_t look_ns = 600'000'000'000;  // interval between looks
 };
 
 struct RetainedRings {
@@ -28,20 +28,19 @@ struct RetainedRings {
   uint64_t removed_bytes = 0;
 };
 
-// Removes, of rings that no process writes any more (collector/rings/clean.h), those older than the age, then the
-// oldest while they take more than the bytes; none in which something was recorded in the last ten minutes for the
-// bytes alone, since it may be what somebody is about to read. `by_age` false: the wall clock is not to be trusted.
-// Links are not followed; a folder must belong to the user that its name says, a ring to the owner of its folder. What
-// cannot be opened is left out, and so are folders that are not in memory: on a disk that hosts share, rings of other
-// hosts' living processes look like those of the dead. May hang where a file system does.
+// Removes rings without a writer (collector/rings/clean.h): those older than the age, then the oldest until the rest
+// fits the bytes. A ring with a record of the last ten minutes is not removed for the bytes, because somebody may be
+// about to read it. `by_age` false: the wall clock is not reliable. Follows no links; a folder must belong to the user
+// in its name, a ring to the owner of its folder. Skips what cannot be opened, and folders outside memory: on a disk
+// that hosts share, rings of other hosts' living processes look like those of dead ones. May hang with a file system.
 RetainedRings RetainRings(const RingRetentionOptions& options, bool by_age);
 
-// Does that now and then, on a thread of its own that is left behind where a file system holds it.
+// Does that occasionally, on its own thread, which is left behind if a file system hangs.
 class RingRetainer {
  public:
   RingRetainer(const RingRetentionOptions& options, std::function<void(const std::string&)> log);
   ~RingRetainer();
-  // The owner's thread, every second or so; what was removed is logged here.
+  // For the owner's thread, about once a second; logs removals.
   void Tick(int64_t mono_ns, int64_t real_ns);
   uint64_t removed() const { return removed_; }
 

@@ -1,4 +1,4 @@
-// Rings of dead processes go by age and by what they take, those of the living and of others never.
+// Rings of dead processes are removed by age and by size, those of the living and of others never.
 #include "collector/rings/ring_retention.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ class RingRetentionTest : public ::testing::Test {
            "' '" LOCKSTEP_DEATHS_PROGRAM "' " +
            mode + " >'" + folder_ + "/out' 2>&1";
   }
-  // A dead process's ring in which nothing was recorded for so long.
+  // A dead process's ring without a record for this long.
   std::string Dead(const std::string& name, int64_t quiet_s, const std::string& folder = "") const {
     const std::string path = (folder.empty() ? rings_ : folder) + "/train.0/" + name + ".ring";
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
@@ -138,7 +138,7 @@ TEST_F(RingRetentionTest, TheLivingStayHoweverOld) {
   }
   ASSERT_FALSE(path.empty());
   const std::string living = std::filesystem::path(path).stem();
-  // A twin of the same content whose process is gone tells when both are old enough.
+  // A twin of the same content without a process shows when both are old enough.
   Twin(path);
   options_.age_s = 1;
   int removed = 0;

@@ -1,4 +1,4 @@
-// Joins what was read of one ring at two times.
+// Merges two readings of one ring.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_SNAPSHOT_MERGE_H_
 #define LOCKSTEP_COLLECTOR_RINGS_SNAPSHOT_MERGE_H_
 
@@ -6,11 +6,11 @@
 
 namespace lockstep {
 
-// Adds to `into` the operations of `earlier` - the same ring, read before - that the ring has overwritten since. An
-// operation is the same when its thread and its index in it are; the later reading of it is kept.
+// Adds to `into` those operations of `earlier` - the same ring, read before - that the ring has overwritten since.
+// Operations with the same thread and index are the same; the later reading wins.
 void MergeEarlierOps(const ring::Snapshot& earlier, ring::Snapshot* into);
 
-// What the GPU has reached since a dead process's ring was read for the last time: into `last`, labelled as late.
+// Adds the GPU's progress since the last reading of a dead process's ring to `last`, labelled as late.
 void AddLateMarks(const ring::Snapshot& later, ring::Snapshot* last);
 
 }  // namespace lockstep

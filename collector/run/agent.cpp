@@ -235,7 +235,7 @@ void Agent::SampleStill(const std::vector<int32_t>& still, const ProcessTree& tr
     } else {
       ring->sampler.Forget(&process);
     }
-    // It stands for the moment in which we look, no longer.
+    // It is stopped only for the moment of the look.
     if (process.state == "t" && ring->look.busy()) process.state = before;
   }
 }

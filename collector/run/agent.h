@@ -1,5 +1,5 @@
 // The agent's part: finds the rings of this host, follows their processes, reads digests and whole rings. It decides
-// nothing; what it hands out are plain values, so that a transport may stand between it and the collector.
+// nothing. Its results are plain values, so that a transport can separate it from the collector.
 #ifndef LOCKSTEP_COLLECTOR_RUN_AGENT_H_
 #define LOCKSTEP_COLLECTOR_RUN_AGENT_H_
 
@@ -23,7 +23,7 @@
 
 namespace lockstep {
 
-// How a process ended, from whoever reaped it.
+// How a process ended, from the process that reaped it.
 struct ProcessEnd {
   Life life = Life::kGone;
   int32_t exit_code = 0, signal = 0;
@@ -38,28 +38,28 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
   ~Agent();
 
-  // Watches `folder` and the folders below it. Rings there already are found at once.
+  // Watches `folder` and the folders below it. Finds existing rings at once.
   absl::Status Watch(const std::string& folder);
   // Readable (poll) when a ring appeared or a process ended; then call Handle().
   int fd() const { return epoll_.get(); }
   void Handle();
-  // What a reaper saw; may come before or after the ring was found.
+  // A reaper's report; may come before or after the ring was found.
   void Ended(pid_t pid, const ProcessEnd& end);
 
-  // Reads the digests of all rings whose process lives. Returns the CPU time it took, nanoseconds.
+  // Reads the digests of all rings with a living process. Returns the CPU time used, in nanoseconds.
   int64_t Sample();
-  // State letter of every live process. Of those in `still` (ascending) CPU, I/O and wait channel too, the former as
-  // differences to a sample at least a second older; what was sampled of the others is forgotten.
+  // State letter of every live process. For those in `still` (ascending) also CPU, I/O and wait channel; CPU and I/O as
+  // differences to a sample at least a second older. Forgets samples of the others.
   void SampleStill(const std::vector<int32_t>& still, const ProcessTree& tree);
-  // Since when samples have seen a process do nothing; 0: they have not (ProcessSampler).
+  // Since when samples have seen a process idle; 0: not (ProcessSampler).
   int64_t IdleSince(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->sampler.idle_since_ns(); }
-  // In the background, stacks of these and what else evidence.h gathers.
+  // Gathers stacks and other evidence (evidence.h) of these in the background.
   void Inspect(const std::vector<int32_t>& slots);
-  // Waits for evidence of these that is on its way, at most `limit_ns` in all.
+  // Waits for running evidence of these, at most `limit_ns` in all.
   void FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns);
 
   size_t size() const { return rings_.size(); }
-  // Rings that have been read at least once.
+  // Rings with at least one reading.
   size_t readable() const;
   std::vector<DigestView> Views() const;
   std::vector<const ring::Snapshot*> Digests() const;  // one per slot; never null
@@ -67,10 +67,10 @@ class Agent {
   const ring::Snapshot& digest(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->digest; }
   int32_t SlotOf(const std::string& path) const;  // -1: unknown
 
-  // Everything known: whole rings (operations that were kept before they were overwritten included), or digests with
-  // what is in flight.
+  // All data: whole rings (with operations that were kept before they were overwritten), or digests with operations in
+  // flight.
   std::vector<RingInput> Collect(bool whole);
-  // Reads these rings whole now and keeps their operations for every later Collect(true).
+  // Reads these whole rings now and keeps their operations for every later Collect(true).
   void Keep(const std::vector<int32_t>& slots);
 
  private:
@@ -80,7 +80,7 @@ class Agent {
     UniqueFd fd;
     UniqueFd pidfd;
     bool readable = false;
-    bool followed = false;  // its process was looked for
+    bool followed = false;  // the search for its process is done
     bool alive = true;
     ring::Snapshot digest;
     std::optional<ring::Snapshot> last;  // the whole ring after its process ended
@@ -88,7 +88,7 @@ class Agent {
     Process process;
     ProcessSampler sampler;
     ProcessLook look;
-    std::shared_ptr<MarkTimes> marks;  // null: it has none, or not yet
+    std::shared_ptr<MarkTimes> marks;  // null: none, or none yet
     std::string error;
   };
 

@@ -31,7 +31,7 @@ class AgentProcessTest : public support::FolderTest {
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
   }
-  // A ring that says little more than whose it is.
+  // A ring with little more than its owner.
   void WriteRing(uint64_t start_ticks) const {
     alignas(8) static char page[ring::kPage];
     std::memset(page, 0, sizeof(page));

@@ -25,7 +25,8 @@
 namespace lockstep {
 namespace {
 
-// What the agent needs to tell of the last ends; the collector to find the cause of a bad end and to get everything.
+// Time for the agent to report the last ends, and for the collector to find the cause of a bad end and to receive
+// everything.
 constexpr int kMostKin = 64;
 constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 * kSecond;
 
@@ -50,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
     words.push_back(absl::StrCat(static_cast<double>(options.late_after_ns) / 1e9));
   }
   words.insert(words.end(), {"--redact", RedactLevelName(options.redact)});
-  // A terminal's Ctrl-C is the job's; the agent stays to tell of its end.
+  // A terminal's Ctrl-C is for the job; the agent stays to report its end.
   const absl::StatusOr<pid_t> agent = StartCompanion(words);
   if (!agent.ok()) return agent.status();
   join->agent_ = *agent;
@@ -126,8 +127,8 @@ void Join::Step(int64_t mono_ns) {
     ClientReply reply;
     if (message->header.type != wire::Type::kClientReply || !wire::DecodeBody(*message, &reply).ok()) continue;
     heard_ |= reply.jobs_size() > 0;
-    // Another's may be called alike: until this job has a communicator, nobody can be late in it, and nothing said is
-    // taken.
+    // Another job may have the same name: until this job has a communicator, none of its ranks can be late, and answers
+    // are ignored.
     if (!known_ || reply.jobs_size() > 1) continue;
     const Incident* incident = reply.has_incident() ? &reply.incident() : nullptr;
     for (const JobStatus& job : reply.jobs()) {

@@ -1,4 +1,4 @@
-// `lockstep run --collector`: an agent for this job's ranks alone, and the collector's word on the job.
+// `lockstep run --collector`: an agent for this job's ranks alone, and the collector's verdict on the job.
 #ifndef LOCKSTEP_COLLECTOR_RUN_JOIN_H_
 #define LOCKSTEP_COLLECTOR_RUN_JOIN_H_
 
@@ -21,31 +21,31 @@ namespace lockstep {
 struct JoinOptions {
   std::string collector;    // endpoint
   std::string ring_folder;  // of the job
-  std::string job;          // as LOCKSTEP_JOB has it
+  std::string job;          // as in LOCKSTEP_JOB
   std::string agent;        // program; empty: lockstep-agent beside this one
   int64_t late_after_ns = 0;
   RedactLevel redact = RedactLevel::kNo;
-  // Communicators that the job has made so far: what tells it from others that are called alike.
+  // Communicators that the job has created so far: they separate it from others of the same name.
   std::function<std::vector<uint64_t>()> kin;
 };
 
-// Not thread-safe. Says what the collector says, on standard error.
+// Not thread-safe. Prints the collector's messages on standard error.
 class Join {
  public:
   // Starts the agent. Keys: the agent's as `lockstep agent` finds them, those for listening as `lockstep top` does;
-  // where there are none of these, the verdict is the collector's to say.
+  // without the latter only the collector reports the verdict.
   static absl::StatusOr<std::unique_ptr<Join>> Start(const JoinOptions& options);
   ~Join();
   Join(const Join&) = delete;
   Join& operator=(const Join&) = delete;
 
   int fd() const { return client_ == nullptr ? -1 : client_->fd(); }
-  // Reads what the collector says. Call when fd() is readable, and once a second.
+  // Reads the collector's messages. Call when fd() is readable, and once a second.
   void Step(int64_t mono_ns);
-  // The collector calls the job hung, and has not said that it moves again.
+  // The collector reports the job as hung, and not as moving again.
   bool hung() const { return hung_; }
   VerdictKind verdict() const { return verdict_; }
-  // The job has ended. Gives agent and collector time: until they are done with it where it ended badly, a moment else.
+  // The job has ended. Gives agent and collector time: after a bad end until they are done with it, otherwise a moment.
   void Finish(bool badly);
 
  private:
@@ -59,7 +59,7 @@ class Join {
   uint64_t instance_ = 0;
   bool welcome_ = false, hung_ = false, heard_ = false, whole_ = false, over_ = false;
   int64_t asked_ns_ = 0;
-  bool known_ = false;  // the collector was told communicators: what it says is of this job
+  bool known_ = false;  // the collector knows communicators of this job, so its answers are about this job
   std::string told_;    // the incident whose verdict was printed
   VerdictKind verdict_ = VERDICT_UNSPECIFIED;
 };

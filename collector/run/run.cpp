@@ -41,10 +41,10 @@ constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 constexpr int kStatusNotExecutable = 126, kStatusNotFound = 127, kStatusHung = 90, kStatusDesync = 91;
 // From SIGTERM to SIGKILL when we end a hung job.
 constexpr int64_t kGrace = 5 * kSecond;
-// A job that has recorded nothing for so long is told of: it still starts, or stands in its rendezvous, which no ring
-// shows. Told again each time that twice as long has passed.
+// A job without a record for this long is reported: it is still starting, or in its rendezvous, which no ring shows.
+// Repeated after twice the time.
 constexpr int64_t kUnrecordedFor = 24;  // times --late-after
-// Without a tick for so long, this process itself was stopped: nobody may be blamed for that time.
+// After this long without a tick, this process itself was stopped: no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
 struct Child {
@@ -99,7 +99,7 @@ class Run {
       }
     }
     job_ = JobName(environment, options_.redact == RedactLevel::kStacks ? "job" : options_.command[0]);
-    // Days later, when there is something to write, is too late to hear of it.
+    // An error days later, when there is something to write, would be too late.
     if (const std::string why = WhyNoIncidentFolder(options_.out); !why.empty())
       Say(absl::StrCat("--out ", options_.out, ": ", why, "; no incident can be kept there"));
     if (const int status = PrepareRecording(&environment); status != 0) return status;
@@ -181,7 +181,7 @@ class Run {
     sigprocmask(SIG_BLOCK, &watched, &plan.signal_mask);
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
-    // Should the keeper be killed, the job's processes come to us.
+    // If the keeper is killed, the job's processes become our children.
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     absl::StatusOr<Keeper> keeper = Keeper::Start(plan, folder_.lock_fd);
     if (!keeper.ok()) {
@@ -311,7 +311,7 @@ class Run {
     }
     for (pid_t pid : JobProcesses()) {
       kill(pid, signal);
-      // A stopped process takes its SIGTERM only when it goes on.
+      // A stopped process takes its SIGTERM only after it continues.
       if (signal == SIGTERM) kill(pid, SIGCONT);
     }
     kill_at_ = now + (signal == SIGTERM ? kGrace : kSecond / 10);
@@ -329,7 +329,7 @@ class Run {
         }
       }
       if (signal == SIGTSTP) {
-        // Stop as the job does, so that the shell sees a stopped job; SIGCONT goes on from here.
+        // Stops like the job, so that the shell sees a stopped job; continues here on SIGCONT.
         raise(SIGSTOP);
         watch_->Rebase(MonotonicNs());
       }
@@ -427,7 +427,7 @@ class Run {
   }
 
   static void DieOf(int signal) {
-    // The core, if one was wanted, is the command's; ours would tell nothing.
+    // The wanted core is the command's; ours would be useless.
     const rlimit none{0, 0};
     setrlimit(RLIMIT_CORE, &none);
     ::signal(signal, SIG_DFL);
@@ -448,7 +448,7 @@ class Run {
   std::unique_ptr<Watch> watch_;
   std::unique_ptr<Join> join_;  // null: the job is watched here
   std::unique_ptr<Unrecorded> unrecorded_;
-  int64_t next_unrecorded_ = 0;  // when a job that records nothing is told of; 0: not set yet
+  int64_t next_unrecorded_ = 0;  // when to report a job that records nothing; 0: not set yet
   std::vector<Child> children_;
   UniqueFd signals_;
   bool all_started_ = false, keeper_gone_ = false, ended_by_us_ = false;

@@ -32,7 +32,7 @@ constexpr int64_t kLongestTick = 1000 * kMs;
 constexpr int64_t kCostShare = 100;
 // A little over the least gap between two samples of a process, so that each judgement has a new pair.
 constexpr int64_t kJudgementEvery = 1050 * kMs;
-// Processes without progress for so long are sampled.
+// Processes without progress for this long are sampled.
 constexpr int64_t kSampleAfter = 1500 * kMs;
 // A verdict does not wait longer for stacks that are being taken.
 constexpr int64_t kEvidenceWait = 2000 * kMs;
@@ -237,7 +237,8 @@ void Watch::LookForDesync() {
     rings.push_back({rank >= 0 ? rank : static_cast<int32_t>(i), digests[i]});
   }
   for (const Desync& desync : desync_.Look(rings)) {
-    // Every rank's records, not the members' alone: in a communicator of two only the siblings tell who is wrong.
+    // Every rank's records, not only the members': in a communicator of two only ranks with the same role show which
+    // one is wrong.
     std::vector<int32_t> slots(digests.size());
     std::iota(slots.begin(), slots.end(), 0);
     agent_->Keep(slots);
@@ -283,7 +284,7 @@ void Watch::Judge(int64_t now) {
     Rebase(now);
     return;
   }
-  // Only a job of which no part moves may be taken to stand still as a whole.
+  // Only a job without any moving part can be stuck as a whole.
   const int64_t still = now - LastProgress({});
   const bool stands = still >= options_.limits.dead_settle || detector_.ends_follow_ns() != 0;
   if (whole_ && LastProgress({}) > whole_progress_) whole_.reset();
@@ -316,7 +317,7 @@ void Watch::Declare(int64_t now, const RootFinding& finding, const Decision& dec
   agent_->FinishInspection(suspects_, kEvidenceWait);
   Gathered gathered = Gather(true, true, std::max<int64_t>(decision.age_ns, 1));
   const RootFinding whole = RootOf(now, gathered);
-  // Whole rings tell more than digests do: the root may turn out to be another one, or one that is given longer.
+  // Whole rings contain more than digests: the root may turn out to be another one, or one with a longer limit.
   const Decision again = detector_.Judge(now, whole.kind == FINDING_UNSPECIFIED ? finding : whole);
   if (!again.hung()) {
     if (whole.kind == FINDING_UNSPECIFIED) {
@@ -471,7 +472,7 @@ void Watch::Finish(const std::string& unrecorded) {
   agent_->Sample();
   for (int look = 0; look < 3; ++look) LookForDesync();
   if (ever_declared_) return;
-  // Who was ended while all waited was waiting until then.
+  // A rank that was ended while all waited was waiting until then.
   const int64_t follow = detector_.ends_follow_ns();
   const int64_t stood = follow == 0 ? 0 : std::max<int64_t>(1, MonotonicNs() - LastProgress({}));
   const Gathered gathered = Gather(true, follow != 0, stood);

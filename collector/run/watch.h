@@ -1,4 +1,4 @@
-// The collector's part for one job: judges what the agent reads, gathers, and says it.
+// The collector's part for one job: judges the agent's data, gathers evidence, and prints the verdict.
 #ifndef LOCKSTEP_COLLECTOR_RUN_WATCH_H_
 #define LOCKSTEP_COLLECTOR_RUN_WATCH_H_
 
@@ -27,14 +27,14 @@ struct WatchOptions {
   DetectorLimits limits;
   std::string job;
   std::vector<std::string> command;
-  std::string out;         // incident folder; empty: a name is made up when there is something to write
-  int ranks_expected = 0;  // started by us; 0: not known
-  bool launcher = false;   // the command starts the ranks by itself
+  std::string out;         // incident folder; empty: a new name, if there is something to write
+  int ranks_expected = 0;  // started by us; 0: unknown
+  bool launcher = false;   // the command itself starts the ranks
   bool quiet = false;
-  std::optional<gid_t> group;  // whose members may read incidents
+  std::optional<gid_t> group;  // the group whose members may read incidents
 };
 
-// A rank that was started by us, whether or not it ever made a ring.
+// A rank that we started, with or without a ring.
 struct StartedRank {
   int rank = -1;
   pid_t pid = 0;
@@ -48,7 +48,7 @@ class Watch {
  public:
   Watch(const WatchOptions& options, Agent* agent);
 
-  // Reads and judges. Call it when the time of NextTick has come, and at once after a process ended.
+  // Reads and judges. Call it at the time of NextTick, and at once after a process ended.
   void Tick(int64_t now);
   int64_t NextTick() const { return next_tick_; }
   // The watcher, or the job, was stopped until now.
@@ -56,7 +56,7 @@ class Watch {
 
   void Started(int rank, pid_t pid);
   void Ended(pid_t pid, const ProcessEnd& end);
-  // From now on whatever ends is ended by us or by the user.
+  // From now on, ends of processes are caused by us or by the user.
   void Ending(int64_t now);
 
   // A hang was declared and has not recovered.
@@ -64,8 +64,7 @@ class Watch {
   // What was declared.
   VerdictKind declared() const { return declared_; }
 
-  // At the end of the job, once: the last word, where nothing was declared. `unrecorded` says why when there are no
-  // rings.
+  // Once at the end of the job: the final message, if nothing was declared. `unrecorded`: the reason for missing rings.
   void Finish(const std::string& unrecorded);
 
  private:
@@ -73,17 +72,17 @@ class Watch {
     Bundle bundle;
     Verdict verdict;
     std::map<int32_t, int32_t> slots;  // of each rank's ring
-    std::string folder;                // where it is to be written; empty: digests only
+    std::string folder;                // its future place; empty: digests only
   };
-  // Whole rings, as an incident folder will hold them, or digests.
+  // Whole rings, as in an incident folder, or digests.
   Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
   std::string IncidentFolder() const;
-  // What samples have shown since, into the processes of the bundle.
+  // Adds the results of later samples to the processes of the bundle.
   void Refresh(Gathered* gathered);
   // Samples every process without progress.
   void SampleStill(int64_t now);
   const Process& ProcessOf(int32_t slot) const;
-  // Ranks we started that have no ring.
+  // Ranks that we started and that have no ring.
   std::vector<StartedRank*> WithoutRing();
   RootFinding RootOf(int64_t now, const Gathered& gathered) const;
   void LookForDesync();
@@ -92,16 +91,16 @@ class Watch {
   void Judge(int64_t now);
   void Declare(int64_t now, const RootFinding& finding, const Decision& decision);
   void LookForRecovery(int64_t now);
-  // When any of `slots` last made progress (all when empty).
+  // When any of `slots` last made progress (all if empty).
   int64_t LastProgress(const std::vector<int32_t>& slots) const;
-  int32_t RankOf(int32_t slot) const;  // job-wide; the slot itself where the ring does not say
+  int32_t RankOf(int32_t slot) const;  // job-wide; the slot itself if the ring has no rank
   void WriteAndTell(const Gathered& gathered, bool tell);
   std::vector<ExitRecord> Exits() const;
   void TellLate(int64_t now);
 
   const WatchOptions options_;
   Agent* const agent_;
-  // The agent's part and the collector's: on one host both are here.
+  // The agent's part and the collector's, both on one host.
   Lateness lateness_;
   HostProgress progress_;
   Detector detector_;
@@ -112,12 +111,12 @@ class Watch {
   int64_t next_judgement_ = 0, next_sample_ = 0;
   // Whole rings named another root than digests: that one is watched until something moves.
   std::optional<Gathered> whole_;
-  int64_t whole_progress_ = 0;  // LastProgress when they were read
+  int64_t whole_progress_ = 0;  // LastProgress at their reading
   int64_t ending_since_ = 0;
   int64_t sample_cost_ = 0;
   std::vector<int32_t> suspects_;
   std::vector<int32_t> slots_;  // of the last look
-  SharedIncidents shared_;      // outlives indexes_, which puts files into incidents
+  SharedIncidents shared_;      // outlives indexes_, which adds files to incidents
   IncidentIndexes indexes_;
   bool late_told_ = false;
   int64_t late_since_ = 0;

@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-// Without a tick for so long, this process itself was stopped: nobody may be blamed for that time.
+// After this long without a tick, this process itself was stopped: no rank is blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 constexpr int64_t kSweepEvery = 10 * kSecond;
 

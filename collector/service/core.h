@@ -29,58 +29,58 @@
 namespace lockstep {
 
 struct CoreOptions {
-  std::string out = ".";  // where incident folders are made
+  std::string out = ".";  // parent folder of incidents
   std::string version;
   uint64_t instance = 0;              // random, of this process
-  std::vector<std::string> fallback;  // endpoints for peers whose relay goes silent
+  std::vector<std::string> fallback;  // fallback endpoints for peers with a silent relay
   DetectorLimits limits;
   StoreLimits store;
   uint64_t quota = uint64_t{1} << 40;  // bytes of all incidents gathered by this process together
-  // A job is not judged while members of its communicators are unknown, for so long since this process first heard of
-  // it: after a restart the agents come one by one, and who has not spoken yet would seem not to be there.
+  // A job is not judged while members of its communicators are unknown, for up to this long since this process first
+  // heard of it: after a restart agents report one by one, and the others would seem to be missing.
   int64_t gather_after_ns = 10'000'000'000;
-  int64_t silent_after_ns = 5'000'000'000;    // an agent, or relay, that is not heard
-  int64_t forget_after_ns = 600'000'000'000;  // a job of which nothing is heard any more
-  // A round of digests ends when all are in; else after the first, once nothing came for the second, or a quarter of
-  // the time so far, and who was missing has been asked once more; at the latest after the third.
+  int64_t silent_after_ns = 5'000'000'000;    // for a silent agent or relay
+  int64_t forget_after_ns = 600'000'000'000;  // a job without any message
+  // A round of digests ends when all are in; else after the first limit, once nothing came for the second, or for a
+  // quarter of the time so far, and the missing ones were asked again; at the latest after the third.
   int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
   int64_t evidence_ns = 15'000'000'000;           // for all of it
-  size_t fresh_ranks = 16;                        // of which stacks are taken when somebody asks
-  int64_t ask_evidence_again_ns = 5'000'000'000;  // of a host from which nothing came for so long
+  size_t fresh_ranks = 16;                        // number of ranks whose stacks are taken on a user's request
+  int64_t ask_evidence_again_ns = 5'000'000'000;  // for a host without an answer for this long
   size_t evidence_ranks = 64;
-  size_t merged_ranks = 256;                        // of which stacks alone are asked
+  size_t merged_ranks = 256;                        // number of ranks that send only stacks
   size_t everything_hosts = 16;                     // asked for whole rings at the same time
-  size_t desync_gatherings = 4, desync_ranks = 64;  // of one job: for silent desyncs, and of how many ranks each
-  int64_t desync_confirm_ns = 60'000'000'000;       // not seen a second time for so long: it was none
-  int64_t ask_again_ns = 10'000'000'000;            // a host of which nothing came
-  int64_t give_up_ns = 60'000'000'000;              // likewise: done without it
+  size_t desync_gatherings = 4, desync_ranks = 64;  // of one job: for silent desyncs, and for how many ranks each
+  int64_t desync_confirm_ns = 60'000'000'000;       // a difference that is not seen again within this time does not
+                                                    // count
+  int64_t ask_again_ns = 10'000'000'000;            // for a host without an answer
+  int64_t give_up_ns = 60'000'000'000;              // the same: continue without it
   size_t most_jobs = 1024, most_hosts = 65536;      // of one job
   size_t most_waiting_chunk_bytes = size_t{64} << 20;
 };
 
-// Work that takes long, for a thread of the owner's. Of one lane, one after the other in the order given.
+// Slow work for a thread of the owner's. Tasks of one lane run one after the other in order.
 struct CoreTask {
   enum class Lane { kAnalysis, kDisk, kFinal };
   Lane lane = Lane::kAnalysis;
-  std::function<void()> run;              // anywhere; touches nothing of the core
+  std::function<void()> run;              // anywhere; does not touch the core
   std::function<void(int64_t now)> done;  // afterwards, by the core's owner, on the core's thread
 };
 
 class CoreActions {
  public:
   virtual ~CoreActions() = default;
-  // May fail in silence: everything is asked for again.
+  // May fail silently: everything is requested again.
   virtual void Send(uint64_t peer, const wire::Message& message) = 0;
   virtual void Work(CoreTask task) = 0;
-  // A line for people.
+  // A line for the log.
   virtual void Say(const std::string& line) = 0;
-  // A verdict, as verdict.txt has it.
+  // A verdict, as in verdict.txt.
   virtual void Print(const std::string& block) = 0;
   virtual void Decided(const Decision& decision, const std::string& job, int64_t real_ns) = 0;
-  // The command of --on-verdict, if there is one. `mark`: a file that tells that it was started; empty: none can be
-  // written.
+  // The command of --on-verdict, if there is one. `mark`: a file that records its start; empty: none can be written.
   virtual void OnVerdict(const std::string& job, const std::string& json, const std::string& mark) = 0;
-  // Loads the incident's folder, analyses it and writes its verdict files anew; on the final lane, may be another
+  // Loads the incident's folder, analyzes it and rewrites its verdict files; on the final lane, possibly in another
   // process.
   virtual absl::Status Finalise(const std::string& folder, Incident* incident) = 0;
 };
@@ -102,17 +102,17 @@ class CollectorCore {
   CollectorCore(const CollectorCore&) = delete;
   CollectorCore& operator=(const CollectorCore&) = delete;
 
-  // `mono_ns` never goes back; `real_ns` may jump, it is only written down.
+  // `mono_ns` never goes back; `real_ns` may jump, it is only recorded.
   void Receive(int64_t mono_ns, const wire::Received& received);
-  // Ten times a second. A pause of seconds between two calls is noticed and held against nobody.
+  // Ten times a second. Pauses of seconds between two calls are detected and not counted as waiting.
   void Tick(int64_t mono_ns, int64_t real_ns);
-  // An incident that an earlier process had begun to gather. Before anything is received.
+  // An incident whose gathering an earlier process began. Call it before anything is received.
   void Resume(const IncidentState& state);
-  // Likewise, a hang that was declared by one: it is not declared again.
+  // A hang that an earlier process declared: it is not declared again.
   void Remember(DeclaredBefore before) { before_.push_back(std::move(before)); }
 
   const CoreCounters& counters() const { return counters_; }
-  // Gathering is under way, or work is out.
+  // Gathering is in progress, or work is running.
   bool busy() const;
   JobStatus StatusOf(const std::string& job) const;  // by name, or "name/step/restart"; empty message: unknown
 
@@ -123,17 +123,17 @@ class CollectorCore {
     std::string job;
     int64_t until_ns = 0;
     int64_t next_ns = 0;
-    std::vector<uint64_t> kin;  // communicators of the job that is meant
+    std::vector<uint64_t> kin;  // communicators of the wanted job
   };
 
-  // Who speaks of a job: an agent's process, or a relay's, and the number that it gives the job.
+  // The source of a job's reports: an agent's or a relay's process, and its number for the job.
   struct SenderKey {
     std::string key, host;  // host: of an agent
     uint64_t peer = 0;
     uint32_t life = 0;
-    bool direct = false;  // an agent, without a relay between
+    bool direct = false;  // an agent without a relay
   };
-  // Jobs that are called alike.
+  // Jobs of the same name.
   struct Family {
     struct Heard {
       SenderKey sender;
@@ -143,7 +143,7 @@ class CollectorCore {
     std::map<std::string, Heard> heard;
   };
 
-  // Stacks that somebody wants to see now.
+  // Stacks for a user's request.
   struct FreshStacks {
     Address to;
     uint64_t client_request = 0, request = 0;
@@ -240,7 +240,7 @@ class CollectorCore {
   absl::flat_hash_map<uint64_t, PeerInfo> peers_;                // by connection
   std::map<std::string, std::unique_ptr<Job>> jobs_;             // by key
   std::map<std::string, Family> families_;                       // by BaseKeyOf()
-  std::map<std::string, std::unique_ptr<Gathering>> incidents_;  // by name; whole ones for a while
+  std::map<std::string, std::unique_ptr<Gathering>> incidents_;  // by name; complete ones stay for a while
   std::vector<Watcher> watchers_;
   std::vector<DeclaredBefore> before_;
   struct Early {

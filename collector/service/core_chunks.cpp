@@ -1,4 +1,4 @@
-// The part of CollectorCore that has every host send its rings, a few hosts at a time, and acknowledges what is on
+// The part of CollectorCore that requests the rings of every host, a few hosts at a time, and acknowledges data on
 // disk.
 #include <algorithm>
 #include <map>
@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kActiveFor = 2'000'000'000;  // a host that sends nothing for so long holds nobody else up
+constexpr int64_t kActiveFor = 2'000'000'000;  // a host that sends nothing for this long does not delay others
 
 }  // namespace
 
@@ -184,7 +184,7 @@ void CollectorCore::TickEverything(Gathering* incident) {
     ++left;
     if (!gathering.asked) continue;
     if (host.empty() && !incident->whole.empty() && now_ - gathering.heard_ns > options_.ask_again_ns / 2) {
-      gathering.done = true;  // which hosts these are nobody knew: whoever has them has sent
+      gathering.done = true;  // the hosts of these are unknown: all that have some have sent them
       --left;
       continue;
     }

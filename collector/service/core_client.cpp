@@ -54,7 +54,7 @@ bool CollectorCore::HasNamesake(const Job& job) const {
   });
 }
 
-// Who has named communicators means the job that has one of them, where there is such a job.
+// A request with communicators means the job that has one of them, if there is one.
 bool CollectorCore::Watches(const Watcher& watcher, const Job& job) {
   if (MatchName(job, watcher.job) == NameMatch::kNone) return false;
   if (watcher.kin.empty()) return true;
@@ -171,7 +171,7 @@ void CollectorCore::OnClient(const wire::Received& received) {
       Job* job = jobs[0];
       if (job->asking.size() >= 64) return fail("too many clients already wait for a dump of this job");
       for (const auto& [address, number] : job->asking) {
-        if (address == from && number == request.request()) return;  // said again
+        if (address == from && number == request.request()) return;  // repeated
       }
       job->asking.push_back({from, request.request()});
       job->asked_everything |= request.everything();

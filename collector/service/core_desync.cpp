@@ -17,8 +17,8 @@ constexpr size_t kMostOthers = 8;  // ranks that went the way of most, to compar
 
 }  // namespace
 
-// At the first sight the rings of the ranks that parted, and of a few others, are asked for before they are
-// overwritten; at the second the incident counts. DesyncWatch tells each communicator once of each.
+// At the first sight, the rings of the ranks that differ, and of a few others, are requested before they are
+// overwritten; at the second the incident counts. DesyncWatch reports each communicator once of each.
 void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
   if (desync.confirmed) {
     const auto name = job->desync_incidents.find(desync.comm);
@@ -122,7 +122,7 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
   for (auto& [host, gathering] : incident->everything) AskForEverything(incident, host, &gathering);
 }
 
-// A group that failed took its operations back: nobody differs any more.
+// A failed group took its operations back: no member differs any more.
 void CollectorCore::AbandonDesync(Gathering* incident) {
   incident->dead = true;
   incident->done_ns = now_;

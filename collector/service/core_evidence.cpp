@@ -24,7 +24,7 @@ void CollectorCore::StartEvidence(Gathering* incident) {
   for (auto& [host, gathering] : incident->evidence) {
     gathering.heard_ns = now_;
     AskForEvidence(incident, host, &gathering);
-    // Who is silent now will hardly speak in time; after a restart of this process nobody has spoken yet.
+    // A silent host will hardly answer in time; after a restart of this process no host has reported yet.
     if (!gathering.asked && !incident->resumed) gathering.given_up = true;
   }
 }
@@ -47,7 +47,7 @@ void CollectorCore::AskForEvidence(Gathering* incident, const std::string& host,
     Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || (!known->second.direct && gathering->asked)) {
-    // Behind a relay; which route leads there, or which does by now, the answer will tell.
+    // Behind a relay; the answer will show the route.
     bool any = known != job->hosts.end();
     for (const auto& [at, relay] : job->relays) {
       if (relay.silent || !relay.seen.All().Intersects(gathering->ranks.empty() ? gathering->merged : gathering->ranks))
@@ -82,7 +82,7 @@ void CollectorCore::OnEvidence(const wire::Received& received) {
   }
 }
 
-// A host that cannot send what it was asked for: nobody waits for it, and people are told why.
+// A host that cannot send the requested data: nobody waits for it, and users see the reason.
 void CollectorCore::OnNoRings(const HostEvidence& evidence) {
   for (const auto& [name, incident] : incidents_) {
     const bool everything = incident->state.everything_request == evidence.request();
@@ -186,7 +186,7 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
                     if (!error->ok())
                       SayOnce(found->second.get(), absl::StrCat("the digests could not be kept: ", error->message()));
                     if (found->second->without_digests) {
-                      // The verdict that was written before stands until the whole is there.
+                      // The earlier verdict stays until the whole data is there.
                       found->second->working = false;
                       found->second->round = nullptr;
                       return found->second->state.everything ? StartEverything(found->second.get())
@@ -206,11 +206,11 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
 void CollectorCore::TickEvidence(Gathering* incident) {
   bool all = true;
   for (auto& [host, gathering] : incident->evidence) {
-    // An agent of an older version sends no stacks of its own.
+    // An agent of an older version does not send stacks.
     if (gathering.last && now_ - gathering.heard_ns >= kStacksGrace) gathering.done = true;
     if (gathering.done || gathering.given_up) continue;
     all = false;
-    // Lost on its way, or its agent was started anew, or this process.
+    // Lost on its way, or its agent or this process was restarted.
     const int64_t since = now_ - std::max(gathering.asked_ns, gathering.heard_ns);
     if (since >= (gathering.asked ? options_.ask_evidence_again_ns : kSecond))
       AskForEvidence(incident, host, &gathering);

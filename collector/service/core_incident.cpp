@@ -202,7 +202,7 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
                 if (!written->status.ok()) {
                   SayOnce(incident, absl::StrCat("it is not complete: ", written->status.message()));
                   if (*incident->store == nullptr) {
-                    // Nothing of it can be kept. What is known has been said.
+                    // Nothing of it can be stored. The known facts were reported.
                     incident->dead = true;
                     incident->done_ns = now_;
                     incident->incident.clear_path();
@@ -368,7 +368,7 @@ void CollectorCore::Resume(const IncidentState& state) {
                     incident->ready = true;
                     incident->incident.set_text(result->verdict.text);
                     incident->round = result->round;
-                    // Started before it was killed? The mark tells.
+                    // Started before it was killed? The mark shows it.
                     if (incident->state.declared && !result->verdict.json.empty()) {
                       actions_->OnVerdict(incident->people, result->verdict.json, ToldMark(incident->state.folder));
                     }

@@ -1,5 +1,5 @@
-// The part of CollectorCore that knows who speaks of which job: heartbeats, late reports, ends, silence, and jobs that
-// are called alike.
+// The part of CollectorCore that assigns reports to jobs: heartbeats, late reports, ends, silence, and jobs of the same
+// name.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr int64_t kPassedOver = 2 * kSecond;                   // a job's heartbeats stopped and another's go on
+constexpr int64_t kPassedOver = 2 * kSecond;                   // a job's heartbeats stopped and another's continue
 constexpr size_t kMostEarly = 65536, kMostEarlyBytes = 16384;  // small ones: late reports and ends
 constexpr size_t kMostNameBytes = 200;
 constexpr size_t kMostBeats = size_t{1} << 20;  // communicators of one job
@@ -49,7 +49,7 @@ Job* CollectorCore::Find(const std::string& key) {
   return found == jobs_.end() ? nullptr : found->second.get();
 }
 
-// Senders are told by the process that speaks, over whatever connection it does.
+// Senders are identified by their process, over any connection.
 CollectorCore::SenderKey CollectorCore::KeyOfSender(const wire::Received& received, const JobIdentity& identity,
                                                     const std::string& host) const {
   const auto peer = peers_.find(received.peer);
@@ -87,7 +87,7 @@ Job* CollectorCore::JobNumber(const JobIdentity& identity, int number) {
   return (jobs_[key] = std::move(job)).get();
 }
 
-// The job that a heartbeat is about: jobs that are called alike are told apart (collector/common/namesakes.h).
+// The job of a heartbeat: jobs of the same name are told apart (collector/common/namesakes.h).
 Job* CollectorCore::JobOf(const wire::Received& received, const Heartbeat& heartbeat, const std::string& host) {
   const JobIdentity& identity = heartbeat.job();
   if (!Plausible(identity)) {
@@ -120,13 +120,13 @@ Job* CollectorCore::JobOf(const wire::Received& received, const Heartbeat& heart
     if (other == family.heard.end()) continue;
     if (Job* from = Find(move.from == 0 ? base : absl::StrCat(base, "#", move.from + 1)))
       LeaveJob(from, other->second.sender);
-    // It tells all of it again, to be laid to the other job.
+    // It reports everything again, to be assigned to the other job.
     SendWelcome({other->second.sender.peer, {}}, wire::kProtocol);
   }
   return number == Namesakes::kUndecided ? nullptr : JobNumber(identity, number);
 }
 
-// Of what is said besides heartbeats. Null: not known (yet).
+// For reports other than heartbeats. Null: unknown (yet).
 Job* CollectorCore::JobSaid(const wire::Received& received, const JobIdentity& identity, const std::string& host) {
   const std::string base = BaseKeyOf(identity);
   const auto family = families_.find(base);
@@ -135,7 +135,7 @@ Job* CollectorCore::JobSaid(const wire::Received& received, const JobIdentity& i
       number != Namesakes::kUndecided) {
     return Find(number == 0 ? base : absl::StrCat(base, "#", number + 1));
   }
-  // Somebody behind another relay now, or an agent that was started anew: no question where there is one such job.
+  // It is behind another relay now, or is a restarted agent: unambiguous if there is one such job.
   Job* only = nullptr;
   for (auto at = jobs_.lower_bound(base); at != jobs_.end() && at->first.compare(0, base.size(), base) == 0; ++at) {
     if (BaseKeyOf(at->second->identity) != base) continue;
@@ -177,8 +177,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       return;
     }
     JobHost& entry = job->hosts[host];
-    // Processes of it that ended and those that were started in their place, as its agent tells them apart: who lives
-    // counts.
+    // Ended processes and their replacements, as its agent tells them apart: the living one counts.
     if (entry.direct && entry.life != heartbeat.job().life() && !entry.seen.alive.empty() && seen.alive.empty()) return;
     entry.life = heartbeat.job().life();
     if (entry.child == 0) entry.child = ++children_;
@@ -264,7 +263,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       Keep(&job->desyncs, {now_, DesyncText(desync)});
     }
   }
-  // An incident of it that was being gathered before this process began.
+  // An incident of it whose gathering began before this process started.
   for (auto& [name, incident] : incidents_) {
     if (!incident->job.empty() || BaseKeyOf(incident->state.identity) != BaseKeyOf(job->identity)) continue;
     const std::vector<uint64_t>& comms = incident->state.comms;
@@ -276,7 +275,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
   if (!early_.empty()) TakeEarly(heartbeat.job());
 }
 
-// Urgent messages overtake the heartbeat by which it becomes known whose they are: they wait for it, for some seconds.
+// Urgent messages overtake the heartbeat that identifies their job: they wait for it, for some seconds.
 void CollectorCore::Hold(const JobIdentity& identity, const wire::Received& received) {
   if (early_.size() < kMostEarly && received.message.body.size() <= kMostEarlyBytes && Plausible(identity)) {
     early_.push_back({BaseKeyOf(identity), received, now_});
@@ -377,7 +376,7 @@ Job* CollectorCore::KnownJob(const SenderKey& sender, const JobIdentity& identit
   return number == Namesakes::kUndecided ? nullptr : Find(number == 0 ? base : absl::StrCat(base, "#", number + 1));
 }
 
-// Ranks of whoever is silent may have been started elsewhere; what was not heard for long is history.
+// Ranks of a silent sender may have been started elsewhere; after a long silence they are forgotten.
 void CollectorCore::TickFamilies() {
   for (auto family = families_.begin(); family != families_.end();) {
     for (auto heard = family->second.heard.begin(); heard != family->second.heard.end();) {
@@ -407,8 +406,8 @@ void CollectorCore::LookWhetherOver(Job* job) {
   }
   for (const auto& [at, relay] : job->relays) living |= !relay.seen.alive.empty() || relay.seen.ended.empty();
   ended = anybody && !living;
-  // A job that died is judged first; one that ended well is over, and so is one that nobody speaks of, and one that had
-  // ended before this collector began.
+  // A job that died is judged first. One that ended well is over, and so is one without reports, and one that had ended
+  // before this collector began.
   const bool over =
       !anybody || (ended && (!job->lived || job->ended_badly.empty() || job->detector.level() == Level::kHung));
   if (over == job->over) return;

@@ -1,4 +1,4 @@
-// Jobs that are called alike, their generations, and whom relays speak of: kept apart by the collector's core.
+// Jobs of the same name, their generations, and jobs behind relays: the collector's core keeps them apart.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameAreToldApart) {
   EXPECT_FALSE(fleet.replies.back().error().empty());
 }
 
-// What relays say of two generations, the older of which nobody lives in any more.
+// Relays' reports of two generations, the older of which has no living process.
 Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, const Ranks& ended, uint64_t issued) {
   Heartbeat beat;
   *beat.mutable_job() = fleet.identity();
@@ -90,7 +90,7 @@ FleetAgent ConnectedRelay(Fleet* fleet, int number) {
   return relay;
 }
 
-// Each with its own number of the two: what a relay says of one job is never laid to the other.
+// Each with its own number of the two: a relay's report of one job is never assigned to the other.
 TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
@@ -115,7 +115,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   EXPECT_EQ(fleet.core->StatusOf("train#2").ranks(), 8u);
   EXPECT_TRUE(fleet.decisions.empty());
   EXPECT_FALSE(fleet.Heard("reported by"));
-  // What an agent cannot see is said of the job that it may be missing in, once.
+  // An agent's blind spot is reported for the job that may be affected, once.
   ASSERT_EQ(fleet.core->StatusOf("train").blind_size(), 1);
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0),
             "node3: no new rings are found: /mnt/nfs has not answered for 120 s");
@@ -141,7 +141,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   request.set_job("train#1");
   fleet.Ask(1, wire::Role::kOperator, request);
   EXPECT_TRUE(fleet.replies.back().error().empty()) << fleet.replies.back().error();
-  // As `lockstep top` says it, step and restart count behind.
+  // As `lockstep top` prints it, with step and restart count at the end.
   request.set_kind(ClientRequest::DETAIL);
   request.set_rank(3);
   for (const char* name : {"train#1//0", "train#2//0"}) {
@@ -153,7 +153,7 @@ TEST_F(CoreJobsTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
   fleet.Ask(1, wire::Role::kReader, request);
   EXPECT_EQ(fleet.replies.back().error(), "which job? train#1, train#2");
   request.clear_rank();
-  // Who names a communicator watches the job that has it.
+  // A request with a communicator watches the job that has it.
   request.set_kind(ClientRequest::WATCH);
   request.set_job("train");
   request.set_request(5);
@@ -211,14 +211,14 @@ TEST_F(CoreJobsTest, RestartsAreGenerationsOfTheirOwn) {
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
 }
 
-// Relays that speak of the next generation alone are not silent about the one before, and nobody is late in it.
+// Relays that report only the next generation are not silent about the one before, and no rank of it is late.
 TEST_F(CoreJobsTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
   fleet.Start();
   FleetAgent one = ConnectedRelay(&fleet, 0), two = ConnectedRelay(&fleet, 1);
   const Ranks low = Ranks::Between(0, 3), high = Ranks::Between(4, 7);
-  // Told at moments that are seconds apart: one is behind the other, for ever.
+  // Reported seconds apart: one is behind the other, for ever.
   fleet.Say(&one, wire::Type::kHeartbeat, FromRelay(fleet, 0, low, {}, 40), wire::Role::kRelay);
   fleet.Say(&two, wire::Type::kHeartbeat, FromRelay(fleet, 0, high, {}, 47), wire::Role::kRelay);
   for (int second = 0; second < 60; ++second) {
@@ -239,7 +239,7 @@ TEST_F(CoreJobsTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
   EXPECT_EQ(fleet.core->counters().rounds, 0u);
 }
 
-// What is urgent overtakes the heartbeat that makes a job known to a collector that was just started.
+// Urgent messages overtake the heartbeat that makes a job known to a new collector.
 TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatCounts) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;
@@ -259,7 +259,7 @@ TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatCounts) {
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "late");
 }
 
-// Whoever lost an agent's connection calls it silent for a while; where the agent speaks for itself by now, nothing is
+// A relay that lost an agent's connection calls it silent for a while; if the agent reports directly by now, nothing is
 // missing.
 TEST_F(CoreJobsTest, AnAgentThatSpeaksForItselfIsNotSilentBehindARelay) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
@@ -283,7 +283,7 @@ TEST_F(CoreJobsTest, AnAgentThatSpeaksForItselfIsNotSilentBehindARelay) {
   EXPECT_EQ(fleet.core->StatusOf("train").blind(0), "agent of node3 silent");
 }
 
-// A generation that died before this collector began is history, whatever its last numbers say.
+// A generation that died before this collector began is over, whatever its last numbers.
 TEST_F(CoreJobsTest, AGenerationThatEndedBeforeIsNotJudged) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   for (FleetAgent& agent : fleet.agents) agent.connected = false;

@@ -1,5 +1,4 @@
-// Digests and samples that come late, in another order, or not at all: what is decided rests on what is known, and
-// comes in time.
+// Digests and samples that come late, in another order, or not at all: decisions rest on known data, and come in time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -72,8 +71,7 @@ class LateAnswers : public support::FolderTest {
   }
 };
 
-// Under load nobody answers within two seconds: that is no reason to analyse nothing and have all of them do it once
-// more.
+// Under load no host answers within two seconds: that is no reason to analyze nothing and to repeat the round.
 TEST_F(LateAnswers, ARoundWaitsForItsFirstAnswer) {
   const auto fleet = Stalled(2);
   for (FleetAgent& agent : fleet->agents) {
@@ -87,7 +85,7 @@ TEST_F(LateAnswers, ARoundWaitsForItsFirstAnswer) {
   EXPECT_LE(Hung(*fleet)->at_ns - fleet->stop_ns, Hung(*fleet)->limit_ns + 3 * 3500 * kMs);
 }
 
-// Where nobody answers at all it ends all the same, and is not repeated in haste.
+// Without any answer it ends all the same, and is not repeated in haste.
 TEST_F(LateAnswers, ARoundWithoutAnyAnswerEnds) {
   const auto fleet = Stalled(2);
   for (FleetAgent& agent : fleet->agents) agent.answers_digests = false;
@@ -132,7 +130,7 @@ TEST_F(LateAnswers, ARankThatWorksIsNeverHungHoweverLateItsAnswers) {
   }
 }
 
-// It did nothing, and then worked on: what was true before comes after what is true now.
+// It was idle, and then worked: older samples come after newer ones.
 TEST_F(LateAnswers, OfAnswersInAnotherOrderTheNewestCounts) {
   const auto fleet = Stalled(2);
   const int64_t works_from = fleet->stop_ns + 8900 * kMs, arrive = fleet->stop_ns + 10'050 * kMs;

@@ -14,7 +14,7 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kSaySame = 30 * kSecond;
-constexpr size_t kMostSampleRequests = 64;                             // of which answers are still used
+constexpr size_t kMostSampleRequests = 64;                             // whose answers are still used
 constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;  // answers that wait while a round is judged
 
 // "rank 878 (RANK_NOT_ARRIVED)", "ranks 8 and 7 more (...)".
@@ -59,7 +59,7 @@ void CollectorCore::OnDigest(const wire::Received& received) {
     entry->heard_ns = now_;
   }
   if (entry == nullptr) return;
-  // Which ranks these are stands inside; a first look is enough here.
+  // The list of ranks is inside; a first look is enough here.
   Ranks ranks;
   for (const std::string& packed : digest->ranks()) {
     const int32_t rank = RankOfDigest(packed);
@@ -68,7 +68,7 @@ void CollectorCore::OnDigest(const wire::Received& received) {
   }
   if (!entry->direct) {
     entry->address = {received.peer, received.message.header.route};
-    entry->life = digest->job().life();  // as its agent tells jobs of one name apart
+    entry->life = digest->job().life();  // as its agent numbers jobs of one name
     entry->ranks.Unite(ranks);
   }
   sample ? OnSample(job, ranks, std::move(digest)) : OnFullDigest(job, host, ranks, std::move(digest));
@@ -110,7 +110,7 @@ void CollectorCore::OnFullDigest(Job* job, const std::string& host, const Ranks&
 void CollectorCore::OnSample(Job* job, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest) {
   const int64_t asked_ns = job->sample_requests[digest->request()];
   if (job->analysing) {
-    // Whoever judges relies on nobody working on the round meanwhile.
+    // The judge relies on nobody working on the round meanwhile.
     const size_t bytes = digest->ByteSizeLong();
     if (job->held.size() >= kMostHeld || job->held_bytes + bytes > kMostHeldBytes) {
       ++counters_.digests_late;
@@ -215,7 +215,7 @@ bool CollectorCore::RoundIsIn(Job* job) {
   if (since >= options_.digest_most_ns) return true;
   const int64_t quiet = now_ - job->digest_ns;
   if (job->samples) return since >= options_.digest_least_ns && quiet >= options_.digest_quiet_ns;
-  // As long as nobody has answered they may all be slow: asking again, or going on without them, would only make them
+  // As long as no host has answered, all may be slow: asking again, or continuing without them, would only make them
   // slower.
   if (job->got.empty() || since < std::max(options_.digest_least_ns, job->patience_ns)) return false;
   if (quiet < std::max(options_.digest_quiet_ns, since / 4)) return false;
@@ -324,8 +324,7 @@ void CollectorCore::Judge(Job* job, bool all_ranks) {
   }
 }
 
-// By an earlier life of this collector. The job may have stood still all the while; and who is told of it, is told
-// once.
+// By an earlier process of this collector. The job may have been stuck all the while, and each user is told once.
 bool CollectorCore::WasDeclared(Job* job) {
   const std::string identity = job->identity.SerializeAsString();
   for (auto before = before_.begin(); before != before_.end(); ++before) {
@@ -390,14 +389,14 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
 }
 
 void CollectorCore::TickJob(Job* job) {
-  // In what is over nobody can be late.
+  // A job that is over has no late ranks.
   const bool judged = job->lived && (!job->over || job->detector.level() == Level::kHung);
   if (judged) {
     for (const Decision& decision : job->detector.Tick(now_)) Decide(job, decision);
   }
   if (job->analysing) return;
   if (job->request != 0 && job->over && !job->by_hand) {
-    job->request = 0;  // whom it asked speaks of the job no more
+    job->request = 0;  // the asked host no longer reports for the job
     if (!job->samples) job->round = nullptr;
   } else if (job->request != 0) {
     if (RoundIsIn(job)) FinishRound(job);

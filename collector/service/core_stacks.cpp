@@ -1,4 +1,4 @@
-// The part of CollectorCore that takes stacks for somebody who looks on.
+// The part of CollectorCore that takes stacks for a watching user.
 #include <algorithm>
 #include <utility>
 
@@ -20,7 +20,7 @@ constexpr size_t kMostLines = 200;
 std::string CollectorCore::AskFreshStacks(Job* job, const Address& to, uint64_t client_request) {
   if (fresh_.size() >= kMostFresh) return "too many clients already wait for stacks";
   FreshStacks fresh;
-  // Whom the analysis names, else whom the others wait for.
+  // The ranks that the analysis names, else the ones that the others wait for.
   if (job->detector.level() != Level::kMoving) {
     for (const RootView& root : job->detector.finding().roots) {
       if (fresh.wanted.size() < options_.fresh_ranks) fresh.wanted.Add(root.rank);

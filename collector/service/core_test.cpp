@@ -141,7 +141,7 @@ TEST_F(CollectorCoreTest, AgentsWithoutMergedStacksHoldTheEvidenceForAMomentOnly
   EXPECT_LT(fleet.now - from, 8 * kSecond);
 }
 
-// top: stacks taken at this moment, by whom may stop a process.
+// top: stacks taken now, for a user with the right to stop a process.
 TEST_F(CollectorCoreTest, FreshStacksAreForOperators) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -199,7 +199,7 @@ TEST_F(CollectorCoreTest, AgentsThatDoNotAnswerDoNotHoldTheVerdictAndAreNamed) {
   EXPECT_EQ(verdict.ranks_read(), 7);
 }
 
-// The route that an agent's digest came by leads nowhere any more where it has connected to its relay anew.
+// The route of an agent's digest leads nowhere any more if the agent has reconnected to its relay.
 TEST_F(CollectorCoreTest, AgentsThatConnectedAnewToTheirRelayAreReachedAllTheSame) {
   for (const bool before_evidence : {true, false}) {
     SCOPED_TRACE(before_evidence);
@@ -217,8 +217,7 @@ TEST_F(CollectorCoreTest, AgentsThatConnectedAnewToTheirRelayAreReachedAllTheSam
     if (before_evidence) {
       ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.decisions.empty(); }));
     } else {
-      for (FleetAgent& agent : fleet.agents)
-        agent.sends_files = false;  // what it was asked for is lost with the connection
+      for (FleetAgent& agent : fleet.agents) agent.sends_files = false;  // the request is lost with the connection
       ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return asked(CollectRequest::EVERYTHING); }));
       for (FleetAgent& agent : fleet.agents) agent.sends_files = true, agent.requests.clear();
     }
@@ -245,7 +244,7 @@ TEST_F(CollectorCoreTest, AHostThatHasNoRingsToSendIsNotWaitedFor) {
   EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("whole rings of node1 did not arrive"));
 }
 
-// Killed between making a folder and naming what is first written to it.
+// Killed between creating a folder and naming its first file.
 TEST_F(CollectorCoreTest, AFolderThatWasOnlyBegunIsRemoved) {
   const std::string begun = out_ + "/lockstep-incident-train-1", other = out_ + "/lockstep-incident-train-2";
   for (const std::string& folder : {begun, other}) {
@@ -308,7 +307,7 @@ TEST_F(CollectorCoreTest, ACollectorStartedAnewInTheMiddleOfGatheringGoesOn) {
   EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
 }
 
-// Killed in each phase of an incident, again and again: it goes on where it was.
+// Killed in each phase of an incident, again and again: it continues where it was.
 class KilledIn : public CollectorCoreTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
@@ -378,7 +377,7 @@ INSTANTIATE_TEST_SUITE_P(Phases, KilledIn,
                          ::testing::Values("digests", "verdict", "told", "evidence", "everything", "final"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Of one communicator of two hosts: what one of its ranks hashes at one number.
+// Hash of one rank at one number, in one communicator of two hosts.
 Heartbeat Hashed(const Fleet& fleet, const FleetAgent& agent, uint64_t seq, uint64_t hash, uint64_t id = 0xd5) {
   Heartbeat beat;
   *beat.mutable_job() = fleet.identity();
@@ -399,7 +398,7 @@ Heartbeat Hashed(const Fleet& fleet, const FleetAgent& agent, uint64_t seq, uint
   return beat;
 }
 
-// The rings are asked for when it is first seen, long before it is told; once for a communicator.
+// The rings are requested at the first sight, long before the report; once for a communicator.
 TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -441,7 +440,7 @@ TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "moving");
 }
 
-// A group that failed takes back what it had hashed; and however many communicators part, few are gathered.
+// A failed group takes its hashes back. However many communicators differ, few are gathered.
 TEST_F(CollectorCoreTest, DesyncsThatAreTakenBackLeaveNothingAndManyAreBounded) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -499,7 +498,7 @@ TEST_F(CollectorCoreTest, ReadersSeeTheStatus) {
   EXPECT_EQ(status.agents(), 4u);
   EXPECT_EQ(status.state(), "moving");
   EXPECT_EQ(status.communicators_total(), 13u);
-  // 4 tp, 4 dp and 4 pp groups that stand alike, and the world.
+  // 4 tp, 4 dp and 4 pp groups in the same state, and the world.
   EXPECT_LE(status.communicators_size(), 4);
   request.set_kind(ClientRequest::DETAIL);
   request.set_rank(5);
@@ -647,7 +646,7 @@ TEST_F(CollectorCoreTest, NonsenseIsCountedAndDropped) {
     fleet.core->Receive(fleet.now, received);
   }
   EXPECT_GE(fleet.core->counters().malformed, 7u);
-  // A digest nobody asked for, a chunk for no incident, sets of ranks that are none.
+  // An unrequested digest, a chunk for no incident, sets of ranks that are none.
   DigestEnvelope digest;
   digest.set_host("node0");
   digest.set_request(12345);

@@ -1,4 +1,4 @@
-// What `lockstep top` is told of a job, by a collector that watches one.
+// The state of a job for `lockstep top`, from a collector that watches one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ TEST_F(CoreTopTest, AHangWithItsHardwareItsVictimsAndItsLateArrivals) {
   EXPECT_THAT(status.late_arrivals(0),
               AllOf(HasSubstr(" s ago: "), HasSubstr(" #"), HasSubstr("rank"), HasSubstr("(limit 5.0 s)")));
   EXPECT_TRUE(fleet.Heard("late: ")) << absl::StrJoin(fleet.said, "\n");
-  // The root first, by its name in what the others are victims of, and what they are in.
+  // The root first, by its name for the others' cause, and their operation.
   ASSERT_GT(status.communicators_size(), 1);
   EXPECT_EQ(status.communicators(0).standing(), "root");
   const std::string root = status.communicators(0).name();
@@ -98,8 +98,8 @@ TEST_F(CoreTopTest, AHangWithItsHardwareItsVictimsAndItsLateArrivals) {
   EXPECT_EQ(later.hardware_size(), 1) << "as long as the incident is the last one";
 }
 
-// Members of whom no agent ever spoke are no victims and no culprits: they are said to be unknown, and judged only
-// after a while.
+// Members without any report are neither victims nor culprits: they are listed as unknown, and judged only after a
+// while.
 TEST_F(CoreTopTest, MembersWithoutAnAgentAreNotRecorded) {
   Fleet fleet(bundle_, 2, folder_);
   fleet.agents[3].connected = false;

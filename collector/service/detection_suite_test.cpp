@@ -29,7 +29,7 @@ struct Case {
   const char* name;
   std::function<void(JobPlan*)> change;
   int64_t run_ns = 2 * kMinute;
-  int64_t steps = 1;      // quiet: so many must be done, or the case does not show what it says
+  int64_t steps = 1;      // quiet: the number of steps that makes the case valid
   bool late = true;       // quiet: it is long enough to be late
   const char* rule = "";  // of the decision
   int64_t limit_ns = 0;   // true: what the decision must rest on
@@ -229,7 +229,7 @@ TEST_P(NoisyDay, IsNeverHung) {
     if (chance(2000)) return Pause{rank, step, Doing::kDisk, seconds(5, 25)};       // a file server fails over
     if (chance(200)) return Pause{rank, step, Doing::kCompute, seconds(1, 8)};      // garbage collection
     if (chance(300)) return Pause{rank, step, Doing::kSleep, seconds(1, 4)};        // the loader is behind
-    if (chance(1000)) return Pause{rank, step, Doing::kCompute, seconds(60, 240)};  // compiles anew
+    if (chance(1000)) return Pause{rank, step, Doing::kCompute, seconds(60, 240)};  // compiles again
     return std::nullopt;
   };
   WatchedJob job(plan);

@@ -29,17 +29,17 @@ namespace lockstep {
 // Which rank a packed RankDigest is of, without parsing the rest; -1: it is none.
 int32_t RankOfDigest(const std::string& packed);
 
-// Data that is not there, for the verdict's list of what is not known.
+// Missing data, for the verdict's list of unknowns.
 struct DigestHole {
   std::string text;       // "agent of node7 silent for 12 s: ranks 8-15"
   std::string host;       // empty: several
   Ranks ranks;            // empty: not known which
-  int64_t silent_ns = 0;  // of the host's agent
+  int64_t silent_ns = 0;  // how long the host's agent has been silent
 };
 
 class DigestRound {
  public:
-  // A host's message, or a part of it, as it came from the network: what makes no sense is left out and said.
+  // A host's message, or a part of it, from the network: invalid parts are left out and reported.
   void Add(const DigestEnvelope& digest, int64_t received_ns);
 
   struct Facts {
@@ -52,23 +52,23 @@ class DigestRound {
     int64_t late_after_ns = 5'000'000'000;
     int64_t dead_settle_ns = 1'000'000'000;
     int64_t ends_follow_ns = 0;  // Detector::ends_follow_ns
-    // Whoever watches the job says that it stands still for so long; 0: found out from the digests themselves.
+    // How long nothing has moved, from the observer of the job; 0: derive it from the digests.
     int64_t stalled_ns = 0;
   };
   // Bundle, verdict and root from everything added. Nothing may be added afterwards.
   void Analyse(const Facts& facts);
   // In the place of digests: what an earlier life of the collector has kept of them.
   void Adopt(Bundle bundle);
-  // The same bundle once more: with the evidence taken since, and, where stalled_ns is not 0, known to stand still.
+  // The bundle again, with new evidence; if stalled_ns is not 0, with that as the known time without progress.
   void Reanalyse(int64_t stalled_ns);
-  // The detector's word for how long it has stood still, into what was found already.
+  // Sets the detector's time without progress in an existing result.
   void StoodStill(int64_t stalled_ns);
   // Where people will find the ranks' files.
   void LiesIn(const std::string& folder);
   // Newer samples of processes that are in the bundle, asked for at `asked_ns`. They may come in any order: of each
   // rank the newest that was asked for counts. LookForRoot() uses them.
   void Sample(const DigestEnvelope& digest, int64_t asked_ns, int64_t received_ns);
-  // root() anew from the samples since. Linear in all ranks.
+  // root() again, from newer samples. Linear in all ranks.
   void LookForRoot();
   // Stacks and process states of ranks in the bundle; Reanalyse() uses them.
   void TakeEvidence(const HostEvidence& evidence);
@@ -77,13 +77,12 @@ class DigestRound {
   const Verdict& verdict() const { return verdict_; }
   const RootFinding& root() const { return root_; }
   size_t ranks() const { return bundle_.ranks.size(); }
-  // Whom to ask for evidence: the culprits, those next to them in the chain, one of each class of victims; at most so
-  // many.
+  // The ranks whose evidence is requested: the culprits, their neighbors in the chain, one of each class of victims; at
+  // most this many.
   std::vector<int32_t> EvidenceRanks(size_t most) const;
-  // Of whom stacks alone are worth having, in one tree: more of each class of victims, not those of `others`; at most
-  // so many.
+  // The ranks that send only stacks, in one tree: more of each class of victims, none of `others`; at most this many.
   std::vector<int32_t> StackRanks(size_t most, const std::vector<int32_t>& others) const;
-  // How long nobody has moved of those involved in the first finding; -1: not known.
+  // How long the ranks of the first finding have not moved; -1: unknown.
   int64_t still_ns() const { return root_.still_ns; }
 
  private:

@@ -73,7 +73,7 @@ TEST(DigestRoundTest, KeepsOfARingsWordsWhatTheAnalysisLooksAtAndNoMore) {
     EXPECT_EQ(membership.peers[0].recvs, 4);
   }
   EXPECT_TRUE(kept[0].recorded->blocking);
-  EXPECT_EQ(kept[0].recorded->device, -1);  // what nobody looks at is worth no memory at a hundred thousand ranks
+  EXPECT_EQ(kept[0].recorded->device, -1);  // unused fields are not kept at a hundred thousand ranks
   EXPECT_TRUE(kept[0].recorded->peers.empty());
   EXPECT_FALSE(kept[1].recorded->blocking);
   EXPECT_EQ(kept[2].recorded->peers_lost, 3u);

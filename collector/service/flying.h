@@ -1,4 +1,4 @@
-// What the digests of a round show of communicators that somebody waits in: for `lockstep top`.
+// Communicators with waiting members, from the digests of a round: for `lockstep top`.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_FLYING_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_FLYING_H_
 
@@ -15,7 +15,7 @@ struct Flying {
   ring::CallKind kind = ring::CallKind::kNone;
   int64_t sequence = -1;        // of sends and receives: negative
   uint32_t started = 0;         // ranks whose GPU is known to have reached it
-  bool start_recorded = false;  // false: `started` says nothing
+  bool start_recorded = false;  // false: ignore `started`
 };
 // By communicator. Linear in the operations of the bundle.
 absl::flat_hash_map<uint64_t, Flying> FlyingOf(const Bundle& bundle);

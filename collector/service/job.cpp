@@ -209,7 +209,7 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
     if (status->blind_size() < 64) status->add_blind(line);
   }
   if (job.last_incident != nullptr) {
-    // The rest of it may be large; who wants it asks for the incident.
+    // The rest of it may be large; the incident has it.
     Incident* incident = status->mutable_last_incident();
     *incident = *job.last_incident;
     // Links are measured from whole records alone: what the last analysis of them found.

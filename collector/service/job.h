@@ -1,4 +1,4 @@
-// One generation of one job as the collector knows it: who speaks for it, which ranks there are, what is being asked.
+// One generation of one job as the collector knows it: its reporters, its ranks, its open requests.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_JOB_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_JOB_H_
 
@@ -32,7 +32,7 @@ struct Address {
   bool operator<(const Address& other) const { return std::tie(peer, route) < std::tie(other.peer, other.route); }
 };
 
-// One relay's number of a job, where several are called alike.
+// One relay's number of a job, if several have the same name.
 struct RelayKey {
   uint64_t peer = 0;
   uint32_t life = 0;
@@ -45,7 +45,7 @@ struct PeerInfo {
   std::string host, boot_id, version;
   uint64_t instance = 0;
   int64_t heard_ns = 0;
-  int64_t beat_ns = 0;  // its last heartbeat, of whatever job
+  int64_t beat_ns = 0;  // the sender's last heartbeat for any job
 };
 
 // Ranks as one sender's last heartbeat has them.
@@ -60,7 +60,7 @@ struct RanksSeen {
 
 struct JobHost {
   Address address;
-  bool direct = false;  // heartbeats come from its agent itself; else it stands behind a relay
+  bool direct = false;  // heartbeats come from its agent directly, not through a relay
   uint32_t child = 0;   // number for the merged progress; direct ones only
   uint32_t life = 0;    // JobIdentity.life, as its agent numbers jobs that are called alike
   int64_t heard_ns = 0;
@@ -102,21 +102,20 @@ struct Job {
   int64_t flying_ns = 0;                             // when those were asked for
   std::map<uint64_t, std::string> desync_incidents;  // communicator -> name of the incident
   uint32_t restarts_inside = 0;                      // its ranks went on in communicators that they made after a hang
-  int64_t restarted_real_ns = 0;                     // the last of these
+  int64_t restarted_real_ns = 0;                     // time of the last restart
   int64_t level_real_ns = 0;                         // since when it is moving, late, hung
   Level level = Level::kMoving;
-  bool lived = false;  // some rank of it was alive since this collector began
-  bool over = false;   // all ranks have ended, or nobody speaks of it any more
+  bool lived = false;  // a rank of it was alive since this collector started
+  bool over = false;   // all ranks have ended, or nobody reports about it any more
 
   // The round of digests, or samples, that is under way.
   uint64_t request = 0;  // 0: none
   bool samples = false, by_hand = false, analysing = false;
   int64_t asked_ns = 0, digest_ns = 0, digests_in_ns = 0;
-  // The last round of all ranks: its number, and that under which the ranks that were missing were asked once more (0:
-  // not yet).
+  // The last round of all ranks: its number, and the number under which missing ranks were asked again (0: not yet).
   uint64_t full_request = 0, again_request = 0;
   int64_t full_asked_ns = 0;
-  int64_t patience_ns = 0;    // how long a round of all ranks may need, as answers to earlier ones took
+  int64_t patience_ns = 0;    // time limit of a round of all ranks, from the answers to earlier ones
   bool gather_again = false;  // an answer came after its round was over: the next one waits longer
   // Samples asked for since: number -> when. Their answers are used whenever they come.
   std::map<uint64_t, int64_t> sample_requests;
@@ -126,10 +125,10 @@ struct Job {
   };
   std::vector<HeldSample> held;  // came while a round was judged
   size_t held_bytes = 0;
-  int64_t said_late_ns = 0, said_round_ns = 0;  // when it was last said; 0: never
+  int64_t said_late_ns = 0, said_round_ns = 0;  // when it was last reported; 0: never
   Ranks wanted, got;
   std::map<std::pair<std::string, uint64_t>, uint32_t> parts;  // host and number of the request -> messages received
-  std::set<std::string> complete;                              // hosts of which all parts are in
+  std::set<std::string> complete;                              // hosts with all parts received
   std::vector<DigestHole> holes;                               // of the last round of all ranks
   std::shared_ptr<DigestRound> round;                          // being filled, or the last one
   std::vector<std::pair<Address, uint64_t>> asking;            // clients that wait for a dump by hand
@@ -139,23 +138,24 @@ struct Job {
   std::shared_ptr<Incident> last_incident;
 
   Ranks All() const;
-  // Some communicator has members of whom nobody has spoken so far.
+  // A communicator has members without any report so far.
   bool MembersUnknown() const;
   std::vector<DigestHole> Holes(int64_t now) const;
 };
 
 // Equal for jobs that are called alike: user, name, step, restart count.
 std::string BaseKeyOf(const JobIdentity& identity);
-// What a name that people or tools give says of a job. Names are "train", "train/0/1" or "train/step/1", each with "#2"
-// or the like behind or after the first part; without, all that are called so are the same.
+// Matches a job name from a user or a tool. Names are "train", "train/0/1" or "train/step/1", each with "#2" or the
+// like behind or after the first part; without it, all jobs of that name match.
 enum class NameMatch { kNone, kAlike, kSame, kThis };
 NameMatch MatchName(const Job& job, const std::string& name);
 std::string NameOf(const JobIdentity& identity);
 // Some of its communicators, by which it is known again; at most 64.
 std::vector<uint64_t> KinOf(const Job& job);
-// "7 of 8 ranks": the job for people and for `lockstep top`. Communicators that stand alike are one line.
+// "7 of 8 ranks": the job for users and for `lockstep top`. Communicators in the same state are one line.
 void FillStatus(const Job& job, int64_t now, JobStatus* status);
-// Parts of it: communicators, oldest first; ranks by their places in pipelines, where a communicator is named as one.
+// Parts of it: communicators, oldest first; ranks by their places in pipelines, if a communicator has a pipeline's
+// name.
 void FillCommunicators(const Job& job, int64_t now, JobStatus* status);
 void FillStages(const Job& job, JobStatus* status);
 // Lines about one communicator, or one rank.

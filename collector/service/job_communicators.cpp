@@ -39,7 +39,7 @@ std::string Pattern(const std::string& name) {
   return pattern;
 }
 
-// Of whom the waiting are victims: a communicator by its name, else the ranks at the root.
+// The cause of the waits: a communicator by its name, else the ranks at the root.
 std::string RootName(const Job& job) {
   const Decision& declared = job.detector.declared();
   if (declared.comm != 0)
@@ -59,7 +59,7 @@ const Flying* FlyingIn(const Job& job, const MergedComm& comm) {
 }  // namespace
 
 void FillCommunicators(const Job& job, int64_t now, JobStatus* status) {
-  // Communicators that stand alike fold into one line: same size, kind of name, standing and second of age.
+  // Equal communicators fold into one line: same size, kind of name, state and second of age.
   using Fold = std::tuple<int32_t, std::string, int64_t, bool, uint32_t, std::string>;
   std::map<Fold, CommunicatorStatus> lines;
   uint32_t total = 0;

@@ -81,7 +81,7 @@ HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
     for (const std::string& line : GpuTrouble(evidence)) add(0, line);
     for (int i = evidence.hardware_size() - 1; i >= 0; --i) {
       const HardwareEvent& event = evidence.hardware(i);
-      if (event.kind() == HardwareEvent::CRASH) continue;  // which other program crashed says nothing of this one
+      if (event.kind() == HardwareEvent::CRASH) continue;  // crashes of other programs say nothing about this one
       add(std::max<int64_t>(1, now - std::max<int64_t>(0, event.age_ns())),
           absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "", ": ",
                        event.text()));

@@ -1,4 +1,4 @@
-// What `lockstep top` tells of a job beside its tables, a line each.
+// The lines of `lockstep top` about a job, beside its tables.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_JOB_LINES_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_JOB_LINES_H_
 
@@ -24,7 +24,7 @@ std::string WithAge(const TimedLine& line, int64_t now);
 // "tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)".
 std::string LateText(const Decision& decision);
 
-// What the evidence of a bundle says of hosts beside stacks. Each thing once, whichever of a host's ranks told it.
+// Host facts from the evidence of a bundle, without stacks. Each fact once, whichever rank of the host reported it.
 struct HostFindings {
   std::vector<TimedLine> hardware;  // "dgx0217: Xid 79 on GPU 0: ...", newest first of each host
   // What could not be read, and libraries in stacks whose traffic is not recorded.

@@ -1,5 +1,5 @@
-// Who the members of communicators are, where the rings of some of them are out of reach. A ring knows the numbers of
-// its own process alone; heartbeats have told the collector those of all.
+// The members of communicators, if the rings of some are out of reach. A ring knows the numbers of its own process
+// alone; heartbeats told the collector those of all.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_KNOWN_MEMBERS_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_KNOWN_MEMBERS_H_
 
@@ -19,8 +19,8 @@ struct KnownMembers {
 };
 // Of communicators that one of `missing` is in, as far as all their members have been heard of.
 std::vector<KnownMembers> MembersWith(const MergedProgress& progress, const Ranks& missing);
-// Gives places of communicators that nobody's data is at to the ranks that are left. Frameworks number members by
-// ascending ranks; where the known ones are not, which of several missing ranks is at which place stays a guess.
+// Assigns member places without data to the remaining ranks. Frameworks number members by ascending ranks. If the known
+// members do not ascend, the places of several missing ranks stay a guess.
 void FillMembers(const std::vector<KnownMembers>& known, Bundle* bundle);
 
 }  // namespace lockstep

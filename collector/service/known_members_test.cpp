@@ -41,7 +41,7 @@ TEST(KnownMembersTest, HeartbeatsTellWhoIsMissing) {
   progress.Apply(1, kSecond, Beat(0xa, 4, {0, 2}));
   progress.Apply(2, kSecond, Beat(0xa, 4, {4, 6}));
   progress.Apply(1, kSecond, Beat(0xb, 2, {0, 1}));
-  progress.Apply(1, kSecond, Beat(0xc, 8, {0, 1, 6}));  // of others nobody has spoken
+  progress.Apply(1, kSecond, Beat(0xc, 8, {0, 1, 6}));  // the others have not reported
   const std::vector<KnownMembers> known = MembersWith(progress, Ranks({6}));
   ASSERT_EQ(known.size(), 1u) << "who is in none of them needs none";
   EXPECT_EQ(known[0].comm, 0xau);
@@ -65,7 +65,7 @@ TEST(KnownMembersTest, HeartbeatsTellWhoIsMissing) {
   EXPECT_THAT(bundle.comms[0].members, ElementsAre(-1));
 }
 
-// Its power fails: nobody is left who could say what ended. What others wait for is known from before.
+// Its power fails: nothing reports the end. The waits of the others are known from before.
 TEST(KnownMembersTest, AHostThatIsGoneIsTheCauseAndNobodyElse) {
   const support::TempFolder folder;
   testing::Job job(2, 2, 2, 4);

@@ -178,7 +178,7 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
 
 namespace {
 
-// Killed before the state, which is written first, had its name: nothing of the incident was told to anybody.
+// Killed before the state, which is written first, had its name: nobody was told of the incident.
 void RemoveIfBegun(const std::string& folder) {
   for (const std::string& name : NamesIn(folder)) {
     if (name.starts_with(kUnfinishedPrefix)) unlink(absl::StrCat(folder, "/", name).c_str());
@@ -334,7 +334,7 @@ absl::Status WriteState(const IncidentState& state) {
 
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
                                const std::vector<std::string>& missing) {
-  // The state first: what has it will be finished, whatever happens.
+  // The state first: an incident with a state will be finished in any case.
   absl::Status result = whole ? absl::OkStatus() : WriteState(state);
   result.Update(WriteFileSafely(state.folder + "/verdict.txt", text));
   result.Update(WriteFileSafely(state.folder + "/verdict.json", json));
@@ -382,8 +382,8 @@ absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool
 
 namespace {
 
-// Of what the rings say, what is of this communicator and names fewer than the hashes do: the same event, told better.
-// -1: nothing.
+// The ring's finding about this communicator that names fewer ranks than the hashes do: the same event, more exact. -1:
+// none.
 int CloserFinding(const DesyncFacts& desync, const std::string& id, const Verdict& verdict) {
   for (int i = 0; i < verdict.findings_size(); ++i) {
     const Finding& finding = verdict.findings(i);
@@ -409,7 +409,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   const std::string id = absl::StrCat(absl::Hex(desync.comm, absl::kZeroPad16));
   if (verdict->verdict() != VERDICT_HUNG && verdict->verdict() != VERDICT_CRASHED) verdict->set_verdict(VERDICT_DESYNC);
   if (const int closer = CloserFinding(desync, id, *verdict); closer >= 0) {
-    // What the hashes alone do not tell, the finding does.
+    // The finding contains more than the hashes alone.
     verdict->mutable_findings(closer)->add_evidence()->set_text(desync.where);
     for (int i = closer; i > 0; --i) verdict->mutable_findings()->SwapElements(i, i - 1);
     return;
@@ -471,7 +471,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
     problem.like = "digests only";
     bundle->problems.push_back(std::move(problem));
   }
-  // Of a desync the rings of few ranks were asked for: that of the others nothing is known says nothing.
+  // For a desync, the rings of few ranks were requested: missing data of the others proves nothing.
   if (!state->desync.text.empty()) bundle->ranks_expected = static_cast<int32_t>(bundle->ranks.size());
   state->redacted = RedactionOf(*bundle);
   Verdict verdict = Analyze(*bundle);
@@ -488,8 +488,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
   if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
   absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
   result.Update(WriteVerdictFiles(*state, ReportText(verdict, *bundle), ReportJson(verdict), true, missing));
-  // All is written: the archive delays nobody. What it knows is added, and an archive that says nothing leaves things
-  // as they are.
+  // All is written, so the archive delays nobody. Its answer is added; without an answer nothing changes.
   const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
   if (!before.empty()) {
     incident.set_text(VerdictText(verdict, *bundle, before));
@@ -506,7 +505,7 @@ absl::Status ReadFinal(const std::string& folder, Incident* incident) {
   if (!bytes.ok()) return bytes.status();
   if (!incident->ParseFromString(*bytes)) return absl::DataLossError(absl::StrCat(folder, kFinalFile, " is damaged"));
   unlink((folder + kFinalFile).c_str());
-  // From here on nobody takes it up again.
+  // From here on no process takes it up again.
   if (unlink((folder + kStateFile).c_str()) != 0) {
     return absl::UnavailableError(absl::StrCat("cannot remove ", folder, kStateFile, ": ", strerror(errno)));
   }

@@ -1,4 +1,4 @@
-// An incident while it is gathered: what is asked of whom, and what a collector that is started anew needs to go on.
+// An incident during gathering: the open requests, and the state that a restarted collector needs to continue.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_OPEN_INCIDENT_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_OPEN_INCIDENT_H_
 
@@ -21,7 +21,7 @@
 
 namespace lockstep {
 
-// A silent desync of which the rings are gathered while the job runs on.
+// A silent desync whose rings are gathered while the job continues.
 struct DesyncFacts {
   std::string text;  // empty: the incident is none
   uint64_t comm = 0, seq = 0;
@@ -37,15 +37,15 @@ struct IncidentState {
   std::string redacted;  // as RedactionOf() says; not kept with the state
   std::string name, folder;
   JobIdentity identity;
-  std::vector<uint64_t> comms;  // some of the job's, by which it is told from others that are called alike
+  std::vector<uint64_t> comms;  // some of the job's communicators, which separate it from others of the same name
   uint64_t evidence_request = 0, everything_request = 0;  // 0: not asked for
   bool everything = false;
-  bool declared = false;       // a hang, not a dump by hand: the command of --on-verdict is told of it
+  bool declared = false;       // a hang, not a dump by hand: the command of --on-verdict runs
   bool evidence_done = false;  // the verdict with evidence is written
   std::string people;          // the job's name for people
   std::map<std::string, Ranks> hosts;
-  std::map<std::string, Ranks> evidence;  // of whom evidence is asked
-  std::map<std::string, Ranks> merged;    // of whom stacks alone are asked, merged on their way
+  std::map<std::string, Ranks> evidence;  // ranks whose evidence is requested
+  std::map<std::string, Ranks> merged;    // ranks that send only merged stacks
   DesyncFacts desync;
   int64_t stalled_ns = 0;
   int32_t ranks_expected = 0;
@@ -58,7 +58,7 @@ std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<st
 // There once the command of --on-verdict was started for the incident in this folder.
 std::string ToldMark(const std::string& folder);
 
-// A hang that an earlier life of the collector has declared, by what its verdict says first.
+// A hang that an earlier process of the collector declared, by the first lines of its verdict.
 struct DeclaredBefore {
   JobIdentity identity;
   std::string folder;
@@ -95,7 +95,7 @@ struct Gathering {
   bool dead = false;             // nothing can be written there
   bool resumed = false;          // an earlier life of the collector has begun it
   bool without_digests = false;  // it was killed before they were kept: `round` takes evidence, and is not analysed
-  std::set<std::string> whole;   // hosts of which everything is on disk since then
+  std::set<std::string> whole;   // hosts with everything on disk since then
   std::shared_ptr<DigestRound> round;  // null: the evidence is in
   std::shared_ptr<std::unique_ptr<IncidentStore>> store =
       std::make_shared<std::unique_ptr<IncidentStore>>();  // of the disk lane
@@ -113,9 +113,9 @@ struct Gathering {
   std::vector<std::string> missing;  // hosts that did not answer
 };
 
-// The finding that a desync's hashes give: its place is first where an analysis of what could be gathered does not show
-// it. Where the analysis names some of these ranks because of a call on this communicator, that finding comes first in
-// its place, the hashes as evidence.
+// The finding from a desync's hashes. It comes first, unless an analysis of the gathered data already shows the desync:
+// if that analysis names some of these ranks because of a call on this communicator, its finding comes first, with the
+// hashes as evidence.
 void AddDesync(const DesyncFacts& desync, Verdict* verdict);
 
 // The files of an incident. All errors name the file.
@@ -126,11 +126,11 @@ absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& te
 // "stacks.json".
 absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at,
                          const std::vector<std::string>& refused);
-// Every rank of the round in one file, "digests.lsd": what an analysis has until the hosts' own files are there.
-// `evidence_alone`: of ranks of which there is evidence.
+// Every rank of the round in one file, "digests.lsd": the data for an analysis until the hosts' own files arrive.
+// `evidence_alone`: only ranks with evidence.
 absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool evidence_alone = false);
-// Loads the folder, analyses what is there now and writes verdict, report and manifest anew. For a process of its own:
-// the files came from the network.
+// Loads the folder, analyzes the present files and rewrites verdict, report and manifest. For a separate process,
+// because the files came from the network.
 absl::Status FinaliseFolder(const std::string& folder);
 // What FinaliseFolder has left for its caller.
 absl::Status ReadFinal(const std::string& folder, Incident* incident);

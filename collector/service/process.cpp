@@ -47,7 +47,7 @@ constexpr int64_t kFirstRetention = 5LL * 1'000'000'000, kRetention = 60LL * 1'0
 constexpr int64_t kTick = 100 * kMs;
 constexpr int64_t kBusyTick = 20 * kMs;
 constexpr int64_t kGather = 10 * kMs;
-constexpr int64_t kPatience = 10 * kSecond;  // of a relay that has never reached its collector, before it says so
+constexpr int64_t kPatience = 10 * kSecond;  // of a relay that has never reached its collector, before it reports this
 constexpr int kFew = 16;
 constexpr int kMostAtOnce = 512;  // messages before the clock is looked at again
 constexpr int64_t kFinaliseLimit = 1800 * kSecond;
@@ -130,7 +130,7 @@ class CollectorProcess : public CoreActions {
     if (hook_ != nullptr) hook_->Run(job, json, mark);
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
-    // In a process of its own: the files came from the network, and memory is given back.
+    // In a separate process: the files came from the network, and its memory is returned.
     absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
     if (!status.ok()) return status;
     absl::Status read = ReadFinal(folder, incident);

@@ -16,8 +16,8 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kMostJobs = 64;
-// Leaves the mark, unless it is there: then the command has been started. Where no mark can be left at all, a full disk
-// for one, people are told all the same.
+// Leaves the mark, unless it exists: then the command has been started. If no mark can be written, for example on a
+// full disk, the command runs all the same.
 constexpr char kOnce[] = R"((set -C; : > "$1") 2> /dev/null || { [ -e "$1" ] && exit 0; }; exec /bin/sh -c "$0")";
 
 }  // namespace
@@ -43,7 +43,7 @@ VerdictHook::~VerdictHook() {
 void VerdictHook::Run(const std::string& job, const std::string& json, const std::string& mark) {
   std::unique_lock lock(mutex_);
   const auto [at, fresh] = next_.try_emplace(job);
-  // What a newer one takes the place of is not told later either.
+  // A verdict that a newer one replaces is not passed later either.
   if (!at->second.mark.empty()) UniqueFd(open(at->second.mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).reset();
   at->second = {json, mark};
   if (!fresh) return;

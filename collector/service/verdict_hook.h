@@ -1,7 +1,6 @@
-// The command of --on-verdict: gets each verdict as JSON on standard input, within a time limit, and never more than
-// one at a time for a job. For one incident it is started once, however often the collector is killed and started anew:
-// the command's own process leaves the incident's mark before it begins. What it does is the site's affair; whether it
-// worked is logged.
+// The command of --on-verdict: gets each verdict as JSON on standard input, within a time limit, and at most one at a
+// time for a job. It starts once for one incident, however often the collector is killed and restarted: the command's
+// own process writes the incident's mark first. Its effect is up to the site; success or failure is logged.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_VERDICT_HOOK_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_VERDICT_HOOK_H_
 
@@ -17,8 +16,8 @@
 
 namespace lockstep {
 
-// Runs `argv` with `input` on its standard input, in a process group of its own, which is ended after `limit_ns`. OK
-// when it exits with status 0. It need not read its input.
+// Runs `argv` with `input` on its standard input, in its own process group, which is ended after `limit_ns`. OK if it
+// exits with status 0. It need not read its input.
 absl::Status RunWithInput(const std::vector<std::string>& argv, const std::string& input, int64_t limit_ns);
 
 class VerdictHook {
@@ -27,8 +26,8 @@ class VerdictHook {
   VerdictHook(std::string command, int64_t limit_ns, std::function<void(const std::string&)> say);
   // Waits for what runs, at most its limit.
   ~VerdictHook();
-  // Starts the command, or, while it runs for this job, keeps the verdict until it ends: of several the newest. `mark`
-  // is a file: where it exists the command was started before; empty: there is none.
+  // Starts the command. While it runs for this job, keeps the newest verdict until it ends. `mark` is a file whose
+  // existence proves an earlier start; empty: there is none.
   void Run(const std::string& job, const std::string& json, const std::string& mark = "");
 
  private:
@@ -42,7 +41,7 @@ class VerdictHook {
   const std::function<void(const std::string&)> say_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  std::map<std::string, Told> next_;  // of jobs whose command runs: what is to be told then; empty: nothing
+  std::map<std::string, Told> next_;  // jobs with a running command, and the next verdict to pass; empty: none
 };
 
 }  // namespace lockstep

@@ -39,7 +39,7 @@ TEST_F(VerdictHookTest, OneThatHangsIsEndedWithItsChildren) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
 }
 
-// Whoever runs the hook is killed at all kinds of moments and begins anew: the command runs once, and gets all of its
+// The process that runs the hook is killed at various moments and restarts: the command runs once, and gets all of its
 // input.
 TEST_F(VerdictHookTest, KilledAndStartedAnewItRunsOnceForAMark) {
   const std::string json(300'000, 'v');

@@ -244,7 +244,7 @@ ring::Snapshot WatchedJob::Ring(int number) const {
     thread.wait_ticket = rank.tickets;
     thread.wait_since_ns = rank.since + offset;
   } else if (rank.doing == Doing::kGpu) {
-    // Waits of its own computation, three seconds each with a breath in between.
+    // Waits of its own computation, three seconds each with a pause in between.
     const int64_t passed = now_ - rank.since, round = passed / (3 * kSecond) * 3 * kSecond;
     if (passed - round < 2800 * kMs) {
       thread.wait = ring::CallKind::kStreamSynchronize;

@@ -24,8 +24,8 @@ namespace lockstep::testing {
 struct FleetAgent {
   std::string host;
   uint64_t peer = 0;
-  std::vector<uint64_t> route;  // not empty: it stands behind a relay of its own, which is `peer`; another one: it has
-                                // connected to it anew
+  std::vector<uint64_t> route;  // not empty: it is behind its own relay, which is `peer`; a new value: it connected
+                                // again
   std::vector<int32_t> ranks;
   bool connected = true, answers_digests = true, answers_evidence = true, sends_files = true;
   bool digests_in_parts = false;
@@ -59,20 +59,20 @@ class Fleet : public CoreActions {
   bool hold_final = false;  // and what makes the verdict on the whole
   bool lose_acks = false;
   bool sends_stacks = true;  // false: agents of a version before there were merged stacks
-  std::function<void(int32_t rank, RankDigest* digest)> amend;  // what a rank's digest says besides `bundle`
+  std::function<void(int32_t rank, RankDigest* digest)> amend;  // changes a rank's digest beside `bundle`
 
   void Start(uint64_t instance = 7);
-  void Restart(uint64_t instance);  // the collector dies and comes again; who is late is told again
-  // Lets time pass: ticks, heartbeats once a second, whatever work was asked for.
+  void Restart(uint64_t instance);  // the collector dies and starts again; late ranks are reported again
+  // Lets time pass: ticks, heartbeats once a second, requested work.
   void Pass(int64_t ns);
-  // Until it holds, at most so long.
+  // Until it holds, within the limit.
   bool PassUntil(int64_t most_ns, const std::function<bool()>& condition);
   void Say(FleetAgent* agent, wire::Type type, const google::protobuf::MessageLite& message,
            wire::Role role = wire::Role::kAgent);
   void Ask(uint64_t peer, wire::Role role, const ClientRequest& request);
   JobIdentity identity() const;
   bool final_waits() const { return !final_.empty(); }
-  bool Heard(const std::string& part) const;  // one of `said` has it
+  bool Heard(const std::string& part) const;  // one of `said` contains it
 
   void Send(uint64_t peer, const wire::Message& message) override;
   void Work(CoreTask task) override;
@@ -113,7 +113,7 @@ class FleetTest : public ::testing::Test {
  protected:
   std::vector<std::string> Incidents() const;  // paths
   static std::string Content(const std::string& path) { return support::ReadFile(path); }
-  static Verdict Read(const std::string& folder);  // what `lockstep analyze` makes of it
+  static Verdict Read(const std::string& folder);  // the result of `lockstep analyze`
   const support::TempFolder temp_;
   const std::string out_ = temp_.path();
 };

@@ -1,4 +1,4 @@
-// Helpers of the transport's tests: key folders, and servers and clients that are turned by one thread.
+// Helpers of the transport's tests: key folders, and servers and clients that one thread drives.
 #ifndef LOCKSTEP_COLLECTOR_TESTING_PEERS_H_
 #define LOCKSTEP_COLLECTOR_TESTING_PEERS_H_
 
@@ -21,7 +21,7 @@ namespace lockstep::wire {
 
 using TestFolder = support::TempFolder;
 
-// Keys of a collector and of one peer of each role, who are known to it.
+// Keys of a collector and of one known peer of each role.
 class TestKeys {
  public:
   TestKeys() {
@@ -66,7 +66,7 @@ inline Message HelloOf(Hello::Role role) {
   return *Encode(Type::kHello, hello);
 }
 
-// A client with what came to it. Says Hello whenever its connection is new.
+// A client with its received messages. Sends Hello on every new connection.
 struct TestClient {
   std::unique_ptr<Client> client;
   Hello::Role role = Hello::AGENT;

@@ -1,4 +1,4 @@
-// For tests: ring files that say whose they are, and processes that hold them as a recorder would.
+// For tests: ring files with an owner, and processes that hold them like a recorder.
 #ifndef LOCKSTEP_COLLECTOR_TESTING_RING_H_
 #define LOCKSTEP_COLLECTOR_TESTING_RING_H_
 
@@ -29,7 +29,7 @@ struct TestRing {
   uint64_t pid_namespace = 0;
   uint32_t state = 1;
   uint64_t comm = 77;         // its communicator
-  uint32_t layout = 1;        // more: what a later version may have, longer structures and a section that nobody knows
+  uint32_t layout = 1;        // above 1: a possible later version, with longer structures and an unknown section
   bool first_layout = false;  // the sections of the first recorder alone, and a shorter header
 };
 
@@ -136,7 +136,7 @@ class TestRank {
   ~TestRank() { Reap(SIGKILL); }
   pid_t pid() const { return pid_; }
   void Signal(int signal) const { kill(pid_, signal); }
-  // Ends it (0: it does so by itself once it goes on) and waits for it.
+  // Ends it (0: it ends by itself once it continues) and waits for it.
   void Reap(int signal) {
     if (pid_ <= 0) return;
     kill(pid_, signal == 0 ? SIGCONT : signal);

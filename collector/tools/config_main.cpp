@@ -114,7 +114,7 @@ void PrintReference() {
   Print(json);
 }
 
-// Of what cannot be used it keeps the problem, and goes on without, so that the rest can be seen.
+// Keeps the problem of an unusable file and continues without it, so that the rest is visible.
 Merged MergeWhatIsRight(const std::string& section, const Options& options, std::vector<std::string>* problems) {
   const auto keep = [problems](const absl::Status& status) {
     const std::string problem(status.message());

@@ -20,7 +20,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kFailed = 3;
-constexpr int64_t kUnreached = 3 * kSecond;  // then it is said
+constexpr int64_t kUnreached = 3 * kSecond;  // then it is reported
 
 struct DumpOptions {
   std::string job;
@@ -58,7 +58,7 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
       unreached_said = true;
       const std::string why = (*client)->last_error();
       Say(absl::StrCat("no word from the collector at ", address.endpoint, " (from ", address.found, ")",
-                       why.empty() ? "" : ": ", why, "; this goes on trying for ",
+                       why.empty() ? "" : ": ", why, "; trying again for ",
                        DurationText(options.timeout_ns - (now - began)),
                        " (--timeout). Does it run there? lockstep doctor checks"));
     }

@@ -50,13 +50,27 @@ std::string Joined(const std::vector<std::string>& words) {
 }
 
 void PrintHelp(FILE* out, const std::vector<std::string>& verbs) {
-  fprintf(out, "Usage: lockstep VERB [ARGUMENTS...]\n\nVerbs:\n");
+  fprintf(out,
+          "lockstep - find the rank that stopped a distributed GPU job\n\n"
+          "Usage: lockstep VERB [ARGUMENTS...]\n\n"
+          "Examples:\n"
+          "  # a job that hangs now\n"
+          "  lockstep attach\n"
+          "  # PyTorch Flight Recorder dumps\n"
+          "  lockstep analyze /tmp/nccl_trace_rank_*\n"
+          "  # a job that Lockstep records and watches\n"
+          "  lockstep run -- torchrun --nproc-per-node 8 train.py\n\n"
+          "Verbs:\n");
   for (const std::string& verb : verbs) {
     // Others (a build's lockstep-corpus) run all the same.
     if (const settings::Verb* known = settings::FindVerb(verb))
       fprintf(out, "  %-10s %s\n", verb.c_str(), known->purpose.c_str());
   }
-  fprintf(out, "\nlockstep VERB --help tells more about one of them.\n");
+  fprintf(out,
+          "\nOptions:\n"
+          "  -h, --help     print this help\n"
+          "  -V, --version  print the version\n\n"
+          "lockstep VERB --help describes a verb.\n");
 }
 
 const InnerVerb* Find(const std::vector<InnerVerb>& inner, const std::string& name) {
@@ -69,7 +83,7 @@ const InnerVerb* Find(const std::vector<InnerVerb>& inner, const std::string& na
 int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
   const std::string folder = OwnFolder();
   if (argc > 0) {
-    // By the name of a verb's own program: a link to this one, or a verb that starts itself anew.
+    // By the name of a verb's own program: a link to this one, or a verb that starts itself again.
     const std::string called = argv[0];
     const std::string name = called.substr(called.rfind('/') + 1);
     constexpr char kPrefix[] = "lockstep-";
@@ -96,7 +110,7 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
     PrintHelp(stderr, InstalledVerbs(folder, inner));
     return 2;
   }
-  // A verb is a plain word: nothing of it may lead out of the folder.
+  // A verb is a plain word: it must not lead out of the folder.
   const bool plain = std::all_of(verb.begin(), verb.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; });
   if (plain && verb[0] != '-') {
     const std::string program = folder + "/lockstep-" + verb;

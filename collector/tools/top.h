@@ -20,7 +20,7 @@ class TopSession {
   TopSession(wire::Client* client, std::string job, Hello::Role role)
       : client_(client), job_(std::move(job)), role_(role) {}
 
-  // Asks for the state every second, takes what has come. Call it when the client's fd is readable, and at least ten
+  // Requests the state every second, and processes answers. Call it when the client's fd is readable, and at least ten
   // times a second.
   void Step(int64_t mono_ns);
   bool heard() const { return heard_ns_ != 0; }  // a state has come at least once
@@ -35,7 +35,7 @@ class TopSession {
   void AskStacks(const JobStatus& job, bool fresh = false);
   void AskRank(const JobStatus& job, int32_t rank);
   void Dump(const JobStatus& job);
-  // What the last question brought so far; changes while a dump goes on.
+  // The answer to the last request so far; changes while a dump runs.
   const std::vector<std::string>& lines() const { return lines_; }
   bool answered() const { return answered_; }
 

@@ -212,8 +212,7 @@ class Keys {
     return true;
   }
 
-  // Takes over what has come for the question that is shown. Scrolling may have gone past the end: the view shows the
-  // last lines then.
+  // Takes the answer to the displayed question. Scrolling may be past the end: the view shows the last lines then.
   void Update() {
     if (!following_) return;
     state_->text = session_->lines();

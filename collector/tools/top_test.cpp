@@ -17,7 +17,7 @@ using wire::TestServer;
 using wire::Type;
 using wire::Until;
 
-// A server that tells of one job and answers questions.
+// A server that reports one job and answers questions.
 class Answers {
  public:
   explicit Answers(TestServer* server) : server_(server) {

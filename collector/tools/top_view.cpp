@@ -103,7 +103,7 @@ TopStyle CommStyle(const CommunicatorStatus& comm) {
                                                                                                     : TopStyle::kPlain;
 }
 
-// At most `width` columns a line, broken between words; what follows stands below, `indent` from the left.
+// At most `width` columns a line, broken between words; further lines are below, indented by `indent`.
 std::vector<std::string> Wrapped(const std::string& text, size_t width, size_t indent) {
   std::vector<std::string> lines;
   std::string rest = text;
@@ -136,7 +136,7 @@ size_t RowColumn(const std::string& line) {
   return end < kText && line.find_first_not_of(' ', end) == kText ? kText : 0;
 }
 
-// A report comes in lines for a wider window: what was broken there is put together, and broken anew for this one.
+// A report has lines for a wider window: its broken lines are joined, and broken again for this one.
 std::vector<std::string> Reflowed(const std::vector<std::string>& text, size_t width) {
   constexpr size_t kContinued = 13;  // two more than a row's text
   std::vector<std::string> whole;
@@ -166,7 +166,7 @@ void Add(Lines* lines, TopStyle style, std::string text) {
   if (lines->size() < kMostLines) lines->push_back({std::move(text), style});
 }
 
-// The widths follow what there is and the window: what is left over goes to the operation.
+// The widths follow the contents and the window: the rest goes to the operation.
 void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
   constexpr size_t kMissing = 18;  // "[victim of tp_217]"
   const size_t longest_name = width >= 110 ? 24 : 16;
@@ -482,7 +482,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   } else if (jobs.empty()) {
     Add(&body, TopStyle::kDim, "No job is known to the collector.");
     Add(&body, TopStyle::kDim,
-        "Agents tell it of jobs that load liblockstep.so; `lockstep doctor` tells why one may not.");
+        "Agents report jobs that load liblockstep.so; `lockstep doctor` explains why one may not.");
   } else {
     const JobStatus& job = jobs[std::min(state.job, jobs.size() - 1)];
     for (const TopLine& line : JobHead(job, state.now_real_ns)) {

@@ -35,14 +35,14 @@ struct TopState {
   bool report = false;  // `text` is a verdict's: lines that were broken for a wider window are put together and broken
                         // for this one
   bool help = false;
-  std::string prompt;     // last line: a question, what was typed, or the last word
+  std::string prompt;     // last line: a question, the typed text, or the last message
   std::string endpoint;   // where the figures come from
   int64_t silent_ns = 0;  // since the collector was heard; 0: it answers
   int64_t now_real_ns = 0;
 };
 
-// Exactly `height` lines, whatever they are. `width` is taken as at least 40, `height` as at least 10. state.scroll may
-// be past the end: the last lines are shown then.
+// Exactly `height` lines. `width` counts as at least 40, `height` as at least 10. state.scroll may be past the end: the
+// last lines are shown then.
 std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height);
 
 // Without a screen, every line of every job.

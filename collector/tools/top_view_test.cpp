@@ -230,7 +230,7 @@ TEST(TopViewTest, SaysWhenTheCollectorIsSilentAndWhenThereIsNothing) {
   EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("llama-70b"));
 }
 
-// A tree of stacks has its lines for a reason: each stands where it stood.
+// The lines of a stack tree matter: each stays in its place.
 TEST(TopViewTest, OnlyReportsAreBrokenAnew) {
   TopState state;
   state.text = {"rank 1736", "  read", "    main",

@@ -86,8 +86,8 @@ class DealerClient : public Client {
   size_t first_key_ = 0;  // that the first endpoint took last
   int failures_ = 0;      // since something was heard
   int64_t now_ = 0, next_try_ns_ = 0, next_probe_ns_ = 0, probe_gap_ns_ = 0;
-  bool fresh_ = false;  // made anew and not told yet
-  bool told_ = false;   // Tick has told of this connection
+  bool fresh_ = false;  // new and not reported yet
+  bool told_ = false;   // Tick has reported this connection
   std::string error_;
   uint64_t monitors_ = 0;
   std::minstd_rand random_{std::random_device{}()};
@@ -108,7 +108,7 @@ absl::Status DealerClient::Start() {
     if (!keys.ok()) return keys.status();
     keys_ = *std::move(keys);
   } else if (open) {
-    Say("WARNING: --insecure: sending beyond this machine without keys. Whoever is on the way can read and change it");
+    Say("WARNING: --insecure: sending beyond this machine without keys. Everybody on the way can read and change it");
   }
   if (!wakeup_.ok() || context_ == nullptr)
     return absl::ResourceExhaustedError("cannot make a socket: too many open files");
@@ -203,7 +203,7 @@ bool DealerClient::Watch(Link* link, std::string* why) {
     }
   }
   if (link->shaken && !link->up) {
-    // The handshake is told of before the socket takes messages.
+    // The handshake is reported before the socket takes messages.
     int events = 0;
     size_t size = sizeof events;
     link->up = zmq_getsockopt(link->socket, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLOUT) != 0;
@@ -285,7 +285,7 @@ void DealerClient::Probe() {
     next_probe_ns_ = 0;
     return;
   }
-  // Who is left stands, and need not wonder where this one is.
+  // The remaining peers need not wonder where this one is.
   Message bye;
   bye.header.type = Type::kBye;
   if (main_.up && told_ && SendMessage(main_.socket, nullptr, bye) == 0)
@@ -302,7 +302,7 @@ void DealerClient::Probe() {
 }
 
 bool DealerClient::Tick(int64_t mono_ns) {
-  // Time in which this process itself did not run is held against nobody: what came meanwhile is not read yet.
+  // Time in which this process itself did not run does not count: messages of that time are not read yet.
   if (mono_ns - now_ > kOwnAbsence) main_.heard_ns += mono_ns - now_;
   now_ = mono_ns;
   wakeup_.Sleep();

@@ -20,7 +20,7 @@ struct ClientOptions {
   // Tried in this order; back to the first when it answers again. What a Welcome names as fallback comes behind them.
   std::vector<std::string> endpoints;
   Security security;
-  int64_t silent_after_ns = 5'000'000'000;  // no message or pong for so long: the next endpoint
+  int64_t silent_after_ns = 5'000'000'000;  // without a message or pong for this long, it tries the next endpoint
   void* context = nullptr;                  // zmq context to share; nullptr: an own one
   int send_queue = 256;                     // messages that wait to be sent before Send refuses more
 };
@@ -38,9 +38,9 @@ class Client {
   // Never blocks. kUnavailable: nothing is connected or its queue is full; heartbeats are then dropped by the caller,
   // chunks sent later.
   virtual absl::Status Send(const Message& message) = 0;
-  // Sends pings, notices silence, changes endpoints. Call at least once a second, and when fd() is readable. True when
-  // the connection was made anew, whatever was sent before may be lost: say Hello, and tell again what was not
-  // acknowledged. Nothing is sent before that.
+  // Sends pings, detects silence, changes endpoints. Call it at least once a second, and when fd() is readable. True if
+  // the connection is new and earlier messages may be lost: say Hello, and repeat what was not acknowledged. Nothing is
+  // sent before that.
   virtual bool Tick(int64_t mono_ns) = 0;  // CLOCK_MONOTONIC
   virtual bool connected() const = 0;      // something was heard within silent_after_ns
   virtual std::string endpoint() const = 0;

@@ -55,8 +55,8 @@ struct Header {
 };
 
 std::string EncodeHeader(const Header& header);
-// Fails with what is wrong; types that are not known to this version give kUnimplemented (drop them silently: a newer
-// peer), everything else kInvalidArgument.
+// Fails with the problem. Types that this version does not know give kUnimplemented (ignore them: a newer peer),
+// everything else kInvalidArgument.
 absl::StatusOr<Header> DecodeHeader(std::string_view bytes);
 
 struct Message {
@@ -66,8 +66,8 @@ struct Message {
 
 // Compresses when that pays. Fails when the message is larger than the limits.
 absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& message);
-// Of the header's type into `message` (whose type the caller chose by header.type). Never allocates more than
-// kMostBodyBytes, whatever the frame says.
+// Parses the body into `message` (whose type the caller chose by header.type). Never allocates more than
+// kMostBodyBytes, whatever the frame claims.
 absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message);
 
 }  // namespace lockstep::wire

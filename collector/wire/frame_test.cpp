@@ -115,7 +115,7 @@ TEST(WireFrame, LyingLengthsAreRefused) {
 }
 
 TEST(WireFrame, CompressionBombsStopAtTheLimit) {
-  // A gigabyte in a few kilobytes, whatever the header says about it.
+  // A gigabyte in a few kilobytes, whatever the header claims.
   const std::string bomb = Pack(std::string(size_t{256} << 20, '\0'));
   ASSERT_LT(bomb.size(), kMostWireBytes);
   Digest back;
@@ -135,7 +135,7 @@ TEST(WireFrame, MessagesThatWouldExplodeInMemoryAreRefused) {
   many.resize(1000);
   EXPECT_TRUE(DecodeBody(Packed(Type::kHeartbeat, many), &heartbeat).ok());
   EXPECT_EQ(heartbeat.moved_size(), 500);
-  // RankCommunicator.recorded holds one of its own kind.
+  // RankCommunicator.recorded contains one of its own kind.
   std::string nested;
   for (int i = 0; i < 60; i++) {
     RankCommunicator outer;

@@ -1,5 +1,5 @@
-// Who comes in at a server: answers libzmq's authentication requests (ZAP) and watches its handshakes, on a thread of
-// its own, so that a busy server lets nobody wait.
+// Access control of a server: answers libzmq's authentication requests (ZAP) and watches its handshakes, on its own
+// thread, so that a busy server delays nobody.
 #ifndef LOCKSTEP_COLLECTOR_WIRE_GATE_H_
 #define LOCKSTEP_COLLECTOR_WIRE_GATE_H_
 
@@ -19,14 +19,14 @@ namespace lockstep::wire {
 
 class Gate {
  public:
-  // Of `context`, one for each. `folder`: public keys that are let in, read again when the folder changes (a key that
-  // was taken out loses its connections' rights at once; a bad file leaves the keys as they were, and is said once).
-  // Empty: everybody is let in. Must be started before the server's socket is bound.
+  // Of `context`, one for each. `folder`: admitted public keys, read again when the folder changes. A removed key loses
+  // its connections' rights at once; a bad file leaves the keys unchanged, and is reported once. Empty: everybody is
+  // admitted. Start it before the server's socket is bound.
   static absl::StatusOr<std::unique_ptr<Gate>> Start(void* context, const std::string& folder);
   ~Gate();
   // The server's socket, for its failed handshakes.
   absl::Status Monitor(void* socket);
-  // Before the context is ended.
+  // Call it before the context ends.
   void Stop();
 
   // Changes whenever the keys do.

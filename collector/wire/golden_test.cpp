@@ -1,5 +1,5 @@
-// Frames as they were recorded (collector/wire/golden): read, and written again as they were; taken by a server
-// whatever protocol its peers speak.
+// Recorded frames (collector/wire/golden): read, and written again unchanged; a server accepts them whatever protocol
+// its peers use.
 #include <gtest/gtest.h>
 
 #include <algorithm>

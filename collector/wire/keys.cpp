@@ -39,7 +39,7 @@ std::string Why() {
   return strerror(errno);
 }
 
-// The whole small file. `secret`: only where nobody else may read it.
+// The whole small file. `secret`: only if no other user may read it.
 absl::StatusOr<std::string> ReadKeyFile(const std::string& path, bool secret) {
   // Symbolic links are followed (Kubernetes mounts secrets as such); what counts is the file they lead to.
   const UniqueFd fd = OpenToRead(path);
@@ -262,7 +262,7 @@ absl::Status CheckSecurity(const Security& security, const std::string& endpoint
   if (missing.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(endpoint, IsLocal(endpoint) ? " with keys" : " is not this machine alone", ": this needs ", missing,
-                   ". Make keys with `lockstep keygen`, or give --insecure where the network is nobody else's"));
+                   ". Make keys with `lockstep keygen`, or use --insecure on a private network"));
 }
 
 }  // namespace lockstep::wire

@@ -1,5 +1,5 @@
-// CURVE key pairs, and who may do what. A key file is text: "lockstep-key 1", then "role", "public" and (in secret
-// files) "secret" lines, Z85. docs/security.md explains the files, `lockstep keygen` makes them.
+// CURVE key pairs, and their rights. A key file is text: "lockstep-key 1", then "role", "public" and (in secret files)
+// "secret" lines, Z85. docs/security.md explains the files, `lockstep keygen` makes them.
 #ifndef LOCKSTEP_COLLECTOR_WIRE_KEYS_H_
 #define LOCKSTEP_COLLECTOR_WIRE_KEYS_H_
 
@@ -12,8 +12,8 @@
 
 namespace lockstep::wire {
 
-// What a key lets its holder be. Each includes what is said, nothing more: an agent cannot trigger a dump, a reader can
-// look only.
+// The rights of a key's holder. Each role has only its own rights: an agent cannot trigger a dump, a reader can only
+// look.
 enum class Role { kNone, kAgent, kRelay, kOperator, kReader, kCollector };
 
 const char* RoleName(Role role);
@@ -28,7 +28,7 @@ struct KeyPair {
 absl::StatusOr<KeyPair> MakeKeyPair(Role role);
 // Writes NAME.key (0600, with the secret) and NAME.pub into `folder` (made 0700, and those above it). Never overwrites.
 absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys);
-// Refuses secret files that anyone but the owner (or root) may read or write, or that belong to somebody else.
+// Refuses secret files of another owner, or that anyone but the owner (or root) may read or write.
 absl::StatusOr<KeyPair> ReadSecretKey(const std::string& path);
 absl::StatusOr<KeyPair> ReadPublicKey(const std::string& path);
 // All *.pub files of a folder: public key -> role. One bad file is an error that names it.
@@ -36,7 +36,7 @@ absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& fol
 
 // How a program is to reach, or to be reached: from options and environment.
 struct Security {
-  bool insecure = false;  // --insecure: no keys, said loudly
+  bool insecure = false;  // --insecure: no keys, with a warning
   std::string own_key;    // path of the secret key file
   // Clients: path of the collector's public key, or the 40 characters themselves; where fallbacks have other keys,
   // several, with commas between them.
@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security);
 
 // Whether every address of the endpoint is this machine's loopback, or it is ipc://.
 bool IsLocal(const std::string& endpoint);
-// Off loopback nothing starts without keys unless `insecure`. OK, or what is missing and how to make it.
+// Off loopback nothing starts without keys unless `insecure`. OK, or the missing key and how to make it.
 absl::Status CheckSecurity(const Security& security, const std::string& endpoint, bool server);
 
 }  // namespace lockstep::wire

@@ -62,7 +62,7 @@ bool SetString(void* socket, int option, const std::string& value) {
 }
 
 bool SetBounds(void* socket, int send_queue, int receive_queue) {
-  // A little more than a body may have: what is slightly too large is counted here, the rest ends its connection.
+  // A little more than a body may have: a slightly larger one is counted here, others end their connection.
   const auto most = static_cast<int64_t>(kMostWireBytes + (size_t{64} << 10));
   return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 && SetInt(socket, ZMQ_SNDHWM, send_queue) &&
          SetInt(socket, ZMQ_RCVHWM, receive_queue) && SetInt(socket, ZMQ_LINGER, 0) &&

@@ -24,7 +24,7 @@ class Wakeup {
   void Remove(void* socket);  // before it is closed
   void Wake();
   void Sleep();
-  // libzmq's descriptor tells of changes only: one that a call on the socket has swallowed is made up for here.
+  // libzmq's descriptor reports changes only. This replaces a change that an earlier call on the socket consumed.
   void WakeIfReadable(void* socket);
 
  private:
@@ -38,8 +38,8 @@ bool SetString(void* socket, int option, const std::string& value);
 // Sizes, keepalive and linger alike on both ends.
 bool SetBounds(void* socket, int send_queue, int receive_queue);
 
-// One message's parts, the sender's identity first where the socket has one. Parts beyond what is expected are counted
-// and thrown away.
+// One message's parts, the sender's identity first if the socket has one. Unexpected further parts are counted and
+// dropped.
 struct Incoming {
   std::string identity, header, body;
   std::string user;  // CURVE: the public key, as the gate approved it

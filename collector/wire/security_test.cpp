@@ -1,4 +1,4 @@
-// What hostile peers try, on real sockets on loopback, while honest ones go on.
+// Attacks of hostile peers, on real sockets on loopback, while honest ones continue.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -28,7 +28,7 @@ int Dial(const std::string& endpoint) {
   return fd;
 }
 
-// A peer with a key that is let in and no manners: sends parts as they are.
+// A misbehaving peer with an admitted key: sends raw parts.
 class RawPeer {
  public:
   RawPeer(const std::string& endpoint, const Security& security)
@@ -161,7 +161,7 @@ TEST_F(WireSecurity, RolesSendWhatIsTheirsAlone) {
     message.set_request(5);
     return *Encode(Type::kClientRequest, message);
   };
-  TestClient reader(server_.endpoint(), keys_.Of("reader"), Hello::OPERATOR);  // it says more than its key
+  TestClient reader(server_.endpoint(), keys_.Of("reader"), Hello::OPERATOR);  // it claims more than its key allows
   TestClient agent(server_.endpoint(), keys_.Of("agent"));
   TestClient person(server_.endpoint(), keys_.Of("operator"), Hello::OPERATOR);
   const auto step = [&] {
@@ -342,8 +342,7 @@ TEST_F(WireSecurity, GarbageOnThePortIsCountedAndHarmless) {
   HonestAgentIsServed();
 }
 
-// Everything that an agent sent, recorded on the way and sent again, is worth nothing: each handshake has keys of its
-// own.
+// Recorded and replayed messages of an agent are worthless: each handshake has its own keys.
 TEST_F(WireSecurity, RecordedBytesReplayedAreRefused) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -398,7 +397,7 @@ TEST_F(WireSecurity, RecordedBytesReplayedAreRefused) {
   HonestAgentIsServed();
 }
 
-// Two versions apart: what is new is passed over, the rest is understood.
+// Two versions apart: new parts are ignored, the rest is understood.
 TEST_F(WireSecurity, NewerPeersAreServed) {
   RawPeer newer(server_.endpoint(), keys_.Of("agent"));
   Message hello = HelloOf(Hello::AGENT);

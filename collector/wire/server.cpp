@@ -72,7 +72,7 @@ Role RoleSaid(Hello::Role role) {
   }
 }
 
-// Of local sockets: who connects is this user or root, as the kernel says (SO_PEERCRED).
+// For local sockets: the peer is this user or root, according to the kernel (SO_PEERCRED).
 bool AcceptOwnUsersOnly(void* socket) {
   for (const uid_t uid : {geteuid(), uid_t{0}}) {
     if (zmq_setsockopt(socket, ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0) return false;
@@ -191,7 +191,7 @@ absl::Status RouterServer::Start() {
                                                      ": who listens needs one of role collector or relay"));
     }
   } else if (open) {
-    Say("WARNING: --insecure: listening beyond this machine without keys. Whoever reaches the port can feed it "
+    Say("WARNING: --insecure: listening beyond this machine without keys. Everybody who reaches the port can feed it "
         "anything, read "
         "stacks and take dumps");
   }
@@ -220,8 +220,7 @@ absl::Status RouterServer::Start() {
       return absl::UnavailableError(
           absl::StrCat("cannot listen at ", endpoint, ": this libzmq does not check who connects"));
     }
-    SetInt(socket_, ZMQ_IPV6,
-           absl::StrContains(endpoint, '[') ? 1 : 0);  // else 127.0.0.1 would be told in IPv6's words
+    SetInt(socket_, ZMQ_IPV6, absl::StrContains(endpoint, '[') ? 1 : 0);  // else 127.0.0.1 would be written as IPv6
     if (zmq_bind(socket_, endpoint.c_str()) != 0) {
       return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": ", zmq_strerror(zmq_errno())));
     }
@@ -235,7 +234,7 @@ absl::Status RouterServer::Start() {
 
 Peer* RouterServer::PeerOf(const Incoming& incoming, int64_t now) {
   auto entry = peers_.find(incoming.identity);
-  // Who connects chooses its routing id: the same id with another key is somebody else.
+  // The peer chooses its routing id: the same id with another key is another peer.
   if (entry != peers_.end() && entry->second.user != incoming.user) {
     Forget(incoming.identity);
     entry = peers_.end();
@@ -279,7 +278,7 @@ void RouterServer::Take(Incoming* incoming, int64_t now) {
     counters_.too_large++;
     return;
   }
-  // By what it says it unpacks to, too: what it cost to send is not what it costs to read.
+  // By the unpacked size, too: the cost of sending is not the cost of reading.
   const double bytes = static_cast<double>(std::max<size_t>(incoming->body.size(), header->raw_bytes));
   if (!peer->bytes.Take(bytes, options_.bytes_per_second * more_bytes, now)) {
     counters_.flooded++;

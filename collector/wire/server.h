@@ -21,7 +21,7 @@ struct ServerCounters {
   uint64_t handshakes_failed = 0;  // what spoke no ZMTP, or not this server's mechanism
   uint64_t flooded = 0;            // dropped because one peer sent more than its share
   uint64_t shed_heartbeats = 0;    // dropped because the receiver fell behind; digests never are
-  uint64_t shed_chunks = 0;        // likewise, and before they were acknowledged: they come again
+  uint64_t shed_chunks = 0;        // chunks dropped before their acknowledgment: they come again
   uint64_t received = 0, received_bytes = 0, sent = 0, sent_bytes = 0, send_dropped = 0;
 };
 
@@ -37,12 +37,13 @@ struct ServerOptions {
   size_t most_waiting_urgent_bytes = size_t{512} << 20;  // at more, nothing is read: the network holds the senders back
 };
 
-// What came: from whom, as what, and the message. The first message of a peer is always its Hello. What a role may not
-// send never comes: agents and relays report, operators and readers ask, and a reader's request for a dump is answered
-// with an error by the server itself. Only a relay's messages have a route. Pings are answered by the server itself.
+// A received message: its sender, the sender's role, and the contents. The first message of a peer is always its Hello.
+// Forbidden messages are dropped before: agents and relays report, operators and readers ask, and the server itself
+// answers a reader's request for a dump with an error. Only a relay's messages have a route. The server itself answers
+// pings.
 struct Received {
   uint64_t peer = 0;        // this connection, for Send; never reused
-  Role role = Role::kNone;  // what its key says; kCollector never; with --insecure what its Hello said
+  Role role = Role::kNone;  // from its key; kCollector never; with --insecure from its Hello
   Message message;
 };
 
@@ -64,7 +65,7 @@ class Server {
   virtual const std::vector<std::string>& endpoints() const = 0;
   virtual const ServerCounters& counters() const = 0;
   virtual size_t peers() const = 0;
-  // Whether the connection still stands, as far as is known: one that ends silently is noticed after about a minute.
+  // Whether the connection still exists, as far as known: a silent end is detected after about a minute.
   virtual bool Knows(uint64_t peer) const = 0;
   // When anything last came from it, pings too (CLOCK_MONOTONIC); 0: not known.
   virtual int64_t HeardNs(uint64_t peer) const = 0;

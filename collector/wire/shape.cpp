@@ -36,7 +36,7 @@ bool Varint(std::string_view* bytes, uint64_t* number) {
   return false;
 }
 
-// Adds to `parsed`. False: too much or too deep. Damage ends the walk: the parser will say it.
+// Adds to `parsed`. False: too much or too deep. Damage ends the walk: the parser will report it.
 bool Walk(std::string_view bytes, const Descriptor* kind, int depth, size_t* parsed) {
   if (depth > kMostDepth) return false;
   while (!bytes.empty()) {

@@ -1,5 +1,5 @@
-// What a Protobuf message would take in memory, told from its bytes before it is parsed: two bytes on the wire may be
-// an empty submessage of hundreds in memory, and 16 MiB of them would be gigabytes.
+// The memory that a Protobuf message would take, computed from its bytes before it is parsed: two bytes on the wire may
+// be an empty submessage of hundreds in memory, and 16 MiB of them would be gigabytes.
 #ifndef LOCKSTEP_COLLECTOR_WIRE_SHAPE_H_
 #define LOCKSTEP_COLLECTOR_WIRE_SHAPE_H_
 

@@ -58,7 +58,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
         continue;
       }
       if (place.ok()) {
-        // Its socket answers that user and root (wire/server.cpp): say so, rather than wait for an answer.
+        // Its socket answers that user and root (wire/server.cpp): report this, rather than wait for an answer.
         if (absl::StartsWith(place->endpoint, "ipc://") && place->user != geteuid() && geteuid() != 0) {
           return absl::PermissionDeniedError(
               absl::StrCat("the agent of this host is alone (", place->endpoint, ") and answers user ", place->user,
@@ -77,7 +77,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
                                               "; give --collector ENDPOINT or set LOCKSTEP_COLLECTOR"));
     }
   }
-  // On loopback keys are used where somebody named some: a collector there may go without.
+  // On loopback, keys are used if some are configured: a collector there may run without.
   const bool keys = !wire::IsLocal(address.endpoint) || !EnvironmentValue("LOCKSTEP_KEYS").empty() ||
                     !address.security.own_key.empty() || !address.security.server_key.empty();
   if (keys && !options.insecure) {

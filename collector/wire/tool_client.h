@@ -1,5 +1,5 @@
-// How people's tools (dump, top) find the collector and prove who they are: what options say, else what the agent or
-// collector of this host wrote into its runtime folder.
+// How tools (dump, top) find the collector and authenticate: by options, else by the address that this host's agent or
+// collector wrote into its runtime folder.
 #ifndef LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_
 #define LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_
 
@@ -22,17 +22,17 @@ struct ToolOptions {
 
 ToolOptions MakeToolOptions(const settings::ParsedOptions& parsed);
 
-// Path of the first of these files in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys that can be read;
-// or empty.
+// Path of the first readable one of these files in $LOCKSTEP_KEYS, ~/.config/lockstep/keys or /etc/lockstep/keys; or
+// empty.
 std::string FindKey(const std::vector<std::string>& names);
 
 struct CollectorAddress {
   std::string endpoint;
   wire::Security security;
-  std::string found;  // where it was said: "--collector", "LOCKSTEP_COLLECTOR", a file's path
+  std::string found;  // its source: "--collector", "LOCKSTEP_COLLECTOR", a file's path
 };
-// Where no key is given, operator.key and reader.key are looked for in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
-// /etc/lockstep/keys. NotFound says every place that was looked at and what to do.
+// Without a given key, looks for operator.key and reader.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
+// /etc/lockstep/keys. NotFound lists every place and what to do.
 absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options);
 
 }  // namespace lockstep

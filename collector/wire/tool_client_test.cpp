@@ -39,7 +39,7 @@ TEST_F(ToolClientTest, FollowsTheRuntimeFolder) {
   ASSERT_TRUE(address.ok()) << address.status();
   EXPECT_EQ(address->endpoint, "tcp://127.0.0.1:9470");
   EXPECT_EQ(address->found, *folder + "/collector");
-  // What the user says goes first.
+  // The user's choice comes first.
   ToolOptions options;
   options.collector = "tcp://127.0.0.1:1";
   EXPECT_EQ(FindCollector(options)->endpoint, "tcp://127.0.0.1:1");

@@ -112,7 +112,7 @@ TEST(WireTransport, UnknownPeersAndFullQueuesAreToldApart) {
   const uint64_t peer = server.received[0].peer;
   EXPECT_TRUE(server.server->Knows(peer));
   EXPECT_EQ(server.server->Send(peer + 1000, BeatOf(0)).code(), absl::StatusCode::kNotFound);
-  // A peer that takes nothing: its queue and the network's fill up, and the server goes on.
+  // A peer that takes nothing: its queue and the network's fill up, and the server continues.
   Chunk large;
   std::string noise(1'000'000, '\0');
   for (size_t i = 0; i < noise.size(); i++) noise[i] = static_cast<char>((i * 2654435761u) >> 13);
@@ -238,7 +238,7 @@ TEST(WireTransport, OneServerThatIsAwayIsFoundAgain) {
   EXPECT_EQ(agent.hellos, 3);
 }
 
-// Whoever else may reach the socket is turned away by who the kernel says they are.
+// Other users who reach the socket are refused by the kernel's identity.
 TEST(WireTransport, ALocalSocketIsForItsUserAndRoot) {
   const TestFolder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);

@@ -90,7 +90,7 @@ struct ActionSpec {
   const char* name;  // of the QObject, for scripts and tests
   const char* menu;  // "File"; "View/Group rows by" is a menu inside; a leading "-": a line above it
   const char* text;
-  const char* keys;  // portable sequences, the first is shown; several stand apart by a blank
+  const char* keys;  // portable sequences separated by spaces; the first is shown
   const char* tip;
   bool checkable = false;
 };
@@ -112,7 +112,7 @@ class Actions : public QObject {
  public:
   Actions(QWidget* window, bool embedded);
   QAction* Get(ActionId id) const { return actions_[static_cast<size_t>(id)]; }
-  // Also what has no place in the table: panes to show, recent files.
+  // Actions outside the table: panes, recent files.
   QAction* Add(const QString& name, const QString& text, const QString& keys, const QString& tip);
   std::vector<QAction*> all() const;
   void FillMenus(QMenuBar* bar);

@@ -1,4 +1,4 @@
-// A window over a document of a small job, with a session file of its own, for tests.
+// A window over a document of a small job, with its own session file, for tests.
 #ifndef LOCKSTEP_GUI_APP_APP_TEST_WINDOW_H_
 #define LOCKSTEP_GUI_APP_APP_TEST_WINDOW_H_
 

@@ -75,7 +75,7 @@ void CompareWindow::Follow(int leader) {
   MainWindow* from = side(leader);
   MainWindow* to = side(1 - leader);
   if (following_ || !linked_->isChecked() || from->document() == nullptr || to->document() == nullptr) return;
-  // A half that has just been given a document forgets its place: that is no wish of anybody's.
+  // A half with a new document forgets its place: no user wished that.
   if (!from->Settled() || !to->Settled()) return;
   following_ = true;
   const Place& was = to->navigator()->place();
@@ -94,7 +94,7 @@ void CompareWindow::Follow(int leader) {
     to->navigator()->Scroll(std::move(place));
   else
     to->navigator()->Go(std::move(place));
-  // Where nothing is zoomed into there is nothing to go along with: what was selected is brought into sight.
+  // Without zoom there is nothing to follow: the selection is brought into view.
   const Place& now = to->navigator()->place();
   if (moved && now.matrix == Viewport() && now.timeline == Viewport()) {
     if (auto* view = qobject_cast<View*>(to->tabs()->currentWidget())) view->CentreOnSelection();

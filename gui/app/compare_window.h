@@ -1,5 +1,5 @@
-// Two incidents side by side: what is selected, filtered and shown in one is shown in the other, by rank, communicator
-// and sequence number; zoom and scrolling go along.
+// Two incidents side by side. Selection, filters and visible parts follow from one to the other, by rank, communicator
+// and sequence number; so do zoom and scrolling.
 #ifndef LOCKSTEP_GUI_APP_COMPARE_WINDOW_H_
 #define LOCKSTEP_GUI_APP_COMPARE_WINDOW_H_
 
@@ -35,7 +35,8 @@ class CompareWindow : public QWidget {
   QCheckBox* linked_;
   QLabel* difference_;
   bool following_ = false;
-  int used_ = -1;  // the half that somebody used last: its scrolling leads, a view's own that comes late does not
+  int used_ = -1;  // the half that the user used last: its scrolling leads; late scrolling of the other half's own does
+                   // not
 };
 
 }  // namespace lockstep::gui

@@ -42,7 +42,7 @@ QString Spell(int64_t first, int64_t last) {
 
 QStringList ExportFormats(View* view) {
   QStringList out;
-  out << "png";  // what has no picture of its own is grabbed as it stands
+  out << "png";  // a view without its own picture is grabbed from the screen
   if (HasPicture(view)) {
 #ifdef QT_SVG_LIB
     out << "svg";

@@ -14,13 +14,13 @@ namespace lockstep::gui {
 
 // What the view can be written as: "png", "svg", "csv".
 QStringList ExportFormats(View* view);
-// The file's ending says the format. Whole or not at all. Errors: InvalidArgument (an ending, or a view that has no
-// such form), Unavailable (cannot be written).
+// The file's ending selects the format. Writes the whole file or nothing. Errors: InvalidArgument (an ending, or a form
+// that the view does not have), Unavailable (cannot be written).
 absl::Status ExportView(View* view, const QString& path, QSize size);
 
-// "3 ranks: 0-2; AllReduce #41 of dp": what is selected, in one line; empty: nothing.
+// "3 ranks: 0-2; AllReduce #41 of dp": the selection in one line; empty: nothing.
 QString SelectionText(const Document& document, const Selection& selection);
-// The verdict as `lockstep analyze` prints it, what is selected, marks, and where the files are.
+// The verdict as `lockstep analyze` prints it, the selection, marks, and the place of the files.
 QString TicketText(const Document& document, const Selection& selection, const Notes& notes);
 
 }  // namespace lockstep::gui

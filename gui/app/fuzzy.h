@@ -7,8 +7,8 @@
 
 namespace lockstep::gui {
 
-// The letters must stand in the text in their order, case aside, blanks too; higher is better: together, at the
-// beginnings of words, early, in a short text. -1: they do not. An empty pattern fits all alike.
+// The score of a text that contains the pattern's letters in order; ignores case and blanks. Higher is better: adjacent
+// letters, beginnings of words, early, in a short text. -1: no match. An empty pattern scores all equally.
 int FuzzyScore(const QString& pattern, QStringView text);
 
 }  // namespace lockstep::gui

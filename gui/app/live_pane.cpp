@@ -15,7 +15,7 @@ namespace lockstep::gui {
 namespace {
 
 constexpr int kEveryMs = 2000, kTickMs = 500;
-constexpr int kSilentMs = 3000;    // a collector that is there answers in a fraction of it
+constexpr int kSilentMs = 3000;    // a running collector answers in a fraction of it
 constexpr int kGiveUpMs = 30'000;  // lockstep-top gives up after 10 s by itself
 constexpr qsizetype kMostJobs = 1000;
 constexpr qint64 kMostOutput = 32 << 20;
@@ -70,7 +70,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   dump_->setEnabled(false);
   again_ = new QPushButton("&Try again", this);
   again_->setAccessibleName("Try again");
-  again_->setToolTip("Asks the collector anew, now");
+  again_->setToolTip("Asks the collector again now");
   again_->hide();
   connect(again_, &QPushButton::clicked, this, &LivePane::AskAgain);
   auto* row = new QHBoxLayout;
@@ -150,7 +150,7 @@ void LivePane::Tick() {
     AskAgain();
   } else if (asked_.hasExpired(kSilentMs) && !told_) {
     Silent(QString("%1 has not answered for %2 s").arg(Name()).arg(asked_.elapsed() / 1000));
-    told_ = false;  // the seconds go on
+    told_ = false;  // the seconds continue
   }
 }
 

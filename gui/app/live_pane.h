@@ -1,5 +1,5 @@
-// Follows a collector: its jobs as `lockstep top --json` tells them, and incidents that `lockstep dump` takes. The
-// viewer itself speaks to no network; keys and collectors are those of the two programs.
+// Follows a collector: its jobs from `lockstep top --json`, and incidents from `lockstep dump`. The viewer itself uses
+// no network; keys and collectors are those of the two programs.
 #ifndef LOCKSTEP_GUI_APP_LIVE_PANE_H_
 #define LOCKSTEP_GUI_APP_LIVE_PANE_H_
 
@@ -25,22 +25,22 @@ class LivePane : public QWidget {
   ~LivePane() override;  // ends what runs
 
   void Ask();       // now, rather than at the next tick; a question without an answer is waited for
-  void AskAgain();  // likewise, but gives that question up
+  void AskAgain();  // asks again and gives up the current question
   void Dump();      // of the job in the current row
   QTableWidget* table() const { return table_; }
   QPushButton* again() const { return again_; }  // seen while nothing is heard
   QString state() const { return state_->text(); }
 
  Q_SIGNALS:
-  // An incident's folder that can be read from here: a new one that the collector told of, or one that was asked for.
+  // A readable incident folder: a new one that the collector reported, or a requested one.
   void Incident(const QString& path);
-  // One that Incident told of has been gathered as far as it will be.
+  // The collector finished gathering an incident that Incident reported.
   void Gathered(const QString& path);
   void Message(const QString& text);
 
  private:
   void Show(const QByteArray& lines);
-  void Silent(const QString& why);  // says so, and how old the jobs in the table are
+  void Silent(const QString& why);  // shows it, and the age of the jobs in the table
   void Tick();
   QString Name() const { return endpoint_.isEmpty() ? "the collector" : endpoint_; }
   void Say(const QString& text);
@@ -55,10 +55,10 @@ class LivePane : public QWidget {
   QTimer timer_;
   QProcess top_, dumping_;
   QElapsedTimer asked_, heard_;  // not valid: never
-  std::set<QString> known_;      // incidents told of before
+  std::set<QString> known_;      // incidents reported before
   std::set<QString> gathering_;  // of them, those that grow
   bool first_ = true;
-  bool told_ = false;  // what went wrong with the last question that ended stands in state_
+  bool told_ = false;  // state_ shows the error of the last finished question
 };
 
 }  // namespace lockstep::gui

@@ -100,8 +100,7 @@ TEST_F(LiveTest, WhatGoesWrongIsSaid) {
   EXPECT_TRUE(Until([&] { return live.state().contains("cannot be started"); }));
 }
 
-// A collector that says nothing is told of long before lockstep-top gives up, and what was heard before is not taken
-// for new.
+// A silent collector is reported long before lockstep-top gives up, and old data is not taken for new.
 TEST_F(LiveTest, ACollectorThatSaysNothingIsToldOfAndAskedAgain) {
   Program("lockstep-top", "echo x >> questions; if [ -e silent ]; then exec sleep 60; fi; cat jobs");
   LivePane live(folder_.path(), "tcp://head:9470", nullptr);
@@ -120,7 +119,7 @@ TEST_F(LiveTest, ACollectorThatSaysNothingIsToldOfAndAskedAgain) {
   ASSERT_TRUE(Until([&] { return live.again()->isHidden(); })) << live.state().toStdString();
   EXPECT_TRUE(live.state().contains("1 job")) << live.state().toStdString();
   EXPECT_GE(QFileInfo(folder_.filePath("questions")).size(), 2);
-  // One that is killed says nothing by itself.
+  // A killed one reports nothing itself.
   Program("lockstep-top", "kill -9 $$");
   live.AskAgain();
   EXPECT_TRUE(Until([&] { return live.state().contains("lockstep-top was killed"); })) << live.state().toStdString();

@@ -255,7 +255,7 @@ void MainWindow::RestoreSession() {
   verdict_->SetCollapsed(session_.Number("folded", 0) == 1);
 }
 
-// Whoever ends the viewer by a signal finds it as it was too: it is kept when it has changed and is at rest.
+// A viewer that a signal ends finds its state again too: it is stored once it has changed and is at rest.
 void MainWindow::KeepWhatChanged() {
   if (!isVisible()) return;
   Kept now{saveGeometry(), saveState(kStateVersion), tabs_->currentIndex(),

@@ -33,9 +33,9 @@ class StartPage;
 
 struct WindowOptions {
   QString settings;          // as Session takes it
-  bool restore = true;       // geometry, panes, tab, text size, colours, and where one was in an incident
+  bool restore = true;       // geometry, panes, tab, text size, colors, and the place in an incident
   bool embedded = false;     // one half of a comparison
-  int keep_every_ms = 3000;  // how often it is looked at whether what is restored has changed
+  int keep_every_ms = 3000;  // interval of the checks whether restored data changed
 };
 
 class MainWindow : public QMainWindow {
@@ -100,7 +100,7 @@ class MainWindow : public QMainWindow {
   void Take(DocumentPtr document, bool partial);
   void GiveNext();
   void EndLoad(bool opened);
-  void OpenNext(const QString& path);  // as soon as what is being loaded is there
+  void OpenNext(const QString& path);  // as soon as the current load is finished
   void KeepPlace();
   void WantNoPaint();
   void UpdateTitle();

@@ -43,7 +43,7 @@ QStringList LocalPaths(const QMimeData* data) {
 }  // namespace
 
 void MainWindow::Say(const QString& text) {
-  // Beside what always stands there; whole in the tooltip.
+  // Beside the permanent text; complete in the tooltip.
   int room = statusBar()->width() - 40;
   for (const QLabel* label : {status_, selected_, load_state_}) room -= label->sizeHint().width() + 6;
   statusBar()->setToolTip(text);
@@ -148,7 +148,7 @@ void MainWindow::JoinGoing() {
   on(Id::kBack, [this] { navigator_.Back(); });
   on(Id::kForward, [this] { navigator_.Forward(); });
   on(Id::kCulprit, [this] {
-    if (document_->anomaly_count() == 0) return Say("The verdict names nobody");
+    if (document_->anomaly_count() == 0) return Say("The verdict names no rank");
     SelectAnomaly(0);
   });
   on(Id::kMembers, [this] {
@@ -357,7 +357,7 @@ void MainWindow::StepRecord(int by) {
   if (record >= 0) {
     record += by;
   } else {
-    // From the selected place of the communicator, else from the end, where it stands still.
+    // From the selected place of the communicator, else from the end, where it stopped.
     record = count - 1;
     constexpr int64_t kLookBack = 100'000;
     for (int64_t i = count - 1; selection.seq_first >= 0 && i >= 0 && i > count - kLookBack; --i) {
@@ -516,7 +516,7 @@ void MainWindow::Help(const QString& title, const QString& html) {
 void MainWindow::SetText(int percent) {
   text_percent_ = std::clamp(percent, 50, 300);
   ApplyTextPercent(text_percent_);
-  // Qt draws a pane's title in the font that the application had when the pane was made, unless the pane has one of its
+  // Qt draws a pane's title in the font that the application had when the pane was created, unless the pane has its
   // own.
   QFont font;
   if (text_percent_ != 100) {

@@ -24,7 +24,7 @@ QString Big(uint64_t value) {
   return QString("%1 M").arg(static_cast<double>(value) / 1e6, 0, 'f', 1);
 }
 
-// Parts that Qt makes inside of a widget are named after it, for those who hear the window.
+// Qt names the inner parts of a widget after it, for screen readers.
 void NameParts(QWidget* window) {
   for (QWidget* part : window->findChildren<QWidget*>()) {
     if (!part->accessibleName().isEmpty()) continue;
@@ -93,7 +93,7 @@ void MainWindow::Open(const QStringList& paths) {
     before_place_ = navigator_.place();
   }
   const bool was_loading = loading_;
-  if (was_loading) loading_ = false;  // what Open cancels is not told as stopped
+  if (was_loading) loading_ = false;  // a load that Open cancels is not reported as stopped
   opening_ = full;
   log_->Clear();
   strip_->ShowProgress("Finding files", -1, 0, 0);
@@ -176,7 +176,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   paths_ = paths;
   records_.SetDocument(document_);
   centre_->setCurrentIndex(document_ == nullptr ? 0 : 1);
-  // Single letters are keys: after opening they go to the picture, unless somebody is typing.
+  // Single letters are keys: after opening they go to the picture, unless the user is typing.
   if (document_ != nullptr && (focusWidget() == nullptr || search_->field()->text().isEmpty()))
     tabs_->currentWidget()->setFocus();
   search_->SetDocument(document_);
@@ -186,7 +186,7 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   if (same && notes_unsaved_) {
     marks_->Show(document_.get(), notes_);
   } else {
-    LoadNotes();  // of a part too: a mark made meanwhile is not for what was open before
+    LoadNotes();  // for a part too: a mark made meanwhile does not belong to the earlier incident
   }
   if (!filters.isEmpty()) search_->SetFilters(filters);
   EnableActs();
@@ -313,7 +313,7 @@ bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
     if (inside(matrix) && matrix->Idle()) matrix_painted_ = true;
     if ((verdict_painted_ || verdict_->visibleRegion().isEmpty()) && (matrix_painted_ || !matrix->isVisible())) {
       WantNoPaint();
-      // Behind what is painted in this turn.
+      // After the painting of this turn.
       QTimer::singleShot(0, this, &MainWindow::FirstPaint);
     }
   }

@@ -63,7 +63,7 @@ TEST_F(WindowTest, EveryActHasTextTooltipAndKeysOfItsOwn) {
           << text.toStdString() << ": " << action->text().toStdString() << " and " << keys[text].toStdString();
     }
   }
-  // What has a shortcut stands in a menu.
+  // Every action with a shortcut is in a menu.
   for (const QAction* action : window->actions()->all()) {
     EXPECT_NE(std::find(actions.begin(), actions.end(), action), actions.end()) << action->text().toStdString();
   }
@@ -153,7 +153,7 @@ TEST_F(WindowTest, SearchesWhileOneTypesAndFilters) {
   Key(window.get(), "Esc");
   EXPECT_TRUE(Until([&] { return window->Idle(); }));
   EXPECT_TRUE(window->navigator()->place().filters.isEmpty());
-  // What is no query says so, and Enter at once searches at once.
+  // An invalid query is reported, and Enter searches at once.
   window->search()->Search("state:sleepy");
   window->search()->Step(1);
   EXPECT_EQ(window->search()->count_text(), "?");
@@ -207,7 +207,7 @@ TEST_F(WindowTest, ThePaletteFindsAndRuns) {
   Key(window.get(), "Ctrl+Shift+P");
   auto* palette = window->findChild<Palette*>();
   ASSERT_NE(palette, nullptr);
-  // By what it does where its name has no such letters; and where nothing has, that is said.
+  // By its effect if its name has no such letters; a search without a match is reported.
   QTest::keyClicks(palette->field(), "desktop's colours to light");
   ASSERT_EQ(palette->list()->count(), 1);
   EXPECT_EQ(palette->list()->item(0)->text(), "Light or dark");
@@ -313,7 +313,7 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   EXPECT_TRUE(window->notes().marks.empty());
 }
 
-// Wherever loading is when it is cancelled: what was open stays, is told so, and nothing follows.
+// Wherever a load is cancelled: the open incident stays, the cancellation is reported, and nothing follows.
 TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
@@ -434,7 +434,7 @@ TEST_F(WindowTest, TheSessionComesBack) {
   EXPECT_EQ(window->tabs()->currentIndex(), 0);
 }
 
-// A terminal that is closed, a signal, a crash: what has come to rest is kept without the window being closed.
+// A closed terminal, a signal, a crash: state at rest is stored without closing the window.
 TEST_F(WindowTest, TheSessionComesBackAfterAKill) {
   WindowOptions options;
   options.settings = folder_.filePath("viewer.ini");
@@ -520,7 +520,7 @@ TEST_F(WindowTest, WritesPicturesAndTables) {
   for (const char* name : {"Matrix", "Wait-for graph"})
     EXPECT_TRUE(ExportFormats(window->view(name)).contains("csv")) << name;
   View* matrix = window->view("Matrix");
-  // A disk that takes a part of it: nothing is left, and what was there before is as it was.
+  // A disk that takes only a part: nothing is left, and the earlier file is unchanged.
   {
     rlimit before = {};
     getrlimit(RLIMIT_FSIZE, &before);

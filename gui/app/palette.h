@@ -13,9 +13,9 @@ namespace lockstep::gui {
 
 struct PaletteItem {
   QString text;
-  QString hint;  // shown faint: a key, what it is
+  QString hint;  // shown faint: a key, a category
   std::function<void()> run;
-  QString also = {};  // found by words of it too, behind those found by their text
+  QString also = {};  // further search words; their matches come after those of the text
 };
 
 // Closes, then runs what Enter or a click chose. Shows the best kMostShown of any number of items.

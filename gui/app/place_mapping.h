@@ -1,4 +1,4 @@
-// A place in one document, said of another one: the same files read again, or a second incident beside the first.
+// Translates a place of one document into another: the same files read again, or a second incident beside the first.
 #ifndef LOCKSTEP_GUI_APP_PLACE_MAPPING_H_
 #define LOCKSTEP_GUI_APP_PLACE_MAPPING_H_
 

@@ -18,7 +18,7 @@
 
 namespace lockstep::gui {
 
-// Searches while one types, on a thread of its own; the window's never waits for it.
+// Searches during typing, on its own thread; the window never waits for it.
 class SearchBar : public QWidget {
   Q_OBJECT
 
@@ -31,7 +31,7 @@ class SearchBar : public QWidget {
   QString count_text() const { return count_->text(); }
   void Search(const QString& text);  // as if typed
   void Step(int by);                 // 1 the next hit, -1 the one before
-  // Only ranks that all of these match stay; what is no query is left out and told.
+  // Only ranks that match all of these stay; an invalid query is left out and reported.
   void SetFilters(const QStringList& filters);
   bool Idle() const { return !running_ && !filtering_ && !timer_.isActive(); }
 

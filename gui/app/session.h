@@ -15,12 +15,12 @@
 
 namespace lockstep::gui {
 
-// Keys stand under "v1"; a later version that cannot read them starts anew under its own. What is there is not trusted:
-// values of other types and sizes are as if absent.
+// Keys are under "v1"; a later, incompatible version uses its own prefix. Stored values are not trusted: other types
+// and sizes count as absent.
 class Session {
  public:
-  // Empty: the user's own settings. kNothing: as on the first start, and nothing is kept. (Never a device: Qt replaces
-  // what it writes, and root's /dev/null would become a file.)
+  // Empty: the user's own settings. kNothing: as on the first start, and nothing is stored. (Never a device: Qt
+  // replaces the file that it writes, and root's /dev/null would become a file.)
   explicit Session(const QString& path);
   static constexpr char kNothing[] = "nothing";
 
@@ -35,7 +35,7 @@ class Session {
   void Set(const QString& key, const QVariant& value);
   void Forget(const QString& key);
 
-  // Of the incident with these paths. The communicator's identity stands for its index.
+  // For the incident with these paths. Stores the communicator's identity instead of its index.
   struct Remembered {
     Place place;  // selection empty, communicators -1
     QString matrix_comm;

@@ -1,4 +1,4 @@
-// What the window shows while nothing is open: how to open something, and what was open lately.
+// The window without an incident: how to open one, and recent ones.
 #ifndef LOCKSTEP_GUI_APP_START_PAGE_H_
 #define LOCKSTEP_GUI_APP_START_PAGE_H_
 

@@ -1,4 +1,4 @@
-// The line above the pictures that tells how far a load is, or what went wrong with one.
+// The line above the pictures: the progress of a load, or its error.
 #ifndef LOCKSTEP_GUI_APP_STRIP_H_
 #define LOCKSTEP_GUI_APP_STRIP_H_
 
@@ -18,7 +18,7 @@ class Strip : public QFrame {
   void ShowProgress(const QString& phase, double fraction, qint64 done, qint64 total);
   // Stays until closed or the next load.
   void ShowError(const QString& text);
-  void Done();  // a load ended: its progress goes, an error stays
+  void Done();  // a load ended: its progress disappears, an error stays
   bool error() const { return error_; }
   QString text() const { return label_->text(); }
 

@@ -90,7 +90,7 @@ int Fail(const std::string& text) {
   return kFailed;
 }
 
-// Qt ends the program with abort() where it finds no display: say what to do instead.
+// Qt ends the program with abort() if it finds no display: print the remedy instead.
 void OnMessage(QtMsgType type, const QMessageLogContext&, const QString& text) {
   if (type == QtDebugMsg || type == QtInfoMsg) return;
   if (type != QtFatalMsg) {
@@ -139,7 +139,7 @@ void Act(MainWindow* window, const Options& options) {
   }
 }
 
-// All of it or false: a disk that is full takes the beginning and calls it no error.
+// All of it or false: a full disk takes the beginning and reports no error.
 bool SavePng(const QPixmap& picture, const std::string& path) {
   QByteArray bytes;
   QBuffer buffer(&bytes);
@@ -165,7 +165,7 @@ void Finish(MainWindow* window, const Options& options) {
       return QApplication::exit(Fail(std::string("standard output: ") + strerror(errno)));
     }
   }
-  // Panes that were resized by what they show are laid out first.
+  // Panes that their contents resized are laid out first.
   QCoreApplication::sendPostedEvents();
   QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
   if (!options.screenshot.empty() && !SavePng(window->grab(), options.screenshot)) {
@@ -174,7 +174,7 @@ void Finish(MainWindow* window, const Options& options) {
   QApplication::exit(0);
 }
 
-// Another incident beside the one of `window`, in a window of its own.
+// Another incident beside the one of `window`, in its own window.
 void JoinCompare(MainWindow* window, const WindowOptions& window_options) {
   QObject::connect(window, &MainWindow::CompareWanted, window, [window, window_options](const QStringList& paths) {
     QStringList own;
@@ -241,7 +241,7 @@ int Show(MainWindow* shown, const Options& options, const QElapsedTimer& since_m
         [&](bool opened) {
           if (!opened && options.script()) QApplication::exit(Fail(window.strip()->text().toStdString()));
         },
-        Qt::QueuedConnection);  // the message stands in the strip by then
+        Qt::QueuedConnection);  // the message is in the strip by then
     auto* once = new QObject(&window);
     QObject::connect(&window, &MainWindow::DocumentShown, once, [&window, &options, once] {
       if (window.loading()) return;
@@ -306,5 +306,5 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   const int status = lockstep::gui::Main(argc, argv);
   fflush(nullptr);
-  _exit(status);  // a file may still be read by a thread that nobody waits for
+  _exit(status);  // a thread that nobody waits for may still read a file
 }

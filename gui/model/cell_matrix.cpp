@@ -40,7 +40,7 @@ ViewState StateOf(uint8_t stored, bool waits) {
   return ViewState::kIssued;
 }
 
-// From the bytes of the index's cells; `empty` stands for those that the counters must tell.
+// From the bytes of the index's cells; `empty` marks those that the counters decide.
 Table CellTable(ViewState empty, bool waits) {
   Table table;
   for (size_t raw = 0; raw < table.size(); ++raw) {
@@ -72,7 +72,7 @@ bool CanWait(uint8_t stored) {
   }
 }
 
-// How far the members of a communicator have come, of whom it is known.
+// The progress of a communicator's members, where it is known.
 struct Progress {
   int64_t least = std::numeric_limits<int64_t>::max(), most = kNone;
 };
@@ -142,7 +142,7 @@ bool Waits(const WaitClass& wait) {
   return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE;
 }
 
-// Collectives and sends are numbered each by themselves: the number alone does not say which call it is.
+// Collectives and sends are numbered separately: the number alone does not identify the call.
 bool WaitsIn(const WaitClass& wait, bool collective) {
   return wait.operation().empty() || collective == !wait.point_to_point();
 }
@@ -151,7 +151,7 @@ absl::Span<const IndexMembership> MembershipsOf(const IndexReader& index, const 
   return index.memberships().subspan(rank.first_membership, rank.memberships);
 }
 
-// Where the rank's operation (communicator, sequence number) stands among its operations; -1: no record of it.
+// The place of the rank's operation (communicator, sequence number) among its operations; -1: not recorded.
 int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
   if (row < 0 || row >= document.rank_count()) return -1;
   const IndexReader& index = document.index();
@@ -287,7 +287,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
   }
   if (Cancelled(cancel)) return nullptr;
 
-  // Columns from this one on lack a member.
+  // Columns from this one on have a missing member.
   auto column_after = [&](int64_t seq) {
     if (seq < matrix->first_seq) return 0;
     return static_cast<int>(std::min<int64_t>(seq - matrix->first_seq + 1, columns));
@@ -307,7 +307,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
         std::fill_n(out, columns, Byte(ViewState::kNoData));  // memset may not be given the place of no columns
         continue;
       }
-      // A member without a number of its own is told by its counters, which hold; its cells were never stored.
+      // A member without its own number has the state of its counters; its cells were never stored.
       const uint8_t* in = index.cells(entry, row).data() + skipped;
       const bool counted = m->issued >= kNone;
       const int issued = counted ? column_after(m->issued) : columns;
@@ -317,7 +317,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
         const Table& table = tables[!counted ? 2 : begin >= issued ? 1 : 0][begin >= waits_from ? 1 : 0];
         for (int c = begin; c < cuts[part + 1]; ++c) out[c] = table[in[c]];
       }
-      // Of a member without data no counter tells that it has not come; the analysis may.
+      // No counter shows that a member without data is missing; the analysis may.
       const WaitClass* wait = WaitOf(document, document.RowOf(matrix->rank_of_row[static_cast<size_t>(row)]));
       if (wait == nullptr || !Waits(*wait) || !WaitsIn(*wait, true) || wait->comm() != comm ||
           wait->sequence() < matrix->first_seq)
@@ -400,7 +400,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
         continue;
       const IndexMembership& m = memberships[open.membership];
       const int64_t seq = m.seq_base + open.seq;
-      // Whether the other side of a send has come, or a member of whom nothing is known, is the analysis' to say.
+      // Only the analysis shows whether the other side of a send, or a member without data, has arrived.
       const bool collective = ring::IsCollective(static_cast<ring::CallKind>(open.kind));
       const bool told = waits && wait->comm() == static_cast<int32_t>(m.comm) && wait->sequence() == seq &&
                         WaitsIn(*wait, collective);
@@ -484,7 +484,7 @@ CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, c
     }
     return range;
   }
-  // The same collective stands in another column of each rank: found for as many rows as an eye can tell apart.
+  // The same collective is in another column of each rank: found for as many rows as are visible.
   constexpr size_t kMostFound = 256;
   auto column_of = [&](int place, int64_t record) {
     const int64_t column = matrix.columns - 1 - (document.OpCount(place) - record);

@@ -1,4 +1,4 @@
-// A cell of the matrix in words: tooltip, status line, what a screen reader says, what is copied.
+// A cell of the matrix in words: tooltip, status line, screen reader, clipboard.
 #ifndef LOCKSTEP_GUI_MODEL_CELL_TEXT_H_
 #define LOCKSTEP_GUI_MODEL_CELL_TEXT_H_
 
@@ -9,7 +9,7 @@
 
 namespace lockstep::gui {
 
-// At most 6 lines: who, what, how it stands, when, what the rank does. Empty for a cell that is not there.
+// At most 6 lines: who, what, its state, when, the rank's activity. Empty for a cell that does not exist.
 QStringList CellLines(const Document& document, const CellMatrix& matrix, int row, int column);
 // "rank 17043, sequence number 8812, never enqueued"
 QString CellSpoken(const Document& document, const CellMatrix& matrix, int row, int column);

@@ -68,7 +68,7 @@ class Maker {
     details_.sections.back().lines.push_back({label, text, -1, ViewState::kOutside, false});
     return details_.sections.back().lines.back();
   }
-  // Only what is known has a line.
+  // Only known facts have a line.
   void Known(const QString& label, const QString& text) {
     if (!text.isEmpty()) Line(label, text);
   }
@@ -330,7 +330,7 @@ void Maker::RankWithoutData(int32_t rank) {
   }
 }
 
-// What they share, and in what they differ: each value with its ranks, the fewest first.
+// Shared and different values: each value with its ranks, the fewest first.
 void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel) {
   std::vector<int> rows;
   for (int row = 0; row < document_.rank_count(); ++row) {

@@ -14,7 +14,7 @@
 namespace lockstep::gui {
 
 struct DetailLine {
-  QString label;  // may be empty: goes on with the line above
+  QString label;  // may be empty: continues the line above
   QString text;   // safe, not escaped
   int link = -1;  // into Details::links; -1 none
   ViewState mark = ViewState::kOutside;
@@ -29,7 +29,7 @@ struct DetailSection {
 struct Details {
   std::vector<DetailSection> sections;
   std::vector<Selection> links;
-  // Of which operation the rank's file may say more; -1 none. Its section is the first.
+  // The operation with more facts in the rank's file; -1 none. Its section is the first.
   int32_t record_rank = -1;
   int64_t record = -1;
 };
@@ -37,10 +37,10 @@ struct Details {
 // Any thread; some milliseconds for a few ranks, 50 for all of 24,576. Returns early when *cancel turns true.
 Details DetailsOf(const DocumentPtr& document, const Selection& selection, const std::atomic<bool>* cancel = nullptr);
 
-// Where the rank's operation stands among its own; -1: there is no record of it.
+// The rank's operation among its own; -1: not recorded.
 int64_t FindRecord(const Document& document, int row, int32_t comm, int64_t seq);
 
-// How each member stands at one collective, worst first, of equals the fewer first.
+// The state of each member at one collective, worst first, among equals the fewer first.
 std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& document, const IncidentColumns& columns,
                                                            int32_t comm, int64_t seq);
 

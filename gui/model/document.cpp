@@ -22,7 +22,7 @@
 
 namespace lockstep::gui {
 
-// Unmapping an index of gigabytes takes longer than the window may stand still.
+// Unmapping an index of gigabytes takes longer than the window may be blocked.
 void Document::Release(Document* document) {
   const QCoreApplication* application = QCoreApplication::instance();
   if (application == nullptr || QThread::currentThread() != application->thread()) {

@@ -27,8 +27,8 @@ class Document {
   // and DataLoss where the facts do not belong to the index.
   static absl::StatusOr<std::shared_ptr<const Document>> Open(const std::string& index_path,
                                                               std::vector<std::string> paths);
-  // For tests: analyses the bundle, writes an index into a temporary file and opens that. With `facts`, these instead
-  // of what the analysis makes of it.
+  // For tests: analyzes the bundle, writes an index into a temporary file and opens that. With `facts`, uses these
+  // instead of the analysis' own.
   static absl::StatusOr<std::shared_ptr<const Document>> FromBundle(const Bundle& bundle,
                                                                     const ViewFacts* facts = nullptr);
   ~Document();
@@ -49,7 +49,7 @@ class Document {
   QString HostAt(int row) const;
   int comm_count() const { return static_cast<int>(index_->comms().size()); }
   QString CommName(int32_t comm) const;  // the name people use, or its identity; "?" for none
-  // The rank's counters in the communicator; null: it is no member, or nothing is known of it.
+  // The rank's counters in the communicator; null: no member, or unknown.
   const IndexMembership* MembershipOf(int row, int32_t comm) const;
   // The communicator of an operation of that row; -1 none.
   int32_t CommOf(const IndexOp& op) const;
@@ -65,7 +65,7 @@ class Document {
 
  private:
   Document() = default;
-  static void Release(Document* document);  // on a worker where the last who held it was the window's thread
+  static void Release(Document* document);  // on a worker thread if the window's thread held the last reference
 
   std::unique_ptr<IndexReader> index_;
   ViewFacts facts_;

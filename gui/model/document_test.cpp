@@ -36,7 +36,7 @@ TEST(DocumentTest, AHangFromABundle) {
   EXPECT_EQ(d.EvidenceLink(0, -1), d.AnomalyAt(0));
 }
 
-// Every kind of damage to the facts is refused with a reason, whatever the checksum says.
+// Every kind of damage to the facts is refused with a reason, even with a valid checksum.
 TEST(DocumentTest, FactsThatDoNotBelongToTheIndexAreRefused) {
   lockstep::testing::Job job(2, 1, 2, 3);
   job.ranks[1].host_fault_at = job.Find(1, "dp", 2);

@@ -52,7 +52,7 @@ std::shared_ptr<const IncidentColumns> IncidentColumns::Of(const DocumentPtr& do
   static std::mutex mutex;
   static auto& kept =
       *new std::vector<std::pair<std::weak_ptr<const Document>, std::shared_ptr<const IncidentColumns>>>();
-  // Held while they are made: who asks at the same time wants the same ones.
+  // Held during the computation: a second request at the same time waits for the same columns.
   std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
   while (!lock.owns_lock()) {
     if (StopAsked(cancel)) return nullptr;
@@ -166,7 +166,7 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
     if (found.size() > most) found.resize(most);
     in_flight_.insert(in_flight_.end(), found.begin(), found.end());
   }
-  // Who has not come: by the sorted counters of each communicator.
+  // Missing members, by the sorted counters of each communicator.
   constexpr int64_t kMostVisits = 20'000'000;
   int64_t visits = 0;
   absl::flat_hash_map<int64_t, int32_t> texts;  // of this communicator, by number
@@ -190,7 +190,7 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
       std::sort(issued.begin(), issued.end());
     }
     op.missing = static_cast<int32_t>(std::lower_bound(issued.begin(), issued.end(), op.seq) - issued.begin());
-    // Most wait for what others wait for too: said once, as long as that is no work by itself.
+    // Most ranks wait for the same as others: stored once, if that is cheap.
     if (op.missing == 0 || visits > kMostVisits) continue;
     const auto [text, fresh] = texts.try_emplace(op.seq, static_cast<int32_t>(waits_.size()));
     op.waits = text->second;
@@ -257,7 +257,7 @@ bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t 
   const int c = document.facts().ranks(row).wait_class();
   if (c < 0 || c >= document.facts().classes_size()) return false;
   const WaitClass& wait = document.facts().classes(c);
-  // Collectives and sends are numbered each by themselves: the number alone does not say which call it is.
+  // Collectives and sends are numbered separately: the number alone does not identify the call.
   return (wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE) && !wait.point_to_point() &&
          wait.comm() == comm && wait.sequence() == seq && seq >= 0;
 }

@@ -38,7 +38,7 @@ struct InFlightOp {
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
   bool oldest = false;  // of its rank's
-  int32_t waits = -1;   // into the texts of whom it waits for; -1: made when it is asked for
+  int32_t waits = -1;   // into the texts of the ranks that it waits for; -1: computed on request
 };
 
 // Immutable, shared between the views of a document.
@@ -54,7 +54,7 @@ class IncidentColumns {
   const std::vector<InFlightOp>& in_flight() const { return in_flight_; }
   int64_t in_flight_total() const { return in_flight_total_; }
   int32_t InFlightOf(int row) const { return in_flight_of_[static_cast<size_t>(row)]; }
-  // Of which there is data, in the order of ranks.
+  // Ranks with data, in order.
   std::span<const CommMember> Members(int32_t comm) const;
   // Members with data that have not issued the collective, as ranks.
   RankIntervals Missing(const Document& document, int32_t comm, int64_t seq) const;
@@ -83,7 +83,7 @@ class IncidentColumns {
 // "cause", "waits", "in the cycle", "runs", "no data"; empty: not known.
 QString WaitClassWord(const Document& document, int row);
 
-// The analysis says that the rank waits in this collective, whether or not a member is known to lack it.
+// The analysis found the rank waiting in this collective, whether or not a member is known to be missing.
 bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t seq);
 
 // "AllReduce #41 of dp", safe.

@@ -114,7 +114,7 @@ class CommRows : public Rows {
     if (is.in_flight_seq >= 0) return ViewState::kWaiting;
     return is.with_data == 0 ? ViewState::kNoData : ViewState::kCompleted;
   }
-  // All that wait began to within a moment, and some records tell no times: what the verdict names stands first.
+  // All waits began within a moment, and some records have no times: the verdict's ranks come first.
   int Prior(int row) const override {
     const bool named = facts().anomalies_size() > 0 && facts().anomalies(0).comm() == row;
     return named ? static_cast<int>(ViewState::kCount) : static_cast<int>(Mark(row));
@@ -302,7 +302,7 @@ class MismatchRows : public Rows {
 
  private:
   static constexpr int kMostGroups = 8;
-  // Whoever differs from the reference, or from the largest group.
+  // The ranks that differ from the reference, or from the largest group.
   static RankIntervals Odd(const CallMismatch& mismatch) {
     const auto& groups = mismatch.groups();
     auto reference =

@@ -29,7 +29,7 @@ struct IncidentTree::Nodes {
 struct IncidentTree::Shown {
   std::vector<int32_t> hosts, comms;  // numbers, in the order shown
   std::vector<int32_t> comm_place;    // by number, in `comms`; -1 not shown
-  // Of those of which not all are shown: rows, and global ranks.
+  // For nodes with hidden children: rows, and global ranks.
   absl::flat_hash_map<int32_t, std::vector<int32_t>> rows, members;
 };
 
@@ -166,7 +166,7 @@ void IncidentTree::Work() {
                   if (!words.names.empty() && !words.MatchName(document->CommName(comm))) continue;
                   std::vector<int32_t> members;
                   const IndexComm& entry = document->index().comms()[static_cast<size_t>(comm)];
-                  // Where the members are not known, those who recorded it are.
+                  // If the members are unknown, the ranks that recorded it.
                   size_t all = 0;
                   const auto visit = [&](int32_t rank) {
                     ++all;

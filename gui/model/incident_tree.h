@@ -34,14 +34,14 @@ class IncidentTree : public QAbstractItemModel {
   ~IncidentTree() override;
 
   void SetDocument(DocumentPtr document);
-  // Words that all must match: a number a rank, anything else part of a host's or communicator's name, whatever the
+  // Words that all must match: a number matches a rank, other words a part of a host's or communicator's name, in any
   // case.
   void SetFilter(const QString& words, bool limited, const RankIntervals& among);
   bool Idle() const { return !work_.busy(); }
 
   Node NodeOf(const QModelIndex& index) const;
   Selection SelectionOf(const QModelIndex& index) const;
-  // Fetches what is above it. Invalid: filtered out, or not there.
+  // Loads its ancestors first. Invalid: filtered out, or it does not exist.
   QModelIndex FindRank(int32_t rank);
   QModelIndex FindComm(int32_t comm) const;
   // Something of the node is selected.

@@ -1,4 +1,4 @@
-// Work on a pool thread of which only the newest result counts.
+// Work on a pool thread; only the newest result counts.
 #ifndef LOCKSTEP_GUI_MODEL_LATEST_JOB_H_
 #define LOCKSTEP_GUI_MODEL_LATEST_JOB_H_
 
@@ -19,8 +19,8 @@ class LatestJob {
   LatestJob(const LatestJob&) = delete;
   LatestJob& operator=(const LatestJob&) = delete;
 
-  // Runs work(cancel) on a pool thread and what it returns on the thread of `context`, unless Start or Cancel came in
-  // between. `work` touches nothing but what it captured by value. Where `context` dies first nothing is run.
+  // Runs work(cancel) on a pool thread, then passes its result to the thread of `context`, unless Start or Cancel came
+  // in between. `work` uses only what it captured by value. Nothing runs if `context` dies first.
   void Start(QObject* context, std::function<Finish(const std::atomic<bool>& cancel)> work);
   // Does not wait.
   void Cancel();

@@ -24,7 +24,7 @@ namespace {
 constexpr int kTellEveryMs = 40;
 constexpr char kWhatToOpen[] =
     ". Open an incident folder, .lsd dumps, ring files of dead processes or PyTorch Flight Recorder dumps; `lockstep "
-    "analyze PATH` tells more.";
+    "analyze PATH` prints the details.";
 constexpr int kOpening = ViewIndexProgress::kWriting + 1;
 
 QString Text(std::string_view text) {
@@ -52,13 +52,13 @@ QString ProblemText(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-// One load, owned by both threads. A file that cannot be read on (a dead network mount) keeps its thread; the window
-// goes on without it.
+// One load, owned by both threads. A file that blocks (a dead network mount) keeps its thread; the window continues
+// without it.
 struct Load {
   ViewIndexProgress progress;
   std::mutex mutex;
   std::condition_variable ended;
-  Loader* owner = nullptr;  // guarded by mutex; null: nobody wants the result
+  Loader* owner = nullptr;  // guarded by mutex; null: the result is not wanted any more
   bool done = false;        // guarded by mutex
 };
 
@@ -110,7 +110,7 @@ struct Result {
 
 Result Work(const std::shared_ptr<Load>& load, const std::vector<std::string>& paths, const ViewIndexOptions& options) {
   Result result;
-  // An index by itself: what it was made from may be elsewhere.
+  // An index without its source files, which may be elsewhere.
   if (paths.size() == 1 && absl::EndsWith(paths[0], ".lsi")) {
     load->progress.phase = kOpening;
     result.document = Document::Open(paths[0], {QFileInfo(Text(paths[0])).absolutePath().toStdString()});

@@ -1,4 +1,4 @@
-// Opens what a user names, on a thread of its own: finds or makes the index, and tells how far it is.
+// Opens the given paths on its own thread: finds or makes the index, and reports progress.
 #ifndef LOCKSTEP_GUI_MODEL_LOADER_H_
 #define LOCKSTEP_GUI_MODEL_LOADER_H_
 
@@ -18,7 +18,7 @@ class Loader : public QObject {
 
  public:
   explicit Loader(QObject* parent = nullptr);
-  ~Loader() override;  // cancels; a thread that reads ends by itself and tells nobody
+  ~Loader() override;  // cancels; a reading thread ends by itself, without a report
 
   void Open(const QStringList& paths);
   // No Opened or Failed follows; Cancelled does, within 100 ms even where a file is being read.
@@ -29,7 +29,7 @@ class Loader : public QObject {
   // "Finding files", "Reading ranks", "Analysing", "Writing the index", "Opening": fraction 0..1, or -1 where it is not
   // known.
   void Progress(const QString& phase, double fraction, qint64 done, qint64 total);
-  // Before everything is there: the same incident with what is known so far; views show it and take the next one.
+  // Before the load is complete: the same incident with the data so far. Views show it and later take the next one.
   void Partial(lockstep::gui::DocumentPtr document);
   void Opened(lockstep::gui::DocumentPtr document);
   // What is wrong and what to do. The document shown before stays.

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a loader said, and how long the window's thread was away meanwhile.
+// A loader's reports, and how long the window's thread was blocked meanwhile.
 struct Heard {
   explicit Heard(Loader* loader) {
     QObject::connect(loader, &Loader::Opened, [this](DocumentPtr d) { opened = d; });
@@ -238,12 +238,12 @@ TEST_F(LoaderTest, IndexesThatDoNotStandBesideTheirFilesAreCached) {
   EXPECT_EQ(count(), 1);
   EXPECT_EQ(open(), 8);
   EXPECT_EQ(count(), 1);
-  // What somebody else put there is made again, not believed.
+  // A foreign file is replaced, not trusted.
   const fs::path index = fs::directory_iterator(folder_ / "cache" / "lockstep")->path();
   std::ofstream(index, std::ios::binary) << "LSINDEX1 nonsense";
   EXPECT_EQ(open(), 8);
   EXPECT_TRUE(IndexReader::Open(index.string()).ok());
-  // No cache either: a file stands where its folder would be.
+  // No cache either: a file is in the place of its folder.
   fs::remove_all(folder_ / "cache");
   std::ofstream(folder_ / "cache") << "in the way";
   EXPECT_EQ(open(), 8);

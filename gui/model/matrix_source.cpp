@@ -9,8 +9,7 @@
 namespace lockstep::gui {
 namespace {
 
-// One matrix that somebody shows or builds. Holds the document, so that its address is not used again while the slot
-// lives.
+// A matrix that is shown or being built. Holds the document, so that its address is not reused while the slot lives.
 struct Slot {
   std::mutex mutex;
   DocumentPtr document;

@@ -46,11 +46,11 @@ class MatrixSource : public QObject {
  public:
   explicit MatrixSource(QObject* parent = nullptr) : QObject(parent) {}
 
-  // Of the place: mode, communicator, grouping, filters, pinned ranks. Ready follows when the data differs from what is
-  // there, at once for null. The data shown before stays until then.
+  // Sets the place: mode, communicator, grouping, filters, pinned ranks. Ready follows if the data changes, at once for
+  // null. The old data is shown until then.
   void Want(const DocumentPtr& document, const Place& place);
   const MatrixDataPtr& data() const { return data_; }
-  // What is there is what was wanted last.
+  // The last requested data is present.
   bool idle() const { return !job_.busy(); }
 
  Q_SIGNALS:

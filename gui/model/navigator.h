@@ -1,5 +1,5 @@
-// Where the user is: what is selected, what part of each picture is shown, which ranks are filtered in. One for a
-// window. Views read and write it and never talk to each other; every change can be gone back on.
+// The user's place: the selection, the visible part of each picture, the filtered ranks. One for a window. Views read
+// and write it and never talk to each other; every change can be undone.
 #ifndef LOCKSTEP_GUI_MODEL_NAVIGATOR_H_
 #define LOCKSTEP_GUI_MODEL_NAVIGATOR_H_
 
@@ -28,8 +28,8 @@ struct Selection {
   bool operator==(const Selection&) const = default;
 };
 
-// Which part of a picture is shown, in the picture's own units (columns and rows of the matrix; nanoseconds and lanes
-// of the timeline). Nothing set (x1 <= x0): all of it.
+// The visible part of a picture, in the picture's own units (columns and rows of the matrix; nanoseconds and lanes of
+// the timeline). Unset (x1 <= x0): all of it.
 struct Viewport {
   double x0 = 0, x1 = 0, y0 = 0, y1 = 0;
   bool operator==(const Viewport&) const = default;
@@ -59,12 +59,12 @@ class Navigator : public QObject {
   const Place& place() const { return place_; }
   const Selection& selection() const { return place_.selection; }
 
-  // A step that alt+left undoes. Equal places change nothing. Changed() tells once, with what differs.
+  // A step that alt+left undoes. An equal place changes nothing. Emits Changed() once, with the differences.
   void Go(Place place);
   void Select(Selection selection);
   // Zooming and panning: many small steps in a row are one step back.
   void Scroll(Place place);
-  // What follows from the step just made, as a picture that turns to what was selected: no step of its own.
+  // A consequence of the last step, such as a picture that scrolls to the selection: no step of its own.
   void Amend(Place place) { Show(std::move(place)); }
   bool CanGoBack() const { return !back_.empty(); }
   bool CanGoForward() const { return !forward_.empty(); }

@@ -1,4 +1,4 @@
-// Marks and notes that people leave on an incident, kept in a file beside it: <what was opened>.notes.json.
+// Marks and notes of users on an incident, in a file beside it: <opened path>.notes.json.
 #ifndef LOCKSTEP_GUI_MODEL_NOTES_H_
 #define LOCKSTEP_GUI_MODEL_NOTES_H_
 
@@ -33,7 +33,7 @@ struct Notes {
 constexpr size_t kMostMarks = 10'000;
 constexpr qsizetype kMostMarkText = 4'000;
 
-// Of a mark: what it selects in this document, and the mark of a selection.
+// Converts a mark into a selection of this document, and a selection into a mark.
 Selection SelectionOfMark(const Document& document, const Mark& mark);
 Mark MarkOfSelection(const Document& document, const Selection& selection, const QString& text);
 // Identity of a communicator as the index has it, and back; empty and -1 where there is none.

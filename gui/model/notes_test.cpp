@@ -75,7 +75,7 @@ TEST_F(NotesTest, CannotBeWritten) {
   EXPECT_NE(std::string(status.message()).find("cannot be written"), std::string::npos);
 }
 
-// A full disk takes a part and says nothing.
+// A full disk takes a part and reports nothing.
 TEST_F(NotesTest, PartlyWrittenIsNotWritten) {
   Notes notes;
   notes.marks.resize(1);

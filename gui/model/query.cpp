@@ -31,7 +31,7 @@ bool Numeric(Key key) {
   return key == Key::kRank || key == Key::kSeq || key == Key::kStage || key == Key::kLag;
 }
 
-// Words, kept together by quotes; the quotes are gone. `quoted` tells that a word began with one: it is no filter then.
+// Words, joined by quotes, without the quotes. `quoted`: the word began with one, so it is no filter.
 struct Word {
   QString text;
   bool quoted = false, excludes = false;
@@ -160,7 +160,7 @@ absl::StatusOr<Query> ParseQuery(const QString& text) {
 }
 
 bool QueryPatternMatches(const QString& pattern, QStringView text, bool whole) {
-  // Greedy with one point to come back to: linear but for what stars allow.
+  // Greedy with one point to return to: linear except for stars.
   const QString p = whole || (pattern.startsWith('*') && pattern.endsWith('*')) ? pattern : "*" + pattern + "*";
   qsizetype i = 0, j = 0, star = -1, back = 0;
   while (j < text.size()) {

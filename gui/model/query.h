@@ -30,7 +30,7 @@ struct QueryTerm {
 
 using Query = std::vector<QueryTerm>;
 
-// Errors: InvalidArgument with the word and what is allowed there.
+// Errors: InvalidArgument with the word and the allowed forms.
 absl::StatusOr<Query> ParseQuery(const QString& text);
 
 struct QueryHit {
@@ -38,7 +38,7 @@ struct QueryHit {
   int64_t record = -1;  // -1: the rank itself
 };
 struct QueryResult {
-  RankIntervals ranks;         // of which anything matches
+  RankIntervals ranks;         // ranks with a match
   std::vector<int32_t> comms;  // that match by themselves
   std::vector<QueryHit> hits;  // the first kMostHits, by rank
   int64_t hit_count = 0;       // of all
@@ -46,8 +46,8 @@ struct QueryResult {
 };
 constexpr int64_t kMostHits = 100'000;
 
-// Scans the index; about 0.1 s for 50 million records. Any thread. Returns early, with what it has, when *cancel turns
-// true.
+// Scans the index; about 0.1 s for 50 million records. Any thread. Returns early, with partial results, if *cancel
+// becomes true.
 QueryResult RunQuery(const Document& document, const Query& query, const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace lockstep::gui

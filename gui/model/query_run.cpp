@@ -1,5 +1,5 @@
-// The scan behind the search box: terms become tables (by kind, by state, by communicator) once, a rank decides by
-// itself what it can, and only the operations of the ranks that are left are looked at, column by column.
+// The scan behind the search box: terms become tables (by kind, by state, by communicator) once. Each rank is first
+// checked as a whole, and only the operations of the remaining ranks are examined, column by column.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -56,7 +56,7 @@ void ForRows(const Document& d, const RankIntervals& ranks, std::vector<bool>* r
   }
 }
 
-// As far as the state alone tells it.
+// As far as the state alone decides it.
 bool StateMatches(const QString& word, OpState s) {
   if (word == "completed") return s == OpState::kCompleted;
   if (word == "failed") return s == OpState::kFailed;

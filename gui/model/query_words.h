@@ -12,7 +12,7 @@ QStringList QueryKeyWords();    // rank, host, ..
 QStringList QueryStateWords();  // after state:
 QStringList QueryClassWords();  // after class:
 
-// * stands for any text, ? for one character. Not `whole`: the pattern may stand anywhere in the text.
+// * matches any text, ? one character. Not `whole`: the pattern may match anywhere in the text.
 bool QueryPatternMatches(const QString& pattern, QStringView text, bool whole);
 
 }  // namespace lockstep::gui

@@ -1,4 +1,4 @@
-// A set of global ranks as intervals: what is selected, filtered, or shared by a node of a tree.
+// A set of global ranks as intervals: selected, filtered, or of a tree's node.
 #ifndef LOCKSTEP_GUI_MODEL_RANK_INTERVALS_H_
 #define LOCKSTEP_GUI_MODEL_RANK_INTERVALS_H_
 
@@ -18,7 +18,7 @@ class RankIntervals {
   RankIntervals() = default;
   static RankIntervals Of(int32_t first, int32_t last);
   static RankIntervals Of(std::vector<int32_t> ranks);  // any order, duplicates allowed
-  static RankIntervals Of(const RankRuns& runs);        // hostile input: what is not ascending is put in order
+  static RankIntervals Of(const RankRuns& runs);        // hostile input: sorts what does not ascend
 
   bool empty() const { return runs_.empty(); }
   int64_t size() const;  // ranks

@@ -1,5 +1,5 @@
-// One rank's operations whole, with what the index leaves out (counts, datatypes, call sites, groups), read from the
-// rank's file when somebody looks at them.
+// Complete operations of one rank, with the fields that the index leaves out (counts, datatypes, call sites, groups),
+// read from the rank's file on demand.
 #ifndef LOCKSTEP_GUI_MODEL_RECORDS_H_
 #define LOCKSTEP_GUI_MODEL_RECORDS_H_
 
@@ -27,7 +27,7 @@ class Records : public QObject {
   // The bundle with this rank alone (and the communicators of its file), or null: then Ready or Unavailable follows.
   // Its ops are in the index's order.
   std::shared_ptr<const Bundle> Get(int32_t rank);
-  // "kind", "AllReduce"; "count", "1,048,576 x bfloat16"; ..: what is known of one operation, in the order to show it.
+  // "kind", "AllReduce"; "count", "1,048,576 x bfloat16"; ..: the known facts of one operation, in display order.
   static std::vector<std::pair<QString, QString>> Fields(const Bundle& bundle, const Op& op);
 
  Q_SIGNALS:

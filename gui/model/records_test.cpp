@@ -72,7 +72,7 @@ TEST(RecordsTest, AllOfOneRankFromItsFile) {
       EXPECT_FALSE(value.isEmpty()) << key.toStdString();
     }
   }
-  // What is not there says so, once, and is asked for anew.
+  // A missing file is reported once, and requested again.
   EXPECT_EQ(records.Get(99), nullptr);
   ASSERT_TRUE(WaitUntil([&] { return !why.isEmpty(); }));
   EXPECT_TRUE(why.contains("rank 99"));

@@ -1,4 +1,4 @@
-// In which order the matrix's rows stand: which are left by the filters, grouped how, what is pinned to the top.
+// The order of the matrix's rows: filters, groups, pinned rows.
 #ifndef LOCKSTEP_GUI_MODEL_ROW_ORDER_H_
 #define LOCKSTEP_GUI_MODEL_ROW_ORDER_H_
 

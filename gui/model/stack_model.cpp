@@ -38,7 +38,7 @@ void StackModel::SetDocument(DocumentPtr document) {
     std::vector<int> depth;
     for (int i = 0; i < n; ++i) {
       int parent = stacks[i].parent();
-      // A file may say anything; a tree deeper than a stack can be is none.
+      // A file may contain anything; a tree deeper than any stack is rejected.
       if (parent < 0 || parent >= i || depth[static_cast<size_t>(parent)] >= kDeepest) parent = -1;
       depth.push_back(parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1);
       parents_.push_back(parent);
@@ -249,14 +249,14 @@ QVariant StackModel::headerData(int section, Qt::Orientation orientation, int ro
 
 Icicle LayOutIcicle(const StackModel& model, int root, double width, double least) {
   Icicle out;
-  // Widths of siblings within `room`: by ranks of `of`, the narrow ones widened at the cost of the wide.
+  // Widths of siblings within `room`: by ranks of `of`; narrow ones are widened at the cost of wide ones.
   auto place = [&](const std::vector<int>& nodes, double x, double room, int64_t of, int level) {
     if (nodes.empty() || of <= 0) return;
     int64_t sum = 0;
     for (const int node : nodes) sum += model.RanksIn(node);
     of = std::max(of, sum);
     const double floor = std::min(least, room / static_cast<double>(nodes.size()));
-    // Ascending by ranks: whoever gets less than the floor is paid from what the rest have.
+    // Ascending by ranks: siblings below the minimum get their width from the others.
     double rest = room;
     int64_t rest_ranks = of;
     std::vector<double> widths(nodes.size(), 0);

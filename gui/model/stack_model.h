@@ -14,8 +14,8 @@
 
 namespace lockstep::gui {
 
-// Over ViewFacts.stacks as they lie; an index's internal id is a node's place there. Siblings stand with the fewest
-// ranks first: the odd one out is seen before the crowd. Window's thread.
+// Over ViewFacts.stacks in stored order; an index's internal id is a node's place there. Siblings with the fewest ranks
+// come first, so that an odd one out is seen before the crowd. Window's thread.
 class StackModel : public QAbstractItemModel {
   Q_OBJECT
 
@@ -72,9 +72,8 @@ class StackModel : public QAbstractItemModel {
   int64_t total_ = 0;
 };
 
-// Where each node of the picture stands below `root` (-1: all), width by ranks over 0..width, one row a level. Nothing
-// that exists is narrower than `least`, where there is room for that; children lie within their parent and never
-// overlap.
+// The place of each node of the picture below `root` (-1: all), width by ranks over 0..width, one row a level. No node
+// is narrower than `least` if there is room; children lie within their parent and never overlap.
 struct Icicle {
   struct Box {
     int node = -1, level = 0;

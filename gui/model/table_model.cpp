@@ -76,7 +76,7 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, const
     for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].row;
     return;
   }
-  // Most rows of a large table say what others say: words are compared once for each that differs.
+  // Most rows of a large table have equal texts: words are compared once for each different text.
   QHash<QString, uint32_t> words;
   std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());  // place of its word, row
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -189,7 +189,7 @@ void TableModel::Take(std::shared_ptr<const TableRows> rows, std::shared_ptr<con
                       std::vector<uint32_t> order) {
   fresh_ = false;
   haystack_ = std::move(haystack);
-  std::vector<uint32_t> place;  // of each source row in the new order; whoever was filtered out makes it another table
+  std::vector<uint32_t> place;  // of each source row in the new order; a filter makes it another table
   bool same = rows == rows_ && rows != nullptr && order.size() == order_.size();
   if (same) {
     place.assign(static_cast<size_t>(rows->count()), UINT32_MAX);

@@ -21,7 +21,7 @@ namespace lockstep::gui {
 struct TableColumn {
   const char* title;
   const char* explains;  // one line, for a tooltip
-  bool number = false;   // sorts by Number, stands at the right
+  bool number = false;   // sorts by Number, right-aligned
   int characters = 10;   // usual width
 };
 
@@ -43,7 +43,7 @@ class TableRows {
   virtual QString note() const { return {}; }                         // what the table leaves out
 };
 
-// Rows stand in the order of the last sort; `source` numbers are TableRows'. Lives on the window's thread.
+// Rows in the order of the last sort; `source` numbers are those of TableRows. Lives on the window's thread.
 class TableModel : public QAbstractTableModel {
   Q_OBJECT
 
@@ -56,8 +56,7 @@ class TableModel : public QAbstractTableModel {
   ~TableModel() override;
 
   void SetDocument(DocumentPtr document);
-  // Words that all must stand in a row, whatever the case; a minus before one excludes. With `limited` only rows of
-  // `among`.
+  // Words that all must occur in a row, in any case; a minus before one excludes. With `limited` only rows of `among`.
   void SetFilter(const QString& words, bool limited, const RankIntervals& among);
   void sort(int column, Qt::SortOrder order) override;
 
@@ -73,7 +72,7 @@ class TableModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  Q_SIGNALS:
-  void Settled();  // what was ordered last is shown
+  void Settled();  // the last requested order is shown
 
  private:
   struct Haystack;

@@ -159,7 +159,7 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
   const auto rows = static_cast<size_t>(d.rank_count());
   auto cancelled = [&] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
 
-  // What the facts tell of the whole, or else what the ranks' own tables do.
+  // The facts' time span, or else that of the ranks' own tables.
   int64_t first = d.facts().first_ns(), last = d.facts().last_ns();
   if (first >= last || first == 0) {
     first = INT64_MAX;
@@ -354,7 +354,7 @@ TimelineHit Timeline::HitAt(int row, LaneFilter filter, double at, double near) 
   for (const TimelineHit& hit : Pieces(row, filter, at - near, at + near + 1, 0, 100'000, &budget)) {
     const double distance =
         std::max({0.0, static_cast<double>(hit.piece.begin) - at, at - static_cast<double>(hit.piece.end)});
-    // What lies under the cursor goes before what is near, the worse before the better, the later before the earlier.
+    // Order: under the cursor before near it, worse before better, later before earlier.
     const bool before = best.row < 0 || (distance == 0) > (nearest == 0) ||
                         ((distance == 0) == (nearest == 0) &&
                          (hit.piece.look > best.piece.look ||

@@ -19,7 +19,7 @@ enum class TimelineLook : uint8_t {
   kNothing = 0,
   kUnmeasured = 1,   // issued; when the GPU began or ended was not measured
   kHost = 2,         // the host was in the call
-  kQueued = 3,       // on the stream, the GPU had not come to it
+  kQueued = 3,       // on the stream, not reached by the GPU
   kRunning = 4,      // the GPU was in it
   kQueuedOpen = 5,   // still on the stream
   kInFlight = 6,     // not completed; whether the GPU began it was not measured
@@ -34,7 +34,7 @@ const char* TimelineLookName(TimelineLook look);
 struct TimelinePiece {
   int64_t begin = 0, end = 0;
   TimelineLook look = TimelineLook::kNothing;
-  bool gpu = false;  // of a stream's lane, not of the host's
+  bool gpu = false;  // in a stream's lane, not in the CPU's
 };
 
 struct TimelineHit {
@@ -104,7 +104,7 @@ class Timeline {
   std::vector<Block> blocks_;
 };
 
-// From the first to the last time of the incident, as far as its facts tell; 0: they do not.
+// From the first to the last time of the incident, from its facts; 0: unknown.
 int64_t TimelineSpanOf(const Document& document);
 
 struct TimelineTick {

@@ -26,7 +26,7 @@ struct TimelineLane {
 struct TimelineLanes {
   std::vector<TimelineLane> lanes;
   std::vector<int32_t> rows;  // rows of the document
-  int relevant = 0;           // so many lanes stand first because of what is selected; 0: order of hosts alone
+  int relevant = 0;           // number of lanes that come first because of the selection; 0: order of hosts only
 
   int RowOf(int lane) const { return rows[lanes[static_cast<size_t>(lane)].first]; }  // the first of a host
 };

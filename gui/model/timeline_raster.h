@@ -30,9 +30,9 @@ struct TimelineRaster {
   }
 };
 
-// From the operations where `budget` of them are enough; else, where the bins are as fine as pixels or `coarse` says
-// that they must do, from the bins; else null. Lanes that show a part of a rank stay empty in what is made from bins.
-// Null too when *cancel turns true.
+// From the operations, if `budget` of them suffice; else from the bins, if they are as fine as pixels or `coarse`
+// allows it; else null. Lanes that show a part of a rank stay empty in a raster from bins. Also null if *cancel becomes
+// true.
 std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, const TimelineLanes& lanes,
                                                   const RasterRequest& request, int64_t budget, bool coarse,
                                                   const std::atomic<bool>* cancel = nullptr);

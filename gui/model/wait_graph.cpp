@@ -148,7 +148,7 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
       arrow.from = ends.first;
       arrow.to = ends.second;
       if (!edge.why().empty()) arrow.why << QString::fromStdString(edge.why());
-      // What the class says of itself may be of another of its streams than the one that waits here.
+      // The class's own description may be of another of its streams.
       const WaitClass& from = facts.classes(static_cast<int>(edge.from()));
       const bool same = from.comm() < 0 || edge.comm() < 0 || from.comm() == edge.comm();
       QString what =

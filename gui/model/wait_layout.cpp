@@ -11,7 +11,7 @@ namespace {
 constexpr int kSweeps = 12;
 constexpr size_t kMostUnits = 4000;  // beyond, long arrows go straight
 
-// What stands in a layer: nodes of one circle together, a single node, or the place where a long arrow passes.
+// The contents of a layer: nodes of one circle together, a single node, or a place for a long arrow.
 struct Unit {
   std::vector<int> nodes;  // empty: an arrow passes
   int layer = 0;
@@ -26,8 +26,8 @@ struct Drawing {
   std::vector<std::vector<int>> passes;  // of each arrow: units from `from`'s layer down to `to`'s, both ends excluded
 };
 
-// Strongly connected parts (Tarjan, without recursion: chains can be long). Parts are numbered so that whoever is
-// waited for has the smaller number.
+// Strongly connected parts (Tarjan, without recursion: chains can be long). An awaited part has a smaller number than
+// its waiters.
 std::vector<int> Parts(size_t n, const std::vector<std::vector<int>>& next, int* count) {
   std::vector<int> part(n, -1), low(n, 0), number(n, -1), stack;
   std::vector<bool> open(n, false);
@@ -242,7 +242,7 @@ Drawing Draw(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double no
     unit.height = -node_gap;
     for (const int j : unit.nodes) {
       unit_of[static_cast<size_t>(j)] = static_cast<int>(drawing.units.size());
-      // Arrows of a circle bow out left and right; their labels stand between the nodes.
+      // Arrows of a circle bow out left and right; their labels are between the nodes.
       unit.height += sizes[static_cast<size_t>(j)].height() + node_gap * (unit.nodes.size() > 1 ? 2 : 1);
       unit.width = std::max(unit.width, sizes[static_cast<size_t>(j)].width());
     }

@@ -53,9 +53,9 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
 QString WaitGraphText(const WaitGraph& graph);
 
 struct WaitLayout {
-  // Layer 0 stands left: who waits for nobody. An arrow leads from a higher layer to a lower one; only the nodes of a
-  // circle share a layer. -1: nothing is known of whom it waits for and nobody waits for it; these stand in rows below
-  // the drawing.
+  // Layer 0 is on the left: nodes that wait for no other. An arrow leads from a higher layer to a lower one; only the
+  // nodes of a circle share a layer. -1: its wait is unknown and nothing waits for it; these are in rows below the
+  // drawing.
   std::vector<int> layer;
   std::vector<QRectF> rect;  // of each node; none overlap
   struct Path {

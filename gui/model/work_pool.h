@@ -6,9 +6,8 @@ class QThreadPool;
 
 namespace lockstep::gui {
 
-// One for the process; for work that ends within seconds or looks at a flag. Not Qt's global pool: QPainter divides
-// what it fills over that one and waits (Qt 6.4, qdrawhelper.cpp), so that the window would stand still behind our own
-// work.
+// One for the process, for work that ends within seconds or checks a flag. Not Qt's global pool: QPainter uses that one
+// for filling and waits for it (Qt 6.4, qdrawhelper.cpp), so the window would freeze behind our own work.
 QThreadPool& WorkPool();
 
 }  // namespace lockstep::gui

@@ -35,7 +35,7 @@ inline DocumentPtr Made(const Bundle& bundle) {
   return document.ok() ? *document : nullptr;
 }
 
-// Rank 5's host stands still before its fourth data parallel collective.
+// Rank 5's CPU thread is stuck before its fourth data parallel collective.
 inline DocumentPtr Hang(int tp = 2, int pp = 2, int dp = 2) {
   lockstep::testing::Job job(tp, pp, dp, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);

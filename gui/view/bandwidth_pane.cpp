@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kNear = 8;         // pixels
 constexpr double kFewest = 4;       // points across the plot
-constexpr double kLeastStripe = 3;  // pixels of a host to be told apart
+constexpr double kLeastStripe = 3;  // pixels of a distinguishable host
 
 }  // namespace
 
@@ -54,10 +54,10 @@ QString BandwidthPane::NotMeasured() const {
   QStringList lines;
   if (s == nullptr) {
     lines << (document_->verdict().not_measured().empty()
-                  ? "No kind and size of operation was seen often enough for its bandwidth to be told."
+                  ? "No kind and size of operation occurs often enough to measure its bandwidth."
                   : "There are no bandwidths to be shown:");
   } else if (s->clock().empty()) {
-    lines << "Not measured, because nothing tells when the GPU began and ended these operations: no marks, no "
+    lines << "Not measured, because nothing recorded when the GPU began and ended these operations: no marks, no "
              "profiler, no framework's times.";
   } else {
     lines << "Not measured: no operation has both times.";

@@ -50,7 +50,7 @@ void BandwidthView::SetDocument(DocumentPtr document) {
   for (int i = 0; document_ != nullptr && i < document_->facts().bandwidths_size(); ++i) {
     const BandwidthSeries& series = document_->facts().bandwidths(i);
     chooser_->addItem(QString::fromStdString(series.label()) + (series.clock().empty() ? " (not measured)" : ""));
-    // What shows outliers is what somebody wants to see first.
+    // Outliers come first.
     const int outliers = series.clock().empty() ? -1 : SharesOf(series).outliers;
     if (outliers > most) {
       most = outliers;

@@ -89,7 +89,7 @@ void DetailsView::Impl::AskRecords() {
   SetRecorded({{"", "the rank's file no longer holds this operation"}});
 }
 
-// What stands in the rank's file alone, below what the index says of the operation.
+// Facts of the rank's file alone, below the index's facts of the operation.
 void DetailsView::Impl::SetRecorded(const std::vector<std::pair<QString, QString>>& fields) {
   const auto old = std::find_if(details.sections.begin(), details.sections.end(),
                                 [](const DetailSection& section) { return section.title == kRecorded; });

@@ -9,12 +9,12 @@
 
 namespace lockstep::gui {
 
-// Shows what the index holds at once; what stands in the rank's file alone follows when `records` has read it.
+// Shows the index's data at once, and the data of the rank's file after `records` has read it.
 class DetailsView : public View {
   Q_OBJECT
 
  public:
-  // `records` outlives the view; who made it gives it the document.
+  // `records` outlives the view; its owner gives it the document.
   DetailsView(Navigator* navigator, Records* records, QWidget* parent = nullptr);
   ~DetailsView() override;
 

@@ -56,7 +56,7 @@ TEST(DetailsViewTest, AnOperationItsPeersAndItsRank) {
   EXPECT_TRUE(text.contains("Communicators of it"));
   testing::Grab(&shown.view, "details_op");
 
-  // The odd one stands first, and its link selects it: by keys.
+  // The odd one comes first, and its link selects it: by keys.
   shown.page->setFocus();
   const QString odd = [&] {
     const Details details = DetailsOf(document, selection);
@@ -115,7 +115,7 @@ TEST(DetailsViewTest, ACommunicatorTellsWhoIsMissing) {
   EXPECT_EQ(shown.page->toPlainText(), "");
 }
 
-// A document that has no files: the fields of the index stay, and why there are no more is said.
+// A document without files: the fields of the index stay, with the reason for missing ones.
 TEST(DetailsViewTest, WhatTheFileAloneHoldsComesLater) {
   Navigator navigator;
   Records records;

@@ -190,7 +190,7 @@ void IciclePane::Step(int key) {
   } else if (key == Qt::Key_Up) {
     to = current_ == root_ ? -1 : model_->ParentOf(current_);
   } else if (key == Qt::Key_Down) {
-    // Where most ranks are; left of it are the odd ones.
+    // The most frequent path; odd ones are left of it.
     if (const std::vector<int>& children = model_->ChildrenOf(current_); !children.empty()) to = children.back();
   } else {
     const std::vector<int>& siblings = model_->ChildrenOf(model_->ParentOf(current_));

@@ -26,8 +26,8 @@ class IciclePane : public QWidget {
   int root() const { return root_; }
   void SetRoot(int node);  // -1: all
   void SetCurrent(int node);
-  void SetLit(std::vector<bool> lit);      // by node; empty: none stands out
-  void SetFound(std::vector<bool> found);  // that match what is searched for
+  void SetLit(std::vector<bool> lit);      // by node; empty: none is highlighted
+  void SetFound(std::vector<bool> found);  // nodes that match the search
   QRectF BoxOf(int node) const;            // empty: not shown
   int NodeAt(const QPointF& at) const;
   int RowHeight() const;

@@ -110,7 +110,7 @@ struct LegendView::Impl {
     });
   }
 
-  // The worst first; where there is no room for all, those of which nothing is in sight go last.
+  // The worst first; without room for all, states without visible cells are left out.
   std::array<ViewState, kRows> Order(int height) const {
     std::array<ViewState, kRows> order;
     std::copy(std::begin(kShown), std::end(kShown), order.begin());

@@ -1,4 +1,4 @@
-// The states of the matrix: colour, sign, name, and how many cells of what is shown are in each.
+// The states of the matrix: color, sign, name, and the number of visible cells in each.
 #ifndef LOCKSTEP_GUI_VIEW_LEGEND_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_LEGEND_VIEW_H_
 
@@ -36,7 +36,7 @@ class LegendView : public View {
   static QString FilterOf(ViewState state);
 
  Q_SIGNALS:
-  // Filters as the search bar's, all that are to stand now.
+  // Filters like the search bar's; replaces all of them.
   void FiltersWanted(const QStringList& filters);
 
  protected:

@@ -24,12 +24,12 @@ class LinkPane : public QTextBrowser {
   QString FocusedLink() const;
   // Every link, from the beginning.
   QStringList Links() const;
-  // Of what is shown now, at this width.
+  // For the current contents, at this width.
   int ContentHeight() const;
 
  Q_SIGNALS:
   void Followed(const QString& link);
-  // The colours are others now: show again.
+  // Repaints after a change of colors.
   void Recoloured();
 
  protected:

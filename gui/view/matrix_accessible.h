@@ -1,4 +1,4 @@
-// What assistive technology is told of the matrix: its value is the cell under the cursor.
+// The matrix for assistive technology: its value is the cell under the cursor.
 #ifndef LOCKSTEP_GUI_VIEW_MATRIX_ACCESSIBLE_H_
 #define LOCKSTEP_GUI_VIEW_MATRIX_ACCESSIBLE_H_
 

@@ -262,7 +262,7 @@ void PaintGroupLines(QPainter* painter, const MatrixLayout& layout, const Matrix
   double last = -10;
   for (const RowGroup& group : scene.data->order.groups) {
     const int first = group.first - scene.data->order.pinned;
-    // A line through a group would tell of an end that is not there.
+    // A line through a group would suggest an end.
     if (group.name.isEmpty() || first <= 0) continue;
     const double y = axis.ToPixel(first);
     if (y < 0 || y > layout.body.height() || y - last < 6 || group.count * axis.scale() < 3) continue;

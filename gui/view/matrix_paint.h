@@ -16,12 +16,12 @@
 
 namespace lockstep::gui {
 
-// Where the parts stand. Empty rectangles: no room for the part.
+// The places of the parts. An empty rectangle: no room for the part.
 struct MatrixLayout {
   QRect title, histogram, column_axis, row_axis, lag;
   QRect pinned, body;  // the cells: pinned lines, and those that scroll
   QRect minimap;
-  int rank_width = 0;  // of row_axis, at its right: ranks; groups and hosts stand left of it
+  int rank_width = 0;  // of row_axis, at its right: ranks; groups and hosts are left of it
 
   QRect Cells() const { return QRect(pinned.isEmpty() ? body.topLeft() : pinned.topLeft(), body.bottomRight()); }
 };
@@ -46,7 +46,7 @@ struct MatrixScene {
   QString empty_text;  // instead of the cells
 };
 
-// What is dear to draw, kept between frames. An image is made anew when what it shows differs.
+// Expensive images, kept between frames. An image is made again when its contents differ.
 struct MatrixImages {
   QImage body, pinned, minimap;
   ViewTransform body_at, pinned_at;
@@ -57,8 +57,8 @@ struct MatrixImages {
 
 void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layout, const MatrixScene& scene,
                  const Theme& theme, MatrixImages* images);
-// Where a box of cells stands; at least one pixel, cut to the part of the layout that holds it. Boxes of pinned and of
-// scrolled lines do not mix. Empty: out of sight.
+// The place of a box of cells: at least one pixel, cut to its part of the layout. Boxes of pinned and of scrolled lines
+// do not mix. Empty: out of sight.
 QRectF RectOfBox(const MatrixLayout& layout, const MatrixScene& scene, const LineBox& box);
 
 }  // namespace lockstep::gui

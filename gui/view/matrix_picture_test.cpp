@@ -1,5 +1,4 @@
-// Pictures of whole scenes, compared with the ones in gui/view/goldens. LOCKSTEP_WRITE_GOLDENS=1 writes them anew: look
-// at them.
+// Pictures of whole scenes, compared with gui/view/goldens. LOCKSTEP_WRITE_GOLDENS=1 writes them again: look at them.
 #include <gtest/gtest.h>
 
 #include <QApplication>

@@ -13,7 +13,7 @@
 namespace lockstep::gui {
 namespace {
 
-// Calls work(first, last) over [0, count), each part on a thread of its own.
+// Calls work(first, last) over [0, count), each part on its own thread.
 template <typename Work>
 void Split(int count, int threads, const Work& work) {
   std::vector<std::thread> others;

@@ -14,7 +14,7 @@
 
 namespace lockstep::gui {
 
-// What a pixel shows: a ViewState, or one of these.
+// The contents of a pixel: a ViewState, or one of these.
 constexpr uint8_t kGridPixel = 11, kEmptyPixel = 12;
 // A cell smaller than this on an axis shares a pixel with others or is easily overlooked: a fault grows to that many
 // pixels.
@@ -42,8 +42,8 @@ struct PixelStates {
 };
 PixelStates WorstStates(const CellMatrix& matrix, absl::Span<const uint32_t> rows, const ViewTransform& transform,
                         int threads = 1);
-// Faults spread over what is no fault until each covers kLeastFaultPixels, also at an edge of the picture; never over
-// another.
+// Enlarges faults over faultless pixels until each covers kLeastFaultPixels, also at an edge of the picture; never over
+// another fault.
 void GrowFaults(const ViewTransform& transform, PixelStates* states);
 
 // The transform counts the image's own pixels: for a screen of more pixels than points give it Magnified.

@@ -93,7 +93,7 @@ TEST(MatrixRenderTest, TheWorstStateWinsAtEveryZoom) {
           continue;
         }
         if (pixel == kGridPixel) {
-          // A grid line stands at the end of a cell that has other pixels.
+          // A grid line is at the end of a cell that has other pixels.
           const bool right = t.x.scale() >= kGridFrom && t.x.CellAt(x + 1.5) != c0;
           const bool below = t.y.scale() >= kGridFrom && t.y.CellAt(y + 1.5) != l0;
           ASSERT_TRUE(right || below) << x << " " << y;
@@ -146,7 +146,7 @@ TEST(MatrixRenderTest, FaultsGrowAndHideNoOther) {
   }
 }
 
-// The whole promise: one bad cell among 50 million, at any zoom, is at least 3 x 3 pixels of its colour.
+// The whole promise: one bad cell among 50 million, at any zoom, is at least 3 x 3 pixels of its color.
 TEST(MatrixRenderTest, OneBadCellOfFullSizeIsSeenFromAnywhere) {
   const int rows = 24576, columns = 2048;
   CellMatrix matrix = Filled(rows, columns, kCompleted);

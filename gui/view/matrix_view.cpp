@@ -27,7 +27,7 @@ namespace {
 
 constexpr double kWheelStep = 120, kZoomStep = 1.25;
 constexpr int64_t kMostPinned = 64;
-constexpr double kReadable = 20;  // pixels of a column that somebody is led to
+constexpr double kReadable = 20;  // pixels of a column that the user is led to
 
 }  // namespace
 
@@ -43,7 +43,7 @@ struct MatrixView::Impl {
   std::optional<Cell> cursor;
   std::optional<Cell> anchor;  // of the area being measured
   LatestJob count_job;
-  bool reveal = false;     // what is selected is to come in sight
+  bool reveal = false;     // the selection is to be brought into view
   bool approach = false;   // and near enough to be read
   bool selecting = false;  // the selection is this view's own
   bool centred = false;    // the key before was F
@@ -109,13 +109,13 @@ struct MatrixView::Impl {
     return std::nullopt;
   }
 
-  // The cell nearest to the point, wherever that is.
+  // The cell nearest to the point, anywhere.
   Cell NearestCell(const QPoint& at) const {
     const bool top = !layout.pinned.isEmpty() && at.y() <= layout.pinned.bottom();
     const QRect& part = top ? layout.pinned : layout.body;
     const ViewTransform& t = top ? scene.pinned : scene.body;
     auto inside = [](int value, int size) { return std::clamp(value, 0, std::max(size - 1, 0)) + 0.5; };
-    // Where every line is pinned none is left to scroll.
+    // If every line is pinned, none is left to scroll.
     return {std::min(t.y.ClampedCellAt(inside(at.y() - part.top(), part.height())) + (top ? 0 : pinned()),
                      std::max(lines() - 1, 0)),
             t.x.ClampedCellAt(inside(at.x() - part.left(), part.width()))};
@@ -215,7 +215,7 @@ struct MatrixView::Impl {
     }
   }
 
-  // The selection changed, by whomever.
+  // The selection changed, here or in another view.
   void Follow() {
     const Selection& selection = view->navigator()->selection();
     if (!selecting && document != nullptr) {
@@ -563,7 +563,7 @@ void MatrixView::changeEvent(QEvent* event) {
 void MatrixView::focusInEvent(QFocusEvent* event) {
   View::focusInEvent(event);
   Impl& d = *impl_;
-  // Keys need a cursor: where the selection is, else at the end of what is in sight.
+  // Keys need a cursor: at the selection, else at the end of the visible part.
   if (!d.cursor.has_value() && d.lines() > 0 && d.columns() > 0 && event->reason() != Qt::MouseFocusReason) {
     const std::optional<LineBox> box = d.SelectedBox();
     MoveCursor(box.has_value() ? Cell{box->line_first, box->column_first} : d.NearestCell(d.layout.body.topRight()));

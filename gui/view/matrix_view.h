@@ -1,4 +1,4 @@
-// The rank x sequence matrix: the picture that shows who stopped first.
+// The rank x sequence matrix: the picture that shows which rank stopped first.
 #ifndef LOCKSTEP_GUI_VIEW_MATRIX_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_MATRIX_VIEW_H_
 
@@ -55,9 +55,9 @@ class MatrixView : public View {
   };
   std::optional<Cell> cursor() const;
   void MoveCursor(Cell cell);
-  // What a screen reader says of the cursor; empty: there is none.
+  // The cursor's cell for a screen reader; empty: there is none.
   QString SpokenCursor() const;
-  // For tests: what is shown where. Null while nothing is open.
+  // For tests: the current layout. Null if nothing is open.
   const MatrixData* data() const;
   const ViewTransform& transform() const;
   std::optional<Cell> CellAt(const QPoint& at) const;

@@ -84,7 +84,7 @@ TEST_F(MatrixViewTest, AFindingIsShownInItsCommunicator) {
   const MatrixView::Cell cell = CellOf(culprit);
   EXPECT_EQ(StateAt(cell), ViewState::kMissing);
   EXPECT_EQ(view_.cursor(), cell);
-  // The cell has its colour on the screen.
+  // The cell has its color on the screen.
   const QPoint at = view_.CentreOf(cell);
   const QImage shot = view_.grab().toImage();
   const QColor fill = ThemeFor(view_.palette()).Of(ViewState::kMissing).fill;

@@ -1,5 +1,5 @@
-// Where the processes are: the merged stacks of all ranks as a picture, width by ranks, and as a tree below it; the odd
-// one out is marked and stands first. Click or Enter selects a node's ranks. Where there are no stacks it says why.
+// The merged stacks of all ranks as a picture, width by ranks, and as a tree below it; the odd one out is marked and
+// comes first. Click or Enter selects a node's ranks. Without stacks it shows the reason.
 #ifndef LOCKSTEP_GUI_VIEW_STACK_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_STACK_VIEW_H_
 
@@ -37,7 +37,7 @@ class StackView : public View {
   int current() const { return current_; }  // node in focus, -1: none
   void SetCurrent(int node);
   QRect BoxOf(int node) const;  // in the picture, on this widget; empty: not shown
-  QString Message() const;      // what is said of stacks that are not there
+  QString Message() const;      // the reason for missing stacks
 
  protected:
   void changeEvent(QEvent* event) override;

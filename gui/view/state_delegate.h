@@ -1,4 +1,4 @@
-// Draws the mark of a state before a cell's text: colour, hatch and sign as in the pictures.
+// Draws the mark of a state before a cell's text: color, hatch and sign as in the pictures.
 #ifndef LOCKSTEP_GUI_VIEW_STATE_DELEGATE_H_
 #define LOCKSTEP_GUI_VIEW_STATE_DELEGATE_H_
 
@@ -10,7 +10,7 @@
 
 namespace lockstep::gui {
 
-// A square of a state's colour with its sign.
+// A square of a state's color with its sign.
 void DrawStateMark(QPainter* painter, const QRect& square, const Theme& theme, ViewState state);
 
 class StateDelegate : public QStyledItemDelegate {

@@ -113,7 +113,7 @@ void TableView::Impl::ShowSelection(bool scroll) {
   showing = false;
 }
 
-// The rows that the user selected, for everybody.
+// The rows that the user selected, for other views.
 void TableView::Impl::TakeSelection() {
   if (showing || model->rows() == nullptr) return;
   std::vector<int> sources;
@@ -224,7 +224,7 @@ TableView::TableView(Navigator* navigator, TableKind kind, QWidget* parent)
     action->setEnabled(c != 0);  // something always stays
     connect(action, &QAction::toggled, this, [this, c](bool on) { impl_->table->setColumnHidden(c, !on); });
   }
-  // The header's state may be restored by whoever keeps sessions.
+  // The session may restore the header's state.
   connect(menu, &QMenu::aboutToShow, this, [this, menu] {
     for (int c = 0; c < impl_->model->columnCount(); ++c)
       menu->actions()[c]->setChecked(!impl_->table->isColumnHidden(c));

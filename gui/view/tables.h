@@ -1,4 +1,4 @@
-// The text twins of the pictures: communicators, ranks, mismatches and what is in flight, to sort, filter, copy and
+// The pictures' data as tables: communicators, ranks, mismatches and operations in flight, to sort, filter, copy and
 // select by.
 #ifndef LOCKSTEP_GUI_VIEW_TABLES_H_
 #define LOCKSTEP_GUI_VIEW_TABLES_H_

@@ -1,4 +1,4 @@
-// Colours and signs of states, for light and dark windows, safe for colour-blind eyes.
+// Colors and signs of states, for light and dark windows, safe for color-blind eyes.
 #ifndef LOCKSTEP_GUI_VIEW_THEME_H_
 #define LOCKSTEP_GUI_VIEW_THEME_H_
 
@@ -27,7 +27,7 @@ struct Theme {
   const StateStyle& Of(ViewState state) const { return states[static_cast<size_t>(state)]; }
 };
 
-// Qt 6.4 does not tell a dark desktop: the window's own lightness does.
+// Qt 6.4 does not report a dark desktop: the window's own lightness decides.
 bool IsDark(const QPalette& palette);
 const Theme& LightTheme();
 const Theme& DarkTheme();

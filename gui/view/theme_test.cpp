@@ -54,7 +54,7 @@ const Vision kVisions[] = {
      {{{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}}},
 };
 
-// CIE L*a*b* (D65) of the colour as that eye sees it.
+// CIE L*a*b* (D65) of the color as that eye sees it.
 Triple Seen(const QColor& color, const Vision& vision) {
   const Triple rgb = {Linear(color.redF()), Linear(color.greenF()), Linear(color.blueF())};
   Triple out{};
@@ -73,7 +73,7 @@ double Distance(const Triple& a, const Triple& b) {
   return std::hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
 }
 
-// Any two states can stand side by side. 2.3 is just noticeable; patches of a few pixels need several times that.
+// Any two states can be neighbors. 2.3 is just noticeable; patches of a few pixels need several times that.
 TEST(ThemeTest, EveryEyeTellsStatesApart) {
   auto fault = [](size_t s) { return s >= static_cast<size_t>(ViewState::kFailed); };
   for (const Theme* theme : {&LightTheme(), &DarkTheme()}) {

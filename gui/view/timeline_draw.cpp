@@ -16,7 +16,7 @@
 namespace lockstep::gui {
 namespace {
 
-// As the legend says it.
+// The same text as in the legend.
 const char* ShortName(TimelineLook look) {
   switch (look) {
     case TimelineLook::kHost:
@@ -39,7 +39,7 @@ constexpr int64_t kTextBudget = 60'000;
 constexpr int64_t kFindBudget = 300'000;
 constexpr double kShapes = 11;  // pixels from which on a lane shows looks by shape too
 constexpr int kMostFlowLanes = 400;
-constexpr size_t kMostFlowArrows = 16;  // of one collective; beyond, one line tells when the last one came
+constexpr size_t kMostFlowArrows = 16;  // of one collective; beyond, one line marks the last arrival
 
 struct LookStyle {
   QColor color;
@@ -213,7 +213,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
   double free_from = gutter.top();  // labels above end here
   double host_from = gutter.top();
   const Selection& selection = navigator_->selection();
-  // Thousands of lanes: only those whose label could stand free are looked at.
+  // Thousands of lanes: only those with room for a label are examined.
   const int step = std::max(1, static_cast<int>(0.5 / frame.lane_height));
   for (int i = frame.first; i < frame.last; i += step) {
     const TimelineLane& lane = lanes_->lanes[static_cast<size_t>(i)];
@@ -268,7 +268,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
                         theme.selection);
     }
   }
-  // Who is named as a cause is marked however small its lane is.
+  // A named cause is marked at any size of its lane.
   painter->setPen(Qt::NoPen);
   painter->setBrush(theme.cause);
   for (const int lane : cause_lanes_) {
@@ -294,7 +294,7 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
   }
 }
 
-// Names within pieces that are wide enough, and what is not known of a lane.
+// Names inside wide pieces, and a lane's unknown parts.
 void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
   if (frame.lane_height < 8) return;
   int64_t budget = kTextBudget;
@@ -346,7 +346,7 @@ void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
         continue;
       taken.emplace_back(a, b);
       const LookStyle style = StyleOf(hit.piece.look, frame.theme);
-      // A text over a narrow shape stands on its own paper.
+      // A text over a narrow shape gets its own background.
       const QString text =
           frame.metrics.elidedText(document_->OpText(document_->OpAt(row, hit.record)), Qt::ElideRight, b - a - 8);
       const QRectF box(a + 3, rect.center().y() - frame.metrics.height() / 2, frame.metrics.horizontalAdvance(text) + 4,
@@ -418,7 +418,7 @@ int64_t TimelinePane::RecordOf(int row, int32_t comm, int64_t seq, ring::CallKin
   return record;
 }
 
-// From who came last to everybody whom that let go; to where a send was received.
+// From the last arrival to all members that it released; to the receive of a send.
 void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
   finding_ = false;
   const Selection& s = navigator_->selection();

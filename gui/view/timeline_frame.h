@@ -1,4 +1,4 @@
-// Inside of TimelinePane: what one drawing goes by.
+// Inside of TimelinePane: the data of one drawing.
 #ifndef LOCKSTEP_GUI_VIEW_TIMELINE_FRAME_H_
 #define LOCKSTEP_GUI_VIEW_TIMELINE_FRAME_H_
 

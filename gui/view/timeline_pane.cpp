@@ -42,7 +42,7 @@ TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent) : QWidget(pare
   pool_.setMaxThreadCount(1);
   connect(navigator, &Navigator::SelectionChanged, this, [this] {
     found_.clear();
-    // Tens of thousands of lanes are not put in order at every click for nobody.
+    // Tens of thousands of lanes are not sorted at every click while hidden.
     if (!own_ && choice_ != LaneChoice::kAll) isVisible() ? RebuildLanes() : static_cast<void>(lanes_stale_ = true);
     update();
   });
@@ -76,7 +76,7 @@ void TimelinePane::SetDocument(DocumentPtr document) {
   update();
 }
 
-// Reading all times touches the whole index: not before somebody looks.
+// Reading all times touches the whole index: only when the pane is visible.
 void TimelinePane::StartBuild() {
   if (document_ == nullptr || timeline_ != nullptr || building_ || !isVisible()) return;
   building_ = true;
@@ -84,7 +84,7 @@ void TimelinePane::StartBuild() {
   built_ = std::make_shared<std::atomic<int>>(0);
   pool_.start([this, document = document_, cancel = build_cancel_, done = built_] {
     std::shared_ptr<const Timeline> timeline = Timeline::Build(document, cancel.get(), done.get());
-    // The pool is waited for before the pane goes, and what is queued for it then goes with it.
+    // The pool is awaited before the pane goes; its queued work is dropped.
     QMetaObject::invokeMethod(
         this,
         [this, timeline = std::move(timeline), cancel] {
@@ -179,7 +179,7 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
   const double span = timeline_ == nullptr ? 1 : static_cast<double>(timeline_->span_ns());
   const auto count = static_cast<double>(lanes_->lanes.size());
   const QRect plot = PlotOf(size);
-  // A little room at the right: what is still open ends at a border that can be seen.
+  // Some room at the right: open operations end at a visible border.
   const double most = span * 1.02;
   if (!(v.x1 > v.x0)) {
     v.x0 = 0;
@@ -306,7 +306,7 @@ void TimelinePane::CentreOnSelection() {
   Viewport v = Shown();
   if (times) {
     const double wide = v.x1 - v.x0;
-    // Of what is longer than the picture the begin is shown.
+    // An item longer than the picture shows its beginning.
     const double middle =
         times->second - times->first > wide ? times->first + wide * 0.4 : (times->first + times->second) / 2;
     v.x0 = middle - wide / 2;

@@ -37,14 +37,14 @@ class TimelinePane : public QWidget {
   LaneDetail detail() const { return detail_; }
   LaneChoice choice() const { return choice_; }
   const Timeline* timeline() const { return timeline_.get(); }
-  const TimelineLanes& lanes() const { return *lanes_; }  // of what was selected when it was seen last
+  const TimelineLanes& lanes() const { return *lanes_; }  // of the last selection that was seen
   Viewport Shown() const;                                 // nanoseconds after the origin, lanes
   QRect Plot() const { return PlotOf(size()); }
   bool Idle() const { return !building_ && !refining_ && !finding_; }
 
   void ZoomTime(double factor, std::optional<double> at_x = {});  // the place under the cursor, or the middle, stays
   void ZoomLanes(double factor);
-  void PanBy(double right, double down);  // shares of what is shown
+  void PanBy(double right, double down);  // shares of the visible part
   void Fit();
   void CentreOnSelection();
   void ZoomToSelection();
@@ -57,7 +57,7 @@ class TimelinePane : public QWidget {
   TimelineHit HitAt(const QPointF& at) const;
   QString HitText(const TimelineHit& hit) const;  // at most six lines
   QString SelectionText() const;
-  QString Csv() const;  // the pieces of what is shown, as many as kMostCsvPieces
+  QString Csv() const;  // the visible pieces, at most kMostCsvPieces
 
  Q_SIGNALS:
   void Scrolled();  // another part is shown, or there are other lanes
@@ -78,7 +78,7 @@ class TimelinePane : public QWidget {
   bool event(QEvent* event) override;
 
  private:
-  struct Frame;  // what one drawing goes by
+  struct Frame;  // the data of one drawing
   void StartBuild();
   void RebuildLanes();  // at once, or before it is seen again
   void OrderedLanes();

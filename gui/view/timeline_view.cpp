@@ -28,9 +28,8 @@ TimelineView::TimelineView(Navigator* navigator, QWidget* parent) : View(navigat
   detail_->addItems({"A lane a host", "A lane a rank", "Calls and streams"});
   detail_->setCurrentIndex(1);
   detail_->setAccessibleName("Lanes");
-  detail_->setAccessibleDescription(
-      "What has a lane of its own: a host, a rank, or the calls and each stream of a rank.");
-  detail_->setToolTip("What has a lane of its own");
+  detail_->setAccessibleDescription("One lane for each host, each rank, or the calls and each stream of a rank.");
+  detail_->setToolTip("Lanes");
   choice_ = new QComboBox(this);
   choice_->addItems(
       {"All ranks by host", "Selected ranks and their peers first", "Only selected ranks and their peers"});

@@ -1,7 +1,6 @@
-// What host and GPU of each rank did when, on one time axis: lanes of hosts, ranks, or each rank's calls and streams.
-// Clock uncertainty is drawn as a band around the time that is looked at; the selected collective's arrivals, or a send
-// and its receive, are joined by arrows. Place.timeline is what is shown: nanoseconds after the first recorded time,
-// and lanes.
+// CPU and GPU activity of each rank on one time axis: lanes of hosts, ranks, or each rank's calls and streams. Clock
+// uncertainty is drawn as a band around the current time. Arrows join the arrivals of the selected collective, or a
+// send and its receive. Place.timeline is the visible part: nanoseconds after the first recorded time, and lanes.
 #ifndef LOCKSTEP_GUI_VIEW_TIMELINE_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_TIMELINE_VIEW_H_
 

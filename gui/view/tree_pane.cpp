@@ -40,14 +40,14 @@ void TreePane::Impl::Filter() {
   model->SetFilter(filter->text(), !place.filters.isEmpty(), place.filtered);
 }
 
-// One rank or communicator becomes the current line; all of a larger selection are tinted where they stand.
+// One rank or communicator becomes the current line; the items of a larger selection are tinted in place.
 void TreePane::Impl::ShowSelection() {
   showing = true;
   const Selection& selection = pane->navigator()->selection();
   QModelIndex index;
   if (selection.ranks.size() == 1) index = model->FindRank(selection.ranks.first());
   if (selection.ranks.empty() && selection.comm >= 0) index = model->FindComm(selection.comm);
-  // What was clicked in the tree says the same, and stays: a member is a rank too.
+  // The clicked item has the same meaning, and stays: a member is a rank too.
   const QModelIndex current = tree->currentIndex();
   const bool says = current.isValid() && tree->selectionModel()->isSelected(current) &&
                     model->SelectionOf(current.siblingAtColumn(0)) == selection;

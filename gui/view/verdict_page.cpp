@@ -23,37 +23,20 @@ constexpr int kMostUnknown = 24;
 struct Label {
   std::string_view label;
   const char* words;
-  bool right;  // what follows from the finding stands beside what shows it
+  bool right;  // consequences of the finding are beside its evidence
 };
 
 // In the order in which they are read.
 constexpr std::array kLabels = {
-    Label{"cause", "cause", false},
-    Label{"state", "state", false},
-    Label{"who", "who", false},
-    Label{"common", "in common", false},
-    Label{"calls", "calls", false},
-    Label{"chain", "who waits", false},
-    Label{"evidence", "evidence", false},
-    Label{"moving", "moving", false},
-    Label{"python", "Python stack", false},
-    Label{"stack", "native stack", false},
-    Label{"hardware", "hardware", false},
-    Label{"memory", "memory", false},
-    Label{"costs", "costs", false},
-    Label{"likewise", "likewise", false},
-    Label{"do", "what to do", true},
-    Label{"sure", "how sure", true},
-    Label{"maybe", "or else", true},
-    Label{"NOT", "it is not", true},
-    Label{"blind", "not known", true},
-    Label{"DATA", "data", true},
-    Label{"clocks", "clocks", true},
-    Label{"problems", "problems", true},
-    Label{"last", "comes last", false},
-    Label{"rates", "rates", false},
-    Label{"start-up", "start-up", false},
-    Label{"job", "job", true},
+    Label{"cause", "cause", false},         Label{"state", "state", false},        Label{"who", "who", false},
+    Label{"common", "in common", false},    Label{"group", "group", false},        Label{"calls", "calls", false},
+    Label{"chain", "who waits", false},     Label{"evidence", "evidence", false},  Label{"moving", "moving", false},
+    Label{"python", "Python stack", false}, Label{"stack", "native stack", false}, Label{"hardware", "hardware", false},
+    Label{"memory", "memory", false},       Label{"costs", "costs", false},        Label{"likewise", "likewise", false},
+    Label{"do", "what to do", true},        Label{"sure", "how sure", true},       Label{"maybe", "or else", true},
+    Label{"NOT", "it is not", true},        Label{"blind", "not known", true},     Label{"DATA", "data", true},
+    Label{"clocks", "clocks", true},        Label{"problems", "problems", true},   Label{"last", "comes last", false},
+    Label{"rates", "rates", false},         Label{"start-up", "start-up", false},  Label{"job", "job", true},
     Label{"files", "files", true},
 };
 
@@ -80,8 +63,7 @@ void Cut(QStringList* lines) {
   lines->append(QString("and %1 more").arg(more));
 }
 
-// The finding's evidence, each line a link to the cells that show it. What the report tells in rows of their own is not
-// told twice.
+// The finding's evidence, each line a link to its cells. Leaves out facts that the report has in their own rows.
 QStringList EvidenceLines(const Finding& finding, int f) {
   QStringList lines;
   int shown = 0, left = 0;
@@ -140,7 +122,7 @@ std::vector<Row> RowsOf(const Document& document, const ReportSection& section) 
   return rows;
 }
 
-// What is not known stands in one place, whoever says it.
+// Unknown facts are in one place, from any source.
 void AddUnknown(const Document& document, std::vector<Row>* rows) {
   const auto at =
       std::find_if(rows->begin(), rows->end(), [](const Row& row) { return row.place == PlaceOf("blind"); });
@@ -150,7 +132,7 @@ void AddUnknown(const Document& document, std::vector<Row>* rows) {
   for (const RankRuns& runs : document.facts().missing()) missing = missing.Union(RankIntervals::Of(runs));
   for (const std::string& text : document.facts().unknown()) {
     if (row.lines.size() >= kMostUnknown) break;
-    // The report says some of them too.
+    // The report contains some of them too.
     if (!row.lines.contains(Html(text)) && !row.lines.contains(Html("not measured: " + text)))
       row.lines.append(Html(text));
   }
@@ -175,7 +157,7 @@ QString Table(const std::vector<Row>& rows) {
   return out + "</table>";
 }
 
-// `below`: what stands under the left column.
+// `below`: the part under the left column.
 QString Laid(std::vector<Row> rows, bool columns, const QString& below) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.place < b.place; });
   if (!columns) return Table(rows) + below;

@@ -12,7 +12,7 @@ namespace lockstep::gui {
 
 // "HUNG"; "READING" while nothing is decided.
 QString VerdictWord(const Document& document);
-// "8 ranks, 31 s: rank 5 = ..: never entered ..", safe, not escaped.
+// "8 ranks, 31 s: rank 5 = ..: never entered ..", printable, not escaped.
 QString VerdictHeadline(const Document& document);
 // "high", "medium", "low"; empty where nothing is claimed.
 QString VerdictSureness(const Document& document);
@@ -21,7 +21,7 @@ QString VerdictSureness(const Document& document);
 // Links: "finding:F", "evidence:F:E", "chain:F:L", "missing", "fold:S".
 QString VerdictPage(const Document& document, const std::set<int>& unfolded, bool columns);
 
-// What a link of the page selects; empty for folds and for what leads nowhere.
+// The target of a link of the page; empty for folds and for links without a target.
 Selection VerdictLink(const Document& document, const QString& link);
 
 }  // namespace lockstep::gui

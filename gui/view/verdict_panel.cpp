@@ -23,9 +23,9 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kColumnsFrom = 70;  // average characters of width from which the text stands in two columns
+constexpr int kColumnsFrom = 70;  // average characters of width from which the text has two columns
 
-// The verdict's one word, as a sign. It speaks by its word; the colour only helps.
+// The verdict's word, as a sign. The word is the message; the color only helps.
 class Badge : public QLabel {
  public:
   explicit Badge(QWidget* parent) : QLabel(parent) {
@@ -90,7 +90,7 @@ QString Breakable(const QString& text) {
   return out;
 }
 
-// The one sentence: a click, or Enter, selects what it speaks of.
+// The headline: a click, or Enter, selects its cells.
 class Sentence : public QLabel {
  public:
   Sentence(QWidget* parent, std::function<void()> follow) : QLabel(parent), follow_(std::move(follow)) {

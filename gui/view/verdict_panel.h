@@ -1,4 +1,4 @@
-// The first thing that one reads: what happened, who, how sure, what shows it, what to do, and what is not known.
+// The first page: what happened, who, how sure, the evidence, what to do, and what is unknown.
 #ifndef LOCKSTEP_GUI_VIEW_VERDICT_PANEL_H_
 #define LOCKSTEP_GUI_VIEW_VERDICT_PANEL_H_
 

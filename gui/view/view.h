@@ -13,9 +13,9 @@
 
 namespace lockstep::gui {
 
-// A view shows one document and one navigator's place. It never talks to another view. Made and used on the window's
-// thread; heavy work goes to a LatestJob or a pool of the view's own (work_pool.h says why not Qt's) and comes back by
-// a queued call that checks that the document is still the same.
+// A view shows one document and one navigator's place. It never talks to another view. Created and used on the window's
+// thread. Heavy work goes to a LatestJob or the view's own pool (work_pool.h explains why not Qt's) and returns by a
+// queued call, which checks that the document is still the same.
 class View : public QWidget {
   Q_OBJECT
 
@@ -37,11 +37,11 @@ class View : public QWidget {
   // Zoom where the view can: factor > 1 nearer, at the cursor or the middle.
   virtual void Zoom(double factor) { (void)factor; }
   virtual void ZoomRows(double factor) { (void)factor; }                    // the axis of ranks or lanes alone
-  virtual void Pan(double right, double down) { (void)right, (void)down; }  // by this share of what is shown
-  virtual void Fit() {}                                                     // all of it
+  virtual void Pan(double right, double down) { (void)right, (void)down; }  // by this share of the visible part
+  virtual void Fit() {}                                                     // shows all of it
   virtual void CentreOnSelection() {}
   virtual void ZoomToSelection() { CentreOnSelection(); }
-  // Nothing of the view's is being computed: what is shown is what is selected. Tests wait for it.
+  // The view has finished its computations: it shows the selection. Tests wait for it.
   virtual bool Idle() const { return true; }
 
  protected:

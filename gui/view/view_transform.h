@@ -1,5 +1,5 @@
-// Where a cell of a picture stands on the screen, and back. Values without a widget: pixels are real numbers from the
-// picture's top left, cell i covers [i, i + 1).
+// Converts between cells of a picture and pixels of the screen. Values without a widget: pixels are real numbers from
+// the picture's top left, cell i covers [i, i + 1).
 #ifndef LOCKSTEP_GUI_VIEW_VIEW_TRANSFORM_H_
 #define LOCKSTEP_GUI_VIEW_VIEW_TRANSFORM_H_
 
@@ -19,7 +19,7 @@ namespace lockstep::gui {
 class ViewAxis {
  public:
   ViewAxis() = default;
-  // `widest`: pixels of a cell when everything is shown; a handful of cells does not fill a screen.
+  // `widest`: the most pixels of a cell when everything is shown. A handful of cells does not fill the screen.
   ViewAxis(double cells, double pixels, double widest, double nearest)
       : cells_(std::max(cells, 0.0)),
         pixels_(std::max(pixels, 0.0)),
@@ -33,7 +33,7 @@ class ViewAxis {
   double scale() const { return scale_; }  // pixels a cell
   double first() const { return first_; }  // at pixel 0
   double last() const { return std::min(first_ + pixels_ / scale_, std::max(cells_, 1.0)); }
-  bool fits() const { return scale_ <= least(); }  // all of it is shown
+  bool fits() const { return scale_ <= least(); }  // all of it is visible
   double ToPixel(double cell) const { return (cell - first_) * scale_; }
   double ToCell(double pixel) const { return first_ + pixel / scale_; }
   // -1: no cell is there.
@@ -109,7 +109,7 @@ struct ViewTransform {
   ViewTransform(double columns, double lines, double width, double height)
       : x(columns, width, kWidest, kNearest), y(lines, height, kTallest, kNearest) {}
 
-  // An axis of which all is shown is not set.
+  // An axis that is completely visible is not set.
   Viewport viewport() const {
     Viewport out;
     if (!x.fits()) out.x0 = x.first(), out.x1 = x.first() + x.pixels() / x.scale();

@@ -203,7 +203,7 @@ void WaitGraphView::Mark() {
 }
 
 QRectF WaitGraphView::SceneRect() const {
-  // Circles bow out beyond the nodes, and their labels stand there.
+  // Circles bow out beyond the nodes, with their labels there.
   double bow = 0;
   const QFontMetricsF metrics(SmallFont());
   for (size_t a = 0; a < layout_.paths.size(); ++a) {
@@ -367,7 +367,7 @@ void WaitGraphView::FocusNode(int node) {
   update();
 }
 
-// Left: to whom it waits for; right: to who waits for it; up and down within the layer.
+// Left: to the awaited node; right: to the waiter; up and down within the layer.
 void WaitGraphView::Step(int key) {
   const int n = static_cast<int>(graph_.nodes.size());
   if (n == 0) return;
@@ -589,7 +589,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   const bool of_focus = focus_ >= 0 && hasFocus() && (arrow.from == focus_ || arrow.to == focus_);
   const QColor color = arrow.in_cycle ? theme.alarm : of_focus ? theme.link : theme.faint_text;
   QPainterPath path(points.front());
-  QPointF before;  // the arrow comes to its end from here
+  QPointF before;  // the arrow reaches its end from here
   if (layout_.paths[index].bow) {
     const QPointF control(points[1].x() * 2 - (points[0].x() + points[2].x()) / 2, points[1].y());
     path.quadTo(control, points[2]);
@@ -623,7 +623,7 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   double width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
   const double height = metrics.height() * static_cast<double>(lines.size());
-  // Above the line, close to who waits: there the lines are apart.
+  // Above the line, close to the waiter: the lines are apart there.
   const QPointF middle = bow ? path.pointAtPercent(0.5) : points[0] - QPointF(10 + width / 2, height / 2 + 2);
   const QRectF label(middle.x() - width / 2 - 3, middle.y() - height / 2 - 1, width + 6, height + 2);
   for (const QRectF& other : *taken) {

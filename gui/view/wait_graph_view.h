@@ -1,6 +1,6 @@
-// Who waits for whom: ranks in equal wait states as nodes, causes left, the most distant victims right, circles in the
-// alarm style. Click or Enter selects a node's ranks and operation; left and right follow the arrows; what others
-// select is marked.
+// The waits between ranks: ranks in equal wait states as nodes, causes left, the most distant victims right, circles in
+// the alarm style. Click or Enter selects a node's ranks and operation; left and right follow the arrows; selections of
+// other views are marked.
 #ifndef LOCKSTEP_GUI_VIEW_WAIT_GRAPH_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_WAIT_GRAPH_VIEW_H_
 
@@ -22,7 +22,7 @@ class WaitGraphView : public View {
   explicit WaitGraphView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
   QString CopyText() const override;  // the chain, causes first
-  QString Csv() const override;       // a line an arrow; nodes that wait for nobody have one too
+  QString Csv() const override;       // one line for an arrow, and one for each node without an arrow
   bool Paint(QPainter* painter, const QSize& size) override;
   void Zoom(double factor) override;
   void Pan(double right, double down) override;
@@ -34,7 +34,7 @@ class WaitGraphView : public View {
   int focused() const { return focus_; }                                      // -1: none
   QRectF NodeRect(int node) const;                                            // on the widget
   QString NodeText(int node) const;                                           // at most six lines
-  bool Marked(int node) const { return marked_[static_cast<size_t>(node)]; }  // shares ranks with what is selected
+  bool Marked(int node) const { return marked_[static_cast<size_t>(node)]; }  // shares ranks with the selection
 
  protected:
   void paintEvent(QPaintEvent* event) override;

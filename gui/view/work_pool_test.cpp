@@ -17,8 +17,7 @@
 namespace lockstep::gui {
 namespace {
 
-// QPainter waits for parts of what it fills that it gave to Qt's global pool: work of ours there would hold up the
-// window.
+// QPainter waits for parts of its filling in Qt's global pool: our work there would block the window.
 TEST(WorkPoolTest, PaintingDoesNotWaitForTheWorkers) {
   std::mutex mutex;
   std::condition_variable changed;

@@ -1,5 +1,5 @@
-// NCCL's public types as far as a forwarder needs them, written down here so that building needs no NCCL. Layouts hold
-// for 2.4 to 2.32 (64-bit).
+// NCCL's public types, as far as a forwarder needs them. Defined here so that the build needs no NCCL. The layouts are
+// those of 2.4 to 2.32 (64-bit).
 #ifndef LOCKSTEP_RECORDER_ABI_NCCL_H_
 #define LOCKSTEP_RECORDER_ABI_NCCL_H_
 
@@ -37,14 +37,14 @@ static_assert(offsetof(NcclConfig, blocking) == 16 && offsetof(NcclConfig, comm_
 static_assert(sizeof(NcclConfig) == 56);
 
 struct ConfigFacts {
-  bool given = false;  // readable, and one of NCCL's
+  bool given = false;  // readable, and a valid NCCL structure
   bool says_blocking = false;
   bool blocking = true;
   char name[64] = "";
 };
 
-// By NCCL's own rule: the size first, then no more than that. Nothing the caller named is touched where it is not
-// mapped.
+// By NCCL's own rule: reads the size first, then at most that much. Never touches unmapped memory that the caller
+// named.
 inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
   ConfigFacts facts;
   size_t size = 0;
@@ -52,7 +52,7 @@ inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
   if (size < offsetof(NcclConfig, blocking) + sizeof(int) || size > 65536) return facts;
   NcclConfig local{};
   const bool has_name = size >= sizeof(local);
-  // A size that lies may reach past the end of what is mapped: then the oldest layout is all that is believed.
+  // A wrong size may reach beyond mapped memory. In that case only the oldest layout is read.
   if (!ReadHostMemory(config, &local, has_name ? sizeof(local) : size) &&
       !ReadHostMemory(config, &local, offsetof(NcclConfig, blocking) + sizeof(int))) {
     return facts;

@@ -24,7 +24,8 @@
   X(ncclMemAlloc) X(ncclMemFree) X(ncclRedOpCreatePreMulSum) X(ncclRedOpDestroy)                                 \
   X(ncclPutSignal) X(ncclSignal) X(ncclWaitSignal)
 
-// Passed on and not recorded, and what an NCCL without the function answers; nccl_forwards.cpp defines them by this list.
+// Forwarded and not recorded, with the result if NCCL lacks the function; nccl_forwards.cpp defines them from this
+// list.
 #define LOCKSTEP_FORWARDED_NAMES(X)                                                                              \
   X(ncclCommCount, kNcclInvalidUsage) X(ncclCommCuDevice, kNcclInvalidUsage)                                     \
   X(ncclCommGetUniqueId, kNcclInvalidUsage) X(ncclCommMemStats, kNcclInvalidUsage)                               \
@@ -49,19 +50,19 @@
   X(ncclTeamRankToWorld, -1) X(ncclTeamWorld, 0) X(ncclWinGetUserPtr, kNcclInvalidUsage)                         \
   X(mscclLoadAlgo, kNcclInvalidUsage) X(mscclUnloadAlgo, kNcclInvalidUsage)
 
-// Passed on likewise. They give text, and callers print it.
+// Also forwarded only. They return text that callers print.
 #define LOCKSTEP_TEXT_NAMES(X) X(ncclGetErrorString, "NCCL is not loaded") X(ncclGetLastError, "")
 
-// Looked at on its way, but not handed out by the dlsym hook.
+// Noted on their way, but not returned by the dlsym hook.
 #define LOCKSTEP_SEEN_NAMES(X) X(ncclGetUniqueId)
 
 #define LOCKSTEP_NCCL_NAMES(X) \
   LOCKSTEP_RECORDED_NAMES(X) LOCKSTEP_FORWARDED_NAMES(X) LOCKSTEP_TEXT_NAMES(X) LOCKSTEP_SEEN_NAMES(X)
 
-// The newest NCCL whose functions the lists hold. A newer one is reported, and what it has beside them.
+// The newest NCCL whose functions are in the lists. The recorder reports newer versions and their additional functions.
 #define LOCKSTEP_NEWEST_NCCL 23203
 
-// In every file that defines some of them; for the names that a file does not define the directive says nothing.
+// Required in every file that defines some of them. For names that a file does not define, the directive has no effect.
 #define LOCKSTEP_HIDE_FROM_DLSYM(NAME, ...) ".symver " #NAME ", " #NAME "@LOCKSTEP\n"
 __asm__(LOCKSTEP_NCCL_NAMES(LOCKSTEP_HIDE_FROM_DLSYM));
 // clang-format on

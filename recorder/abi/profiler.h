@@ -175,7 +175,7 @@ struct CeColl {
   void* stream;
 };
 
-// What an event begins with. Versions 1 to 4 have a one-byte type.
+// The head of an event. Versions 1 to 4 have a one-byte type.
 template <typename Type, typename Coll, typename P2p, typename KernelCh>
 struct Descriptor {
   Type type;
@@ -193,8 +193,8 @@ struct Descriptor {
     CeColl ce_coll;
   };
 };
-// NCCL's own structures of versions before 6 end earlier than these, those of 7 later (a tag of the user's, the
-// kernel's variant): only the member of the event's type is read.
+// NCCL's own structures are shorter before version 6 and longer in version 7 (a tag of the user, the kernel's variant):
+// only the member of the event's type is read.
 using DescriptorV1 = Descriptor<uint8_t, CollV1, P2pV1, KernelChV3>;
 using DescriptorV2 = Descriptor<uint8_t, CollV2, P2pV2, KernelChV3>;
 using DescriptorV3 = Descriptor<uint8_t, CollV3, P2pV2, KernelChV3>;
@@ -219,7 +219,7 @@ static_assert(offsetof(CollApi, stream) == 32 && offsetof(CollApi, captured) == 
 static_assert(offsetof(P2pApi, stream) == 24 && offsetof(P2pApi, captured) == 32);
 static_assert(sizeof(CeColl) == 88 && offsetof(CeColl, stream) == 80 && sizeof(DescriptorV6) == 112);
 
-// The first word of what comes with a state. With KernelChStop in versions 4 to 7: the GPU's time.
+// The first word of a state's arguments. With KernelChStop in versions 4 to 7: the GPU's time.
 union StateArguments {
   uint64_t gpu_ns;
 };

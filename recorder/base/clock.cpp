@@ -14,7 +14,7 @@ bool g_use_counter = false;
 
 namespace {
 
-// The kernel drops a counter it found unstable (sockets that drift apart) in favour of a slow clock source: so do we.
+// The kernel replaces a counter that it found unstable (sockets that drift apart) by a slow clock source: so do we.
 bool KernelTrustsCounter() noexcept {
   const long fd = Sys(SYS_openat, AT_FDCWD, "/sys/devices/system/clocksource/clocksource0/current_clocksource",
                       O_RDONLY | O_CLOEXEC, 0);

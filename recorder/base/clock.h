@@ -1,4 +1,4 @@
-// Time stamps: the processor's own counter where it is invariant, CLOCK_MONOTONIC nanoseconds elsewhere.
+// Time stamps: the processor's own counter if it is invariant, else CLOCK_MONOTONIC nanoseconds.
 #ifndef LOCKSTEP_RECORDER_BASE_CLOCK_H_
 #define LOCKSTEP_RECORDER_BASE_CLOCK_H_
 

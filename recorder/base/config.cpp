@@ -53,14 +53,14 @@ bool IsGone(int32_t tid) noexcept {
   return Sys(SYS_tgkill, ProcessId(), tid, 0) == -ESRCH;
 }
 
-// True when the values can be looked at. A child that was forked in the middle of its parent's reading reads anew.
+// True if the values are ready. A child that was forked during its parent's reading reads again.
 bool Prepared() noexcept {
   int32_t reader = LoadAcquire(&g_reader);
   if (LOCKSTEP_LIKELY(reader == kReady)) return true;
   ErrnoKeeper keep;
   SignalsHeld held;  // a handler that asks, too, must not come in between
   const int32_t self = ThreadId();
-  // Another thread's reading of some kilobytes; whoever gets none of it after that long goes on with defaults.
+  // Time for another thread's reading of some kilobytes; after it, this thread continues with defaults.
   for (int32_t turns = 0; turns < 10000; ++turns) {
     if (reader == kReady) return true;
     if ((reader == 0 || reader == self || IsGone(reader)) && Swap(&g_reader, reader, self)) {
@@ -100,7 +100,7 @@ void ConfigScan::Line(ConfigValues* values) noexcept {
   for (size_t i = 0; i < ring::kRecorderSettingCount; ++i) {
     if (!IsKey(line_ + begin, key_end - begin, ring::kRecorderSettings[i].key)) continue;
     if (common_ && !IsKey(line_ + begin, key_end - begin, "group")) return;
-    // The recorder's own section counts more, wherever it stands in the file.
+    // The recorder's own section wins, at any place in the file.
     if (common_ && (own_ & (uint32_t{1} << i)) != 0) return;
     if (ours_) own_ |= uint32_t{1} << i;
     memcpy(values->text[i], line_ + value, end - value);

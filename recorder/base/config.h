@@ -1,7 +1,6 @@
 // The recorder's own settings: the environment first, then the section [recorder] of the file that LOCKSTEP_CONFIG
 // names, then that of /etc/lockstep.conf. Read once, at the first question, with raw system calls into memory of this
-// library; a file that is not there costs one open. Nothing here fails: what cannot be read or understood is as if it
-// were not there.
+// library; a missing file costs one open. Nothing here fails: unreadable or invalid settings count as unset.
 #ifndef LOCKSTEP_RECORDER_BASE_CONFIG_H_
 #define LOCKSTEP_RECORDER_BASE_CONFIG_H_
 
@@ -12,18 +11,18 @@
 
 namespace lockstep::recorder {
 
-// The value of a variable of ring::kRecorderSettings; null: set nowhere. Stays valid. Any thread; errno is kept.
+// The value of a variable of ring::kRecorderSettings; null: unset. Stays valid. Any thread; preserves errno.
 const char* Setting(const char* variable) noexcept;
 
-// Why a file that is there was not read, for the note; null: nothing of that kind.
+// Why an existing file was not read, for the note; null: no such problem.
 const char* ConfigProblem() noexcept;
 
 struct ConfigValues {
-  // By the place in ring::kRecorderSettings; an empty text: not set.
+  // By the place in ring::kRecorderSettings; an empty text: unset.
   char text[ring::kRecorderSettingCount][ring::kMostConfigLine];
 };
 
-// Takes in what `bytes` of a file hold, piece by piece: one state for each file.
+// Parses the `bytes` of a file, piece by piece: one state for each file.
 class ConfigScan {
  public:
   void Feed(const char* bytes, size_t count, ConfigValues* values) noexcept;
@@ -35,11 +34,11 @@ class ConfigScan {
   char line_[ring::kMostConfigLine + 1];
   size_t used_ = 0;
   bool too_long_ = false, ours_ = false, common_ = false;
-  uint32_t own_ = 0;  // settings that the recorder's own section has given
+  uint32_t own_ = 0;  // settings from the recorder's own section
 };
 
-// Of one file, which counts more than what `values` hold already. False: there is a file, and `problem` says why it is
-// not used; `values` are as they were.
+// Reads one file; its values override those in `values`. False: the file exists but is not used; `problem` gives the
+// reason and `values` are unchanged.
 bool ReadConfig(const char* path, ConfigValues* values, const char** problem) noexcept;
 
 }  // namespace lockstep::recorder

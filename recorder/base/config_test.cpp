@@ -1,4 +1,4 @@
-// What the recorder takes from configuration files, and that nothing of them harms its host.
+// The recorder's use of configuration files: which settings apply, and that bad files never harm its process.
 #include "recorder/base/config.h"
 
 #include <gmock/gmock.h>

@@ -17,7 +17,7 @@ struct DirectoryEntry {
   char name[];
 };
 
-// One pass over the open folder `fd`, from its start, with a buffer of the caller's that is aligned to 8 bytes.
+// One pass over the open folder `fd` from its start. The caller supplies the buffer, aligned to 8 bytes.
 class Directory {
  public:
   Directory(long fd, char* buffer, long bytes) noexcept : fd_(fd), buffer_(buffer), bytes_(bytes) {

@@ -1,4 +1,4 @@
-// The GPU driver's functions that marks need, found at run time: CUDA's, or HIP's where there is no CUDA.
+// The GPU driver's functions for marks, found at run time: CUDA's, or HIP's if there is no CUDA.
 #ifndef LOCKSTEP_RECORDER_BASE_DRIVER_H_
 #define LOCKSTEP_RECORDER_BASE_DRIVER_H_
 
@@ -10,8 +10,8 @@ namespace lockstep::recorder {
 using DriverResult = int;  // CUresult, hipError_t: 0 is success
 using DevicePointer = unsigned long long;
 
-// Only what is used, by the driver's published prototypes; null where it is lacking. With HIP a context stands for a
-// device.
+// Only the functions that are used, with the driver's published prototypes; null if missing. With HIP a context
+// represents a device.
 struct Driver {
   DriverResult (*write64)(void* stream, DevicePointer to, uint64_t value, unsigned flags);
   DriverResult (*is_capturing)(void* stream, int* status);
@@ -29,18 +29,18 @@ struct Driver {
   DriverResult (*attribute)(int* value, int attribute, int device);
   DriverResult (*stream_id)(void* stream, unsigned long long* id);
   DriverResult (*context_id)(void* context, unsigned long long* id);
-  DriverResult (*device_context)(int device, void** context);  // the one default streams belong to; never makes one
+  DriverResult (*device_context)(int device, void** context);  // the context of default streams; never creates one
   DriverResult (*event_create)(void** event, unsigned flags);
   DriverResult (*event_record)(void* event, void* stream);
   DriverResult (*event_query)(void* event);
   DriverResult (*event_elapsed)(float* milliseconds, void* from, void* to);
-  bool old_write64;  // the first version of write64, which drivers refuse unless told otherwise
+  bool old_write64;  // the first version of write64, which drivers refuse by default
 };
 
 inline constexpr DriverResult kDriverNotReady = 600;
 inline constexpr int kCaptureRelaxed = 2;
 
-// An error that says the GPU or its context is broken, rather than that a call was wrong.
+// An error that means a broken GPU or context, not a wrong call.
 inline bool IsGpuError(DriverResult result) noexcept {
   return (result >= 700 && result <= 721 && result != 704 && result != 705 && result != 708 && result != 709 &&
           result != 712 && result != 713 && result != 720) ||
@@ -53,8 +53,8 @@ extern uint32_t g_driver_state;  // 0 no driver was loaded yet, 1 complete enoug
 // True when it is complete enough for marks. While no driver is loaded the next call looks again.
 bool FindDriver() noexcept;
 
-// Makes a context current for the calling thread, and the one before when it goes. Nothing happens for null, or where
-// it is current already.
+// Makes a context current for the calling thread, and restores the earlier one in the destructor. Does nothing for
+// null, or if it is current already.
 class InContext {
  public:
   explicit InContext(void* context) noexcept {
@@ -78,7 +78,7 @@ class InContext {
   bool switched_ = false;
 };
 
-// While another thread captures in global mode some calls would spoil its capture; relaxed mode keeps out of it.
+// While another thread captures in global mode, some calls would invalidate its capture. Relaxed mode avoids that.
 class RelaxedCapture {
  public:
   RelaxedCapture() noexcept {

@@ -66,7 +66,7 @@ bool OneQueue() noexcept {
 constexpr uint32_t kWatchSample =
     61;  // no divisor of how many operations a step has, so that all of them get their turn
 
-// `sample`: of which operations the times are taken where nothing else is said.
+// `sample`: the default for the share of operations with times.
 GpuMode ReadGpuMode(uint32_t* sample, char* note, size_t note_bytes) noexcept {
   const char* value = Setting("LOCKSTEP_GPU");
   const bool one_queue = OneQueue();
@@ -101,7 +101,7 @@ void ReadEnvironment(Environment* env) noexcept {
                               "LSB_JOBID",    "JOB_ID",       "FLUX_JOB_ID",         nullptr};
   const char* job = First(jobs);
   char by_port[24];
-  // Jobs without a name, as torchrun's that stand alone ("none"): two at once on one host have different ports.
+  // Jobs without a name, such as torchrun's standalone ones ("none"): two at once on one host have different ports.
   if (job == nullptr || Is(job, "none")) {
     const int64_t port = Number(getenv("MASTER_PORT"), 1, 65535, -1);
     if (port > 0) {

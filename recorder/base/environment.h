@@ -1,5 +1,5 @@
-// What the environment, and a configuration file (config.h), ask of the recorder and say of the job. Every value is
-// hostile: bounded, sanitised, never trusted.
+// Settings of the recorder and facts about the job, from the environment and a configuration file (config.h). Every
+// value is hostile input: bounded and sanitized.
 #ifndef LOCKSTEP_RECORDER_BASE_ENVIRONMENT_H_
 #define LOCKSTEP_RECORDER_BASE_ENVIRONMENT_H_
 
@@ -8,7 +8,7 @@
 
 namespace lockstep::recorder {
 
-// kProfiler: no marks; NCCL's profiler interface tells when kernels ran.
+// kProfiler: no marks; NCCL's profiler interface reports when kernels ran.
 enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kProfiler = 4 };
 
 inline constexpr uint8_t kCudaRuntime = 1, kCudaDriver = 2;
@@ -18,15 +18,15 @@ struct Environment {
   bool folder_is_default;
   char job[96], step[64], host[128];
   char job_folder[128];  // <job>.<restart>
-  char note[160];        // what was asked for and not understood
+  char note[160];        // settings that were not understood
   uint32_t restart_count;
   int32_t rank, world_size, local_rank;  // -1 unknown
   int32_t local_ranks;                   // on this host; 0 unknown
   uint64_t ring_bytes;                   // a power of two within the layout's limits
   GpuMode gpu;
-  uint32_t gpu_sample;  // events: one in so many operations is timed
-  uint8_t cuda;         // the layers at which CUDA's calls are seen: kCudaRuntime, kCudaDriver; 0: none
-  char group[64];       // whose members may read the ring; empty: the owner alone
+  uint32_t gpu_sample;  // events: one operation in this many is timed
+  uint8_t cuda;         // the layers at which CUDA's calls are recorded: kCudaRuntime, kCudaDriver; 0: none
+  char group[64];       // the group whose members may read the ring; empty: the owner alone
   bool monotonic_clock;
   bool helper;  // a thread that answers questions about this process
 };
@@ -35,7 +35,7 @@ void ReadEnvironment(Environment* env) noexcept;
 
 enum class HookMode {
   kOff,      // every export only forwards, nothing is recorded
-  kSymbols,  // dlsym and dlvsym are passed on untouched
+  kSymbols,  // dlsym and dlvsym are forwarded unchanged
   kDlsym,
 };
 // LOCKSTEP_HOOK; anything unknown, and nothing: kDlsym. Always kOff in a set-uid program.

@@ -1,5 +1,5 @@
-// Reading memory that the host named and that may be gone: a configuration's string, the variable a late handle is
-// stored to.
+// Reads memory that the program named and that may be unmapped: a configuration's string, the variable for a late
+// handle.
 #ifndef LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_
 #define LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_
 
@@ -7,11 +7,11 @@
 
 namespace lockstep::recorder {
 
-// Copies `bytes` of this process's memory. False, and nothing promised of `to`, where some of it is not mapped. System
-// calls: for cold ways only.
+// Copies `bytes` of this process's memory. False if some of it is not mapped; `to` is then undefined. Uses system
+// calls: for cold paths only.
 bool ReadHostMemory(const void* from, void* to, size_t bytes) noexcept;
 
-// Copies text up to its end, to the end of what is mapped, or size - 1 bytes; ends with a zero.
+// Copies text up to its end, to the end of the mapping, or size - 1 bytes; appends a zero.
 void ReadHostText(const char* from, char* to, size_t size) noexcept;
 
 }  // namespace lockstep::recorder

@@ -1,5 +1,5 @@
 // Job-wide identities of communicators, from public data alone: the hash that NCCL itself calls commHash since 2.26, so
-// that they can be laid beside its own logs.
+// that they match its own logs.
 #ifndef LOCKSTEP_RECORDER_BASE_IDENTITY_H_
 #define LOCKSTEP_RECORDER_BASE_IDENTITY_H_
 
@@ -47,7 +47,7 @@ inline uint64_t RootId(const void* unique_id) noexcept {
   return hash.Digest();
 }
 
-// `counter`: the parent's child counter after it was raised for this child.
+// `counter`: the parent's child counter, already incremented for this child.
 inline uint64_t SplitId(uint64_t parent, int32_t counter, int32_t color) noexcept {
   NcclHash hash;
   hash.Add(&parent, sizeof(parent));
@@ -67,7 +67,8 @@ inline uint64_t SetHash(const int32_t* ranks, int32_t count) noexcept {
   return set | 1;
 }
 
-// Ours: NCCL gives all shrinks of one parent the same hash. `use`: how many times the parent was shrunk by this set.
+// Lockstep's own: NCCL gives all shrinks of one parent the same hash. `use`: how many times the parent was shrunk by
+// this set.
 inline uint64_t ShrinkId(uint64_t parent, int32_t use, uint64_t set) noexcept {
   NcclHash hash;
   hash.Add("shrink", 6);

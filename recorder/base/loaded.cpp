@@ -169,7 +169,7 @@ struct Search {
   const char* caller_strings;
 };
 
-// Where this code itself lies; its own definitions are never what is looked for.
+// The place of this code: the search skips its own definitions.
 char self_anchor;
 
 uint32_t LookUp(const Dynamic& dynamic, const char* name) noexcept {

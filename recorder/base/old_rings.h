@@ -1,4 +1,4 @@
-// The rings that a process left behind when it became another program.
+// The rings that a process left behind when it started another program with exec.
 #ifndef LOCKSTEP_RECORDER_BASE_OLD_RINGS_H_
 #define LOCKSTEP_RECORDER_BASE_OLD_RINGS_H_
 
@@ -6,9 +6,9 @@
 
 namespace lockstep::recorder {
 
-// exec keeps pid and start time, so only the process itself can tell: marks the rings in `folder` (an open folder) that
-// say to be this very process's and still recording as replaced. `own` is the header of the new ring, filled; `name`
-// its file's name. Looks at a bounded number of files, of this user only, and never follows a link.
+// Marks the rings in `folder` (an open folder) that claim to belong to this process and to be still recording as
+// replaced. exec keeps pid and start time, so only the process itself can decide this. `own` is the filled header of
+// the new ring; `name` is its file name. Looks at a bounded number of this user's files, and never follows a link.
 void MarkReplacedRings(long folder, const char* name, const ring::Header& own) noexcept;
 
 }  // namespace lockstep::recorder

@@ -35,7 +35,7 @@ int64_t FindGroup(const char* name) noexcept {
   if (const int64_t number = Number(name, 0); number >= 0) return number;
   const long fd = Sys(SYS_openat, AT_FDCWD, "/etc/group", O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
   if (fd < 0) return -1;
-  // Members stand last and may be many; the beginning of a line is enough.
+  // Members come last and may be many; the beginning of a line is enough.
   char bytes[1024], line[160];
   size_t used = 0;
   int64_t found = -1;

@@ -1,4 +1,4 @@
-// A group whose members may read what the recorder makes (LOCKSTEP_GROUP).
+// A group whose members may read the recorder's files (LOCKSTEP_GROUP).
 #ifndef LOCKSTEP_RECORDER_BASE_READING_GROUP_H_
 #define LOCKSTEP_RECORDER_BASE_READING_GROUP_H_
 
@@ -6,15 +6,14 @@
 
 namespace lockstep::recorder {
 
-// A number, or a name of /etc/group; libc's own look-up allocates and may load libraries. -1: there is none of that
-// name.
+// A number, or a name of /etc/group; libc's own look-up allocates and may load libraries. -1: no such name.
 int64_t FindGroup(const char* name) noexcept;
 
-// For tests: of one line of such a file, without its end. -1: it is another group's, or no such line.
+// For tests: parses one line of such a file, without its line end. -1: another group's line, or not such a line.
 int64_t GroupOfLine(const char* line, const char* name) noexcept;
 
-// Gives `fd`, a file or folder of ours, to the group, readable (a folder's names, too) and no more. False: not
-// permitted; it stays its owner's alone.
+// Gives `fd`, a file or folder of ours, to the group, with read permission only. False: not permitted; it stays its
+// owner's alone.
 bool LetGroupRead(long fd, int64_t group, bool folder) noexcept;
 
 }  // namespace lockstep::recorder

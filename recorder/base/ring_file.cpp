@@ -17,7 +17,7 @@
 namespace lockstep::recorder {
 namespace {
 
-// One line of the library's file, which `strings` shows: no soname tells the version of what is preloaded by its path.
+// One line of the library's file for `strings`: the version of a library that is preloaded by path is in no soname.
 const char kVersionLine[] = "liblockstep " LOCKSTEP_VERSION;
 
 using ring::Section;
@@ -127,8 +127,8 @@ struct Folders {
   Folders& operator=(const Folders&) = delete;
 };
 
-// Makes what is missing. The default folder has a name others can guess, so it must be ours and no link; a folder the
-// user names may be shared.
+// Creates missing folders. Others can guess the name of the default folder, so it must be ours and no link; a folder
+// that the user names may be shared.
 bool OpenFolders(const Environment& env, int64_t group, Folders* folders, char* reason,
                  unsigned reason_bytes) noexcept {
   MakeParents(env.folder);
@@ -201,7 +201,7 @@ bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, R
              ErrorText(file->fd), -file->fd);
     return false;
   }
-  NameFile(env, file);  // whoever saw the first one keeps it apart
+  NameFile(env, file);  // a reader of the first one keeps it apart
   file->fd = MakeMemoryFile(file->name, wanted);
   file->bytes = wanted;
   file->place = ring::RingPlace::kMemory;
@@ -214,7 +214,7 @@ bool MakeFile(const Environment& env, const Folders& folders, uint64_t wanted, R
   return false;
 }
 
-// Tells where a ring in memory is, by a link of the ring's name. A link takes no space of a tmpfs.
+// Publishes the place of a ring in memory, by a link of the ring's name. A link takes no space of a tmpfs.
 bool LeaveLink(const Folders& folders, const RingFile& file) noexcept {
   char target[64];
   snprintf(target, sizeof(target), "/proc/%d/fd/%ld", ProcessId(), file.fd);
@@ -307,7 +307,7 @@ bool AddHelper(RingMap* map) noexcept {
 }
 
 bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
-  static Environment env;  // too large for the host's stack; CreateRing is entered by one thread at a time
+  static Environment env;  // too large for the stack; one thread at a time enters CreateRing
   ReadEnvironment(&env);
   const int64_t group = env.group[0] == 0 ? -1 : FindGroup(env.group);
   Folders folders;

@@ -40,7 +40,7 @@ class Rings {
     Sys(SYS_fstat, own, &own_);
   }
 
-  // The folders lockstep-* at the file system's root, and `top` wherever it is.
+  // The folders lockstep-* at the file system's root, and `top` at any place.
   void Count() noexcept {
     all_ = before_ = of_job_ = strangers_ = 0;
     entries_ = 0;
@@ -55,7 +55,7 @@ class Rings {
   }
 
   uint64_t all() const { return all_; }
-  uint64_t before() const { return before_; }  // of these, the part that comes first in an order all agree on
+  uint64_t before() const { return before_; }  // the part of these that comes first in an order on which all agree
   uint64_t of_job() const { return of_job_; }
   uint64_t strangers() const { return strangers_; }  // other users, whose rings cannot be counted
 
@@ -121,7 +121,7 @@ class Rings {
     if (of_job) of_job_ += bytes;
   }
 
-  // A user's own folder counts, not one that somebody made up.
+  // Only a user's own folder counts, not one that another user created.
   void Stranger(long root, const char* name) noexcept {
     struct stat info {};
     if (Sys(SYS_newfstatat, root, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
@@ -174,8 +174,8 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
   const uint64_t size = static_cast<uint64_t>(system.f_blocks) * block;
   const uint64_t room = static_cast<uint64_t>(system.f_bavail) * block + rings.all();
   share.budget = (room < size ? room : size) / kPart / (1 + rings.strangers());
-  // Ranks of this job that have their rings count among those that share; of how many are to come nothing is known
-  // where the launcher does not say it.
+  // Ranks of this job with rings count among those that share; the number of future ranks is unknown if the launcher
+  // does not give it.
   const uint64_t taken = local_ranks > 0 ? rings.all() - rings.of_job() : rings.all();
   const uint64_t left = share.budget > taken ? share.budget - taken : 0;
   const uint64_t part = left / (local_ranks > 0 ? static_cast<uint64_t>(local_ranks) : kUsualLocalRanks);
@@ -183,8 +183,8 @@ LOCKSTEP_COLD RingShare ReserveShare(long top, long job, long fd, uint64_t wante
   if (bytes < ring::kMinFileBytes) bytes = ring::kMinFileBytes;
   const uint64_t until = MonotonicNs() + kMostNs;
   bool fits = false;
-  // Of all that announce at once, the last one to do so counts what every other one has announced. So nobody may take
-  // space before all that it counts fits. Sizes only shrink meanwhile.
+  // If several announce at once, the last one counts the announcements of all others. So nobody takes space until all
+  // that it counts fits. Sizes only shrink meanwhile.
   while (Sys(SYS_ftruncate, fd, static_cast<long>(bytes)) == 0) {
     rings.Count();
     share.others = rings.all();
@@ -214,7 +214,7 @@ LOCKSTEP_COLD long MakeMemoryFile(const char* name, uint64_t bytes) noexcept {
     Sys(SYS_close, fd);
     fd = high;
   }
-  Sys(SYS_fchmod, fd, 0600L);  // made for everybody
+  Sys(SYS_fchmod, fd, 0600L);  // it was created for everybody
   const long result = Reserve(fd, bytes);
   if (result == 0) return fd;
   Sys(SYS_close, fd);

@@ -1,6 +1,6 @@
-// Rolling hash of a communicator's collectives: equal on all its members while they do the same. It is affine in what
-// came before, so that the operations of a captured graph fold into one factor and one term: a member that launches the
-// graph and one that issues the same operations one by one arrive at the same hash.
+// Rolling hash of a communicator's collectives: equal on all its members while they make the same calls. It is affine
+// in the earlier hash, so the operations of a captured graph fold into one factor and one term: a member that launches
+// the graph and one that issues the same operations one by one get the same hash.
 #ifndef LOCKSTEP_RECORDER_BASE_SIGNATURE_H_
 #define LOCKSTEP_RECORDER_BASE_SIGNATURE_H_
 
@@ -10,10 +10,10 @@
 
 namespace lockstep::recorder {
 
-// Odd; less one, it has one factor 2 only: two operations that change places show.
+// Odd, and one less has the factor 2 only once: two operations in swapped order change the hash.
 constexpr uint64_t kRollFactor = 0x9fb21c651e98df27u;
 
-// What NCCL demands to be equal on all members. Never dependent on what came before.
+// The values that NCCL requires to be equal on all members. Independent of earlier calls.
 inline uint64_t SignatureOf(ring::CallKind kind, uint8_t datatype, uint8_t reduction, int32_t root_or_peer,
                             uint64_t count) noexcept {
   uint64_t value = static_cast<uint64_t>(kind) | uint64_t{datatype} << 16 | uint64_t{reduction} << 24 |
@@ -28,7 +28,7 @@ inline uint64_t Roll(uint64_t hash, uint64_t signature) noexcept {
   return hash * kRollFactor + signature;
 }
 
-// Operations in their order, as one step; {1, 0}: none. Without initializers: tables of it are to be zero pages.
+// Operations in their order, as one step; {1, 0}: none. No initializers, so that tables of it are zero pages.
 struct RolledSteps {
   uint64_t factor, term;
 

@@ -42,7 +42,7 @@ bool TakeWord(Word* word, const char* prefix) noexcept {
   return word->bytes > 0;
 }
 
-// "2.18.3" as ncclGetVersion codes it; what is left out is taken as `fill`. -1: no version.
+// "2.18.3" in ncclGetVersion's code; missing parts are `fill`. -1: no version.
 int32_t Version(Word word, int32_t fill) noexcept {
   int32_t part[3] = {0, fill, fill};
   int parts = 0;

@@ -1,5 +1,5 @@
-// What an operator may put in the recorder's way: files that switch it off on a host, and a list of programs and NCCL
-// versions that it leaves alone. Files are read with bounds and never trusted further than "do not record".
+// An operator's ways to stop the recorder: files that switch it off on a host, and a list of excluded programs and NCCL
+// versions. Files are read with bounds, and can only stop recording.
 #ifndef LOCKSTEP_RECORDER_BASE_SWITCHES_H_
 #define LOCKSTEP_RECORDER_BASE_SWITCHES_H_
 
@@ -8,18 +8,18 @@
 
 namespace lockstep::recorder {
 
-// The files whose mere presence stops recording on the host; `folder` is LOCKSTEP_DIR or its default. Set once, before
-// OffFile. Kept so that the look a second costs no more than a system call for each.
+// The files whose presence stops recording on the host; `folder` is LOCKSTEP_DIR or its default. Set once, before
+// OffFile, so that the check each second costs only a system call for each.
 void SetOffFiles(const char* folder) noexcept;
 
-// The first of /etc/lockstep/off, /run/lockstep/off and FOLDER/off that is there, else null.
+// The first existing one of /etc/lockstep/off, /run/lockstep/off and FOLDER/off, else null.
 const char* OffFile() noexcept;
 
-// A set-uid or otherwise privileged program: its environment is another user's word.
+// A set-uid or otherwise privileged program: another user controls its environment.
 bool PrivilegedProgram() noexcept;
 
-// Whether /etc/lockstep/deny or LOCKSTEP_DENY names this program or NCCL's version; `reason` (one line) says which line
-// does. `version` is asked for only when a line needs it.
+// Whether /etc/lockstep/deny or LOCKSTEP_DENY names this program or NCCL's version; `reason` quotes the line. `version`
+// is called only if a line needs it.
 bool Denied(int32_t (*version)(), char* reason, size_t reason_bytes) noexcept;
 
 // For tests. `text` holds lines or words separated by semicolons: `exe GLOB`, `nccl VERSION` or `nccl FROM-TO`.

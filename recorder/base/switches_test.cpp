@@ -47,8 +47,8 @@ class SwitchesTest : public support::PreloadRuns {
     std::string error;
     return ring::ReadRingFile(path, {}, snapshot, &error);
   }
-  // Starts a host that calls NCCL until it is told, waits for its ring, does `act`, waits for what is expected of the
-  // ring or for half a minute, tells the host to end.
+  // Starts a process that calls NCCL until it is told to stop, waits for its ring, does `act`, waits up to half a
+  // minute for the expected state of the ring, and ends the process.
   template <typename Act, typename Done>
   Snapshot While(const std::string& environment, Act act, Done done) {
     const std::string flag = folder_ + "/end";
@@ -282,7 +282,7 @@ TEST_F(SwitchesTest, OverItsBudgetItStepsDownAndThenOff) {
 }
 
 TEST_F(SwitchesTest, ShortOfThatItKeepsWhatItCan) {
-  // Two rounds: marks are off, records and tables go on.
+  // Two rounds: marks are off, records and tables continue.
   const std::string program = "'" LOCKSTEP_HOST_PROGRAM "' long 5000";
   const Outcome outcome = Shell(Command(program, "LOCKSTEP_GPU=full LOCKSTEP_BUDGET=1ns", true));
   EXPECT_EQ(outcome.status, 0);

@@ -1,4 +1,4 @@
-// The few things the recorder asks of the system, without symbols newer than glibc 2.17 and without touching errno.
+// The recorder's system interface, without symbols newer than glibc 2.17 and without touching errno.
 #ifndef LOCKSTEP_RECORDER_BASE_SYS_H_
 #define LOCKSTEP_RECORDER_BASE_SYS_H_
 
@@ -17,7 +17,7 @@ namespace lockstep::recorder {
 #define LOCKSTEP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define LOCKSTEP_COLD __attribute__((noinline, cold))
 
-// Restores errno when it goes: a slow path of ours must not be seen by the host.
+// Restores errno in the destructor: the program must not see errors of our slow paths.
 class ErrnoKeeper {
  public:
   ErrnoKeeper() noexcept : saved_(errno) {}
@@ -69,20 +69,20 @@ template <typename T, typename V>
 inline T Add(T* p, V v) noexcept {
   return __atomic_fetch_add(p, static_cast<T>(v), __ATOMIC_RELAXED);
 }
-// To `value`, unless it is there or beyond: two threads' counts may come in either order.
+// Raises it to `value`, unless it is there or beyond: two threads' counts may arrive in either order.
 template <typename T>
 inline void Raise(T* p, T value) noexcept {
   T there = Load(p);
   while (there < value && !__atomic_compare_exchange_n(p, &there, value, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
   }
 }
-// Orders the stores before it ahead of the stores after it; the reader's partner is the order of its preads.
+// Orders the stores before it ahead of the stores after it; the order of the reader's preads is its partner.
 inline void FenceRelease() noexcept {
   __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-// Holds back every signal of the calling thread: around work that a handler which forks or jumps out would leave half
-// done. Set-up only: two system calls.
+// Blocks every signal of the calling thread during work that must not stay half done when a handler forks or jumps out.
+// Set-up only: two system calls.
 class SignalsHeld {
  public:
   SignalsHeld() noexcept { held_ = Sys(SYS_rt_sigprocmask, 0L /* SIG_BLOCK */, &kAll, &before_, sizeof(before_)) == 0; }
@@ -98,7 +98,7 @@ class SignalsHeld {
   bool held_ = false;
 };
 
-// Copies at most size - 1 bytes and ends with a zero.
+// Copies at most size - 1 bytes and appends a zero.
 inline void CopyText(char* to, size_t size, const char* from) noexcept {
   size_t n = 0;
   while (from != nullptr && n + 1 < size && from[n] != 0) {

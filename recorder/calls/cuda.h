@@ -1,4 +1,4 @@
-// What the exported names of the CUDA runtime begin with.
+// The beginning of each exported function of the CUDA runtime.
 #ifndef LOCKSTEP_RECORDER_CALLS_CUDA_H_
 #define LOCKSTEP_RECORDER_CALLS_CUDA_H_
 
@@ -6,7 +6,7 @@
 #include "recorder/calls/cuda_calls.h"
 #include "recorder/core/real.h"
 
-// Finds the real function as `real`, and calls it at once where nothing is to be seen.
+// Finds the real function as `real`, and calls it at once if nothing is recorded.
 #define LOCKSTEP_RUNTIME(NAME, ARGUMENTS)                                                    \
   static RealFunction function = {#NAME};                                                    \
   const void* caller = LOCKSTEP_CALLER;                                                      \

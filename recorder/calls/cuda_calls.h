@@ -1,6 +1,6 @@
-// What is done around each of CUDA's calls on the short list, the same for the runtime's names and the driver's: table
-// updates only. `forward` makes the real call. What both layers see is seen once: the driver's wrappers stand aside
-// while a wrapped call of the runtime is under way on the thread.
+// The work around each of CUDA's calls on the short list, for names of the runtime and of the driver: table updates
+// only. `forward` makes the real call. A call that passes both layers is noted once: the driver's wrappers do nothing
+// while a wrapped call of the runtime is active on the thread.
 #ifndef LOCKSTEP_RECORDER_CALLS_CUDA_CALLS_H_
 #define LOCKSTEP_RECORDER_CALLS_CUDA_CALLS_H_
 
@@ -16,7 +16,7 @@ inline bool DriverIsWatched(const void* caller) noexcept {
   return Recording() && g.cuda && (g.cuda_layers & kCudaDriver) != 0 && !t_local.in_runtime && !FromNccl(caller);
 }
 
-// While it lives the thread is inside a wrapped call of the runtime.
+// During its lifetime the thread is inside a wrapped call of the runtime.
 class RuntimeCall {
  public:
   RuntimeCall() noexcept : before_(t_local.in_runtime) { t_local.in_runtime = true; }
@@ -38,8 +38,8 @@ inline int SeeStreamSynchronize(void* stream, Forward forward) noexcept {
   return AroundStreamWait(ring::CallKind::kStreamSynchronize, stream, forward);
 }
 
-// The host waits in it where pageable host memory is involved. What memory it is costs more to ask than to note the
-// call: one that returns at once is over before anybody looks.
+// The CPU thread waits in it if pageable host memory is involved. Checking the memory costs more than noting the call.
+// A call that returns at once is over before anybody looks.
 template <typename Forward>
 inline int SeeAsyncCopy(void* stream, Forward forward) noexcept {
   return AroundStreamWait(ring::CallKind::kMemcpyAsync, stream, forward);
@@ -52,7 +52,7 @@ inline int SeeEventSynchronize(void* event, Forward forward) noexcept {
   return AroundWait(ring::CallKind::kEventSynchronize, stream, ticket, forward);
 }
 
-// Any other call in which the host may wait, for no stream in particular.
+// Any other call that may block, for no stream in particular.
 template <typename Forward>
 inline int SeeWait(ring::CallKind kind, Forward forward) noexcept {
   return AroundWait(kind, kNone, 0, forward);
@@ -72,7 +72,7 @@ inline int SeeStreamWait(void* stream, void* event, Forward forward) noexcept {
   return result;
 }
 
-// The value may have been another stream's whose end was not seen.
+// The handle may have been another stream's, whose end was not seen.
 template <typename Forward>
 inline int SeeStreamCreate(void** stream, Forward forward) noexcept {
   const int result = forward();
@@ -112,7 +112,7 @@ template <typename Forward>
 inline int SeeCaptureEnd(void* stream, void** graph, Forward forward) noexcept {
   const uint64_t capture = NoteCaptureEnding(stream);
   const int result = forward();
-  // One that ends with an error is over as well, unless this stream did not begin it or was in none.
+  // A capture that ends with an error is over too, unless this stream did not begin it or was in none.
   constexpr int kInvalidValue = 1, kUnmatched = 903, kWrongThread = 908;
   const bool over =
       result == 0 || (capture != 0 && result != kInvalidValue && result != kUnmatched && result != kWrongThread);

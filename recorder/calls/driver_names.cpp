@@ -1,6 +1,6 @@
-// The short list at the driver: what a CUDA runtime that is linked statically (in NCCL, in a framework) or loaded by
-// hand asks the driver for, by dlsym and cuGetProcAddress. Handed out by the dlsym hook only; nothing of it is
-// exported.
+// The short list for the driver: functions that a CUDA runtime requests from the driver by dlsym and cuGetProcAddress,
+// if it is linked statically (in NCCL, in a framework) or loaded by hand. Only the dlsym hook returns these wrappers;
+// none is exported.
 #include "recorder/abi/nccl.h"
 #include "recorder/calls/cuda_calls.h"
 #include "recorder/calls/hook.h"
@@ -10,8 +10,8 @@ namespace {
 
 using ring::CallKind;
 
-// A function may lie at two addresses, one for each way of looking it up, and each wrapper stands for one. Where the
-// first version and the second are both in use, they are two.
+// A function may have two addresses, one for each way of lookup, and each wrapper represents one. If both the first and
+// the second version are in use, they count as two.
 enum Way { kByName = 0, kByAddress = 1, kSecondByName = 2 };
 
 // NAME<way>::Call forwards to NAME<way>::real, and does SEE around it where the call is to be seen.
@@ -158,7 +158,7 @@ LOCKSTEP_DRIVER(cuGraphLaunch_ptsz, (void* exec, void* stream), (exec, stream),
 LOCKSTEP_DRIVER(cuGraphExecDestroy, (void* exec), (exec), SeeGraphDestroy(exec, forward))
 LOCKSTEP_DRIVER(cuGraphDestroy, (void* graph), (graph), SeeGraphDestroy(graph, forward))
 
-// What cuGetProcAddress found is handed on wrapped as well. Its flags say whether the per-thread twin was asked for.
+// Results of cuGetProcAddress are wrapped too. Its flags show whether the per-thread variant was requested.
 void* AnswerProcAddress(const char* symbol, uint64_t flags, void* found) noexcept;
 
 template <Way kWay>

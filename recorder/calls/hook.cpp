@@ -39,14 +39,15 @@ bool HookIsOn() noexcept {
   return now == kOn;
 }
 
-// By its soname, or because it has what makes a communicator: a library that holds NCCL, one that stands in for it.
+// Recognized by its soname, or by the function that creates communicators: a library that contains NCCL, or replaces
+// it.
 bool IsNccl(const LoadedObject& object) noexcept {
   if (IsNcclLibrary(object)) return true;
   const auto* inside = reinterpret_cast<const void*>(object.text_begin);
   return FindFunctionIn("ncclGetVersion", inside) != nullptr && FindFunctionIn("ncclCommInitRank", inside) != nullptr;
 }
 
-// What the caller is given who would get `found`; null: go on to the next dlsym.
+// The function for a caller that would get `found`; null: continue with the next dlsym.
 void* Wrapped(const Request& request, void* found, const HookedNccl& nccl) noexcept {
   LoadedObject owner{};
   uint32_t hash = 0;
@@ -54,16 +55,16 @@ void* Wrapped(const Request& request, void* found, const HookedNccl& nccl) noexc
   if (IsNccl(owner)) {
     const uint32_t copy = AddNccl(owner, IsNcclLibrary(owner));
     if (copy == kNone) return nullptr;
-    if (KeepLoaded(owner)) Ask(request, request.handle);  // dlerror tells of the last call
+    if (KeepLoaded(owner)) Ask(request, request.handle);  // dlerror describes the last call
     return nccl.of_copy[copy];
   }
-  // Another tool that stands behind this one: the export forwards to it.
+  // Another tool comes after this one: the export forwards to it.
   if (request.name[0] != 'p' && Ask(request, RTLD_NEXT) == found) return nccl.wrapper;
   return nullptr;
 }
 
-// What the object around the caller would find in what it needs itself, opened RTLD_LOCAL. Another tool's dlsym may
-// hide that from the real one, and then nobody finds it.
+// What the caller's object would find among its own dependencies, opened RTLD_LOCAL. Another tool's dlsym may hide the
+// caller from the real one, and then the lookup fails.
 void* AskInScopeOf(const Request& request) noexcept {
   LoadedObject object{};
   uint32_t hash = 0;
@@ -111,7 +112,7 @@ void* AnswerRuntime(const Request& request) noexcept {
     return nullptr;
   if (Ask(request, RTLD_NEXT) != nullptr) return nullptr;
   if (request.handle == RTLD_DEFAULT && AskInScopeOf(request) != nullptr) return nullptr;
-  Ask(request, RTLD_NEXT);  // says so by dlerror
+  Ask(request, RTLD_NEXT);  // sets dlerror
   return kAnswerNone;
 }
 

@@ -23,7 +23,7 @@ struct HookedName {
 };
 extern const HookedName kDriverNames[];  // ends with a null name
 
-// What to hand out for `found`, the library's function `name`: the wrapper, or `found` itself where there is none.
+// What to return for `found`, the library's function `name`: the wrapper, or `found` itself if there is none.
 void* FindHookedName(const char* name, void* found) noexcept;
 
 }  // namespace lockstep::recorder

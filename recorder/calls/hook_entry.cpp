@@ -17,7 +17,7 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
 
 // clang-format off
 #if defined(__x86_64__)
-// Two characters tell nearly every other name: "nc", "pn", "ms", "pm", "cu", "hi", "dl".
+// Two characters exclude nearly every other name: "nc", "pn", "ms", "pm", "cu", "hi", "dl".
 #define LOCKSTEP_LOOKUP_ENTRY(NAME, NEXT, WHICH) \
   ".p2align 4\n"                                     \
   ".globl " NAME "\n.type " NAME ", @function\n"     \

@@ -7,7 +7,7 @@
 namespace lockstep::recorder {
 
 // A recorded NCCL function. `wrapper` is this library's export; of_copy[n] the same for the n-th NCCL library of the
-// process: it leaves n + 1 in lockstep_asked and goes on to the wrapper, whose RealNccl calls that library's function.
+// process: it stores n + 1 in lockstep_asked and jumps to the wrapper, whose RealNccl calls that library's function.
 struct HookedNccl {
   const char* name;
   void* wrapper;
@@ -17,17 +17,17 @@ const HookedNccl* FindHookedNccl(const char* name) noexcept;  // null: not recor
 
 }  // namespace lockstep::recorder
 
-// The dlsym and dlvsym behind this library's; null until the first call.
+// The next dlsym and dlvsym after this library's; null until the first call.
 LOCKSTEP_LOCAL void* (*lockstep_next_dlsym)(void* handle, const char* name);
 LOCKSTEP_LOCAL void* (*lockstep_next_dlvsym)(void* handle, const char* name, const char* version);
 // Finds and stores them.
 LOCKSTEP_LOCAL void* lockstep_hook_next(int which);
-// `which`: 0 dlsym, 1 dlvsym, 2 dlsym_of_libc. For the names that begin like a wrapped one. Null: go on to the next;
-// kAnswerNone: the caller is given null.
+// `which`: 0 dlsym, 1 dlvsym, 2 dlsym_of_libc. For names that begin like a wrapped one. Null: continue with the next;
+// kAnswerNone: the caller gets null.
 inline void* const kAnswerNone = reinterpret_cast<void*>(1);
 LOCKSTEP_LOCAL void* lockstep_hook_answer(void* handle, const char* name, const char* version, const void* caller,
                                           int which);
-// The same hook for a tool that asks for libc's dlsym: it goes on there.
+// The same hook for a tool that asks for libc's dlsym; it continues with that function.
 LOCKSTEP_LOCAL void lockstep_dlsym_of_libc();
 LOCKSTEP_LOCAL void* (*lockstep_libc_dlsym)(void* handle, const char* name);
 

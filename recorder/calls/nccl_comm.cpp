@@ -23,7 +23,7 @@ bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
   return parent != nullptr && parent->nonblocking;
 }
 
-// True when the init call is the host's and a ring is there.
+// True if the init call comes from the program and a ring exists.
 bool StartFor(const void* caller) noexcept {
   if (FromNccl(caller) || !Start() || !ShouldRecord(caller)) return false;
   if (Load(&g.map.header->nccl_version) == 0) {
@@ -61,8 +61,8 @@ void InitReturned(ThreadState* thread, CommLocal* comm, void** out, int result) 
   }
 }
 
-// Around an init call that gives its handle at once. A watchdog may use what is in `out` while the call still waits for
-// other ranks.
+// Around an init call that returns its handle at once. A watchdog may use the handle in `out` while the call still
+// waits for other ranks.
 template <typename Forward>
 int MakeNow(CallKind kind, const CommPlan& plan, void** out, const void* caller, Forward forward) noexcept {
   CommLocal* comm = NewComm(plan);
@@ -127,8 +127,8 @@ CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, cons
   return plan;
 }
 
-// Around an init call that brings a unique id. Another thread may still be making the ring, for longer than this one
-// waits for it: the communicator's identity is entered when the call returns, since nothing tells it later.
+// Around an init call with a unique id. Another thread may still be creating the ring, for longer than this one waits:
+// the communicator's identity is entered when the call returns, because nothing reports it later.
 template <typename Forward>
 int MakeRoot(CallKind kind, const void* unique_id, int size, int rank, const NcclConfig* config, void** out,
              const void* caller, Forward forward) noexcept {
@@ -265,7 +265,7 @@ LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* lis
   const int result = real(comms, devices, list);
   if (!begun || !Recording() || flight.epoch != g.epoch) return result;
   ErrnoKeeper keep;
-  // Without the inner call (an NCCL linked -Bsymbolic) the process and the ordinal stand in: all members are here.
+  // Without the inner call (an NCCL linked -Bsymbolic) the process and the ordinal replace it: all members are here.
   uint8_t id[128] = {};
   const uint64_t substitute[3] = {static_cast<uint64_t>(g.map.header->pid), g.map.header->start_ticks, plan.ordinal};
   memcpy(id, substitute, sizeof(substitute));
@@ -332,7 +332,7 @@ LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, Nccl
   plan.origin = CallKind::kCommShrink;
   plan.parent = parent;
   plan.ordinal = ++parent->children;
-  // Only survivors call, so what they have in common is how often they shrank by this set, not how often at all.
+  // Only survivors call. They all know how often they shrank by this set, not how often in total.
   const uint64_t set = SetHash(excluded, count);
   plan.id = ShrinkId(parent->entry->id, ShrinksBefore(parent, set) + 1, set);
   plan.magic = plan.id;
@@ -492,7 +492,7 @@ LOCKSTEP_COLD void AsyncChanged(CommLocal* comm, int error, const void* caller) 
   Store(&comm->last_async, error);
   if (error == kNcclSuccess) {
     BindChildren(comm);
-    // A blocking one says so while its own init call still waits, too.
+    // A blocking one reports it while its own init call still waits.
     if (!comm->ready && (comm->nonblocking || (comm->needs_rank && !comm->group_init))) CommIsReady(comm);
     return;
   }
@@ -543,7 +543,7 @@ __attribute__((noinline)) int AsyncErrorForHost(NcclComm handle, int* error, con
 
 }  // namespace
 
-// On the way of every operation, from inside NCCL: such a call is passed on by the shortest way.
+// Every operation comes here, from inside NCCL: such a call is forwarded by the shortest path.
 LOCKSTEP_EXPORT int ncclCommGetAsyncError(NcclComm handle, int* error) {
   const void* caller = LOCKSTEP_CALLER;
   void* address = LoadAcquire(&g_async_error.address);

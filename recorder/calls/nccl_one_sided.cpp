@@ -1,4 +1,4 @@
-// NCCL's one-sided calls. They count per peer: signals sent to it, and signals of it that were waited for.
+// NCCL's one-sided calls. They count per peer: signals sent to it, and awaited signals from it.
 #include "recorder/abi/nccl.h"
 #include "recorder/base/host_memory.h"
 #include "recorder/core/ops.h"

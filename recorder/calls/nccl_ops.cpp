@@ -32,7 +32,7 @@ inline __attribute__((always_inline)) int Record(void* real, const Op& op, int (
 
 }  // namespace
 
-// A wrapper. OP: what is recorded, up to the communicator; after the parameters come the arguments to pass on.
+// A wrapper. OP: the recorded fields, up to the communicator; after the parameters come the arguments to forward.
 #define LOCKSTEP_LIST(...) __VA_ARGS__
 #define LOCKSTEP_OPERATION(NAME, OP, PARAMETERS, ...)                          \
   LOCKSTEP_EXPORT int NAME PARAMETERS {                                        \
@@ -126,7 +126,7 @@ LOCKSTEP_EXPORT int ncclAlltoAllv(const void* send, const size_t* send_counts, c
 
 namespace {
 
-// The same call of the host, once more. ShouldRecord finds out when a group's end was left by an exception.
+// The same call again. ShouldRecord detects a group's end that was left by an exception.
 inline bool Nested(const void* caller) noexcept {
   using namespace lockstep::recorder;
   if (LOCKSTEP_LIKELY(t_local.in_group_call == GroupCall::kNone)) return false;

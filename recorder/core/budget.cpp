@@ -8,7 +8,7 @@ namespace lockstep::recorder {
 namespace {
 
 constexpr Budget kDefaultBudget = {50, 5000};
-// An interrupt or a preemption inside a sample says nothing of us: the dearest quarter is left out.
+// An interrupt or a preemption inside a sample is not the recorder's cost: the most expensive quarter is left out.
 constexpr uint32_t kLeftOut = 4;
 constexpr uint32_t kFewest = 4;
 

@@ -1,6 +1,6 @@
-// What recording costs the host, measured by the recorder itself at one call in kSampleEvery, and the way down when
-// that is more than it may be: GPU marks first, then CUDA's table updates, then recording as a whole. Each step and its
-// time go into the header's note. Nothing here waits; a thread that loses the race for a step leaves it to the other.
+// The cost of recording, measured by the recorder itself at one call in kSampleEvery, and the steps to reduce it if it
+// exceeds the budget: GPU marks first, then CUDA's table updates, then recording as a whole. Each step and its time go
+// into the header's note. Nothing here waits; of two threads at one step, the loser does nothing.
 #ifndef LOCKSTEP_RECORDER_CORE_BUDGET_H_
 #define LOCKSTEP_RECORDER_CORE_BUDGET_H_
 
@@ -15,36 +15,36 @@ struct ThreadState;
 inline constexpr uint32_t kSampleEvery = 128;  // a power of two
 inline constexpr uint32_t kOwnSamples = 16;
 
-// One kind of work of ours on one thread: how often it was done, and the newest samples of what it took, in ticks.
+// One kind of the recorder's work on one thread: how often it ran, and the newest samples of its cost, in ticks.
 struct OwnTime {
   uint32_t done;
   uint32_t samples;
   uint64_t ticks[kOwnSamples];
 };
 
-// A thread's own. `ops` are recorded calls, `groups` the ends of groups, `tables` CUDA's events and stream waits.
+// Of one thread. `ops` are recorded calls, `groups` the ends of groups, `tables` CUDA's events and stream waits.
 struct OwnTimes {
   OwnTime ops, groups, tables;
-  uint64_t since;  // ticks when this round began; 0: at the next sample
+  uint64_t since;  // ticks at the start of this round; 0: at the next sample
 };
 
 // LOCKSTEP_BUDGET: "N%" of a thread's time (with at least 5 us a call, so that a host that does nothing but call NCCL
 // is not mistaken for an expensive recorder), "Nns" a call, "off". Anything else, and nothing: 5%.
 struct Budget {
   uint32_t permille;  // 0: not by share
-  uint32_t call_ns;   // at most so much a call; with a share both must be exceeded
+  uint32_t call_ns;   // limit of a call; if a share is set too, both must be exceeded
 };
 Budget ReadBudget(const char* text) noexcept;
 void SetBudget(Budget budget) noexcept;
 
-// True when this piece of work is to be measured.
+// True if this piece of work is to be measured.
 inline bool SampleNow(OwnTime* own) noexcept {
   return __builtin_expect((++own->done & (kSampleEvery - 1)) == 1, 0);
 }
-// `ticks` of a piece that was measured.
+// `ticks` of a measured piece.
 void AddOwnTime(OwnTime* own, uint64_t ticks) noexcept;
 
-// After a sample of `ops` was added: a verdict on the round when there are enough, and perhaps one step down.
+// After a new sample of `ops`: judges the round if it has enough samples, and may take one step down.
 void JudgeOwnTime(ThreadState* thread) noexcept;
 
 }  // namespace lockstep::recorder

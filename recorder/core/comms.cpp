@@ -11,10 +11,10 @@ namespace {
 using ring::CommEntry;
 using ring::CommState;
 
-// Identity changes are rare and bracketed by an odd guard; a reader takes the lines between two equal even values.
-// Atomic, because a watchdog thread's error or abort may meet a change by the communicator's own thread: the guard must
-// be even again when both are done, and tell that somebody is at it while there are two. Signals wait: a handler that
-// jumps out would leave it odd for good.
+// Identity changes are rare and bracketed by an odd guard. A reader accepts the lines between two equal even values.
+// Atomic, because a watchdog thread's error or abort may overlap a change by the communicator's own thread: the guard
+// must be even again when both are done, and odd while either works. Signals are blocked: a handler that jumps out
+// would leave it odd for good.
 class Editing {
  public:
   explicit Editing(CommEntry* entry) noexcept : entry_(entry) {
@@ -68,7 +68,7 @@ CommLocal* Claim() noexcept {
 
 uint32_t g_pending;  // how many entries wait for their handle
 
-// Whoever takes it counts it: the communicator's thread and a watchdog may come at once. True for the one who took it.
+// The communicator's thread and a watchdog may come at once; one of them takes it and counts it. True for that one.
 bool EndPending(CommLocal* comm) noexcept {
   if (__atomic_exchange_n(&comm->pending, nullptr, __ATOMIC_ACQ_REL) == nullptr) return false;
   __atomic_fetch_sub(&g_pending, 1, __ATOMIC_RELAXED);
@@ -166,7 +166,7 @@ LOCKSTEP_COLD void CommIsReady(CommLocal* comm) noexcept {
   CommEntry* entry = comm->entry;
   int32_t rank = entry->member_rank, size = entry->size, device = entry->device;
   if (handle != nullptr) {
-    // Our own questions: NCCL's inner calls must not be taken for the host's.
+    // Our own questions: NCCL's inner calls are not calls of the program.
     ThreadState* thread = Thread();
     const bool inside = thread != nullptr && thread->inside;
     if (thread != nullptr) thread->inside = true;
@@ -289,7 +289,7 @@ LOCKSTEP_COLD CommLocal* FindCommSlow(ThreadState* thread, const void* handle, b
     CommCache(thread, handle) = {handle, i};
     return &g_tables.comms[i];
   }
-  // Which of the awaited it is, its variable tells.
+  // Its variable identifies the awaited communicator.
   for (uint32_t i = 0; i < used && Load(&g_pending) != 0; ++i) {
     CommLocal* comm = &g_tables.comms[i];
     void** place = LoadAcquire(&comm->pending);

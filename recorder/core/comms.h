@@ -6,7 +6,7 @@
 
 namespace lockstep::recorder {
 
-// What is known of a communicator before NCCL is asked to make it.
+// The facts about a communicator before NCCL creates it.
 struct CommPlan {
   ring::CallKind origin = ring::CallKind::kNone;
   uint64_t id = 0;
@@ -24,35 +24,35 @@ struct CommPlan {
   bool nonblocking = false;
 };
 
-// Writes an entry in the state "initializing". Null when the table is full of living communicators; counted.
+// Writes an entry in the state "initializing". Null if the table is full of living communicators; counted.
 CommLocal* NewComm(const CommPlan& plan) noexcept;
 
-// How many members of `rank` this process has made from a unique id with this hash.
+// How many members of `rank` this process has created from a unique id with this hash.
 uint32_t RootUses(uint64_t root_hash, int32_t rank) noexcept;
 
-// NCCL gave the handle. A handle value seen before gets the next generation.
+// NCCL returned the handle. A handle value that was used before gets the next generation.
 void BindHandle(CommLocal* comm, const void* handle) noexcept;
 
-// NCCL may be used with it now; asks NCCL for rank, size and device where they are not known. Only for a handle that
-// the host used or that NCCL has just stored: what lies in an old variable may be anything.
+// The communicator is usable; asks NCCL for rank, size and device if they are unknown. Only for a handle that the
+// program used or that NCCL has just stored: an old variable may contain anything.
 void CommIsReady(CommLocal* comm) noexcept;
 void CommEnded(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommState(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept;
-// For a communicator that NCCL's profiler interface told of.
+// For a communicator that NCCL's profiler interface reported.
 void SetCommFlags(CommLocal* comm, uint32_t flags) noexcept;
 void SetCommName(CommLocal* comm, const char* name) noexcept;
-void SetCommReady(CommLocal* comm) noexcept;  // without asking NCCL anything
+void SetCommReady(CommLocal* comm) noexcept;  // without asking NCCL
 void NoteAsyncError(CommLocal* comm, int32_t error) noexcept;
 
-// NCCL will store the handle of `comm` at `place`: during the call, at the group's end, or when `parent` (kNone: no
-// other's state matters) is ready. The variable is read through the kernel, since it may be gone.
+// NCCL will store the handle of `comm` at `place`: during the call, at the group's end, or when `parent` (kNone:
+// independent) is ready. The variable is read through the kernel, because it may be unmapped.
 void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept;
-// Binds what NCCL has stored by now; false when that is nothing.
+// Binds the handle that NCCL has stored by now; false if there is none.
 bool BindStored(CommLocal* comm) noexcept;
 // `parent` is ready again after background work: its children's handles are stored.
 void BindChildren(const CommLocal* parent) noexcept;
-// The background work failed, or the parent ended: a child whose handle is not stored by now never comes.
+// The background work failed, or the parent ended: a child without a stored handle never comes.
 void DropChildren(const CommLocal* parent) noexcept;
 
 bool HasPending() noexcept;
@@ -74,7 +74,7 @@ inline ThreadState::Cached& CommCache(ThreadState* thread, const void* handle) n
   return thread->comms[(value >> 4 ^ value >> 12) & 7];
 }
 
-// The communicator of a handle the host uses; makes an entry without identity for one that was never seen being made.
+// The communicator of a handle in use; creates an entry without identity if its creation was not seen.
 inline CommLocal* FindComm(ThreadState* thread, const void* handle) noexcept {
   const ThreadState::Cached& cached = CommCache(thread, handle);
   if (LOCKSTEP_LIKELY(cached.key == handle && Load(&g_tables.comm_handles[cached.index]) == handle &&

@@ -11,8 +11,8 @@ constexpr uint32_t kPairs = 256;  // operations of one stream that can be under 
 constexpr uint32_t kPairsAtOnce = 64;
 constexpr uint32_t kNoPair = UINT32_MAX;
 
-// An event that tells a time makes the GPU wait for 2 us between two kernels that depend on each other, one that only
-// tells that it was reached for nothing (H100, docs/measurements.md).
+// An event with a time delays the GPU by 2 us between two dependent kernels. An event without one costs nothing (H100,
+// docs/measurements.md).
 struct Pair {
   void *start, *end;    // with times
   void *began, *ended;  // without; null where every operation is timed
@@ -59,7 +59,7 @@ uint64_t g_times_written;
 
 constexpr double kCloseEnough = 2e5;    // ns: of the clocks
 constexpr double kDrift = 5e-5;         // of two clocks, at most: seconds a second
-constexpr double kAnchorEvery = 1e9;    // ns: what is measured in single precision must stay short
+constexpr double kAnchorEvery = 1e9;    // ns: intervals measured in single precision must stay short
 constexpr double kFloatError = 1.2e-7;  // of an elapsed time, relative
 
 bool MakePair(Pair* pair) noexcept {
@@ -219,12 +219,12 @@ bool Measure(StreamEvents* events, Pair* pair, double* end_ns, double* duration_
   return true;
 }
 
-// A start cannot lie before it was recorded, an end not behind its being seen: so every operation bounds what the
-// host's clock is ahead of the GPU's.
+// A start cannot precede its recording, and an end cannot follow its observation. So every operation bounds the offset
+// between the clocks of CPU and GPU.
 void Bound(StreamEvents* events, double low, double high, double error_ns, int64_t now_ns) noexcept {
   const double leak = static_cast<double>(now_ns - events->bounded_ns) * kDrift + error_ns;
   const double low_before = events->low - leak, high_before = events->high + leak;
-  // Where the two contradict each other a clock was set: what was known before is void.
+  // A contradiction means that a clock was set: earlier bounds are void.
   if (events->bounded && low_before <= high && low <= high_before) {
     if (low_before > low) low = low_before;
     if (high_before < high) high = high_before;
@@ -282,8 +282,8 @@ void TimeFlight(uint32_t stream, const Flight& flight) noexcept {
             events->high - events->low);
 }
 
-// The stream's events tell nothing more. An error is no completion; and whether an operation that had not been seen to
-// end did so before the error, nobody can tell any more.
+// The stream's events report nothing more. An error is no completion. Whether an unseen operation ended before the
+// error is unknown.
 void EndStream(uint32_t stream, DriverResult error) noexcept {
   StoreRelease(&g.map.streams[stream].given, Load(&g.map.marks[stream].completed) + 1);
   if (IsGpuError(error)) {
@@ -324,7 +324,7 @@ Look PollStream(uint32_t stream) noexcept {
         break;
       }
       if (flight->timed && flight->whole) TimeFlight(stream, *flight);
-      // After its times: who sees it completed may expect to find them.
+      // After its times: a reader that sees it completed may expect them.
       StoreRelease(&mark->completed, flight->ticket);
     }
     PushFree(events, flight->pair);

@@ -11,32 +11,32 @@
 
 namespace lockstep::recorder {
 
-// Makes the stream's first events; its context is current. False when the driver cannot, which the note says.
+// Makes the stream's first events; its context is current. False if the driver cannot, which goes into the note.
 bool MakeEvents(uint32_t stream, void* context) noexcept;
 // There is room for one more operation.
 bool HasEvents(uint32_t stream) noexcept;
-// The stream's context is current. `timed`: with events that tell times. False: not recorded, with the driver's error
-// or 0 when there was no event left.
+// The stream's context is current. `timed`: use events with times. False: not recorded; returns the driver's error, or
+// 0 if no event was left.
 bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed,
                  DriverResult* result) noexcept;
 bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;
-// The operation whose start was recorded last gets no end of its own.
+// The last operation whose start was recorded gets no end of its own.
 void DropStart(uint32_t stream) noexcept;
-// They are gone, with their context.
+// They were destroyed with their context.
 void ForgetStreamEvents(uint32_t stream) noexcept;
-void ForgetAllEvents() noexcept;  // in a forked child, whose thread is gone too
+void ForgetAllEvents() noexcept;  // in a forked child, whose thread does not exist
 
-// Starts the thread, once; it looks for work by itself. Nothing happens in another mode.
+// Starts the thread, once; it finds its work itself. Does nothing in other modes.
 void StartPolling() noexcept;
-// The thread is outside the driver from the one to the other, and the caller has its part. False: it hangs in there.
+// Keeps the thread outside the driver between the two calls; the caller takes its place. False: it hangs in the driver.
 bool HoldPolling() noexcept;
 // In its place: a last look at the streams of a device, of all for -1.
 void LookOnce(int32_t device) noexcept;
 void ReleasePolling() noexcept;
 void ForgetPolling() noexcept;  // in a forked child
 
-// Of the thread only: looks at what is due on a stream. Keen: it is under way, and a look soon would tell more of how
-// the clocks lie together.
+// For this thread only: polls the due events of a stream. Keen: an operation is active, and an early look helps to
+// align the clocks.
 enum class Look { kIdle, kBusy, kKeen };
 Look PollStream(uint32_t stream) noexcept;
 

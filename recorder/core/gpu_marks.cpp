@@ -65,7 +65,7 @@ bool Write(StreamLocal* stream, size_t field, uint64_t ticket) noexcept {
   return result == 0;
 }
 
-// Whether the device can write marks; said once where it cannot.
+// Whether the device can write marks; a refusal is reported once.
 bool HasMemoryOperations(int32_t device) noexcept {
   if (g_driver.write64 == nullptr || g_driver.host_register == nullptr || g_driver.host_pointer == nullptr) {
     AddNote("no GPU marks: the driver has no stream memory operations; try LOCKSTEP_GPU=events");
@@ -106,7 +106,7 @@ bool IsCapturing(const StreamLocal& stream) noexcept {
   return g_driver.is_capturing(HandleOf(stream), &status) != 0 || status != 0;
 }
 
-// The context that the stream belongs to, and the driver's number of it. The stream does not capture.
+// The stream's context, and the driver's number of the stream. The stream does not capture.
 bool FindContext(StreamLocal* stream) noexcept {
   stream->context = nullptr;
   stream->identity = 0;
@@ -118,8 +118,8 @@ bool FindContext(StreamLocal* stream) noexcept {
     if (g_driver.stream_id != nullptr && g_driver.stream_id(HandleOf(*stream), &id) == 0) stream->identity = id;
     return stream->context != nullptr;
   }
-  // A default stream is that of the current context: while another device's is current a mark would go to the wrong
-  // stream and tell of work that is not done. NCCL uses the default streams of the device's own context.
+  // A default stream belongs to the current context. While another device's context is current, a mark would go to the
+  // wrong stream and report work that is not done. NCCL uses the default streams of the device's own context.
   const int32_t device = stream->cell->device;
   if (device >= 0 && g_driver.device_context != nullptr && g_driver.device_context(device, &stream->context) == 0)
     return stream->context != nullptr;
@@ -165,8 +165,8 @@ void ForHeldStreams(const CommLocal& comm, Each each) noexcept {
   }
 }
 
-// As GiveEnd, some time after the use: a stream that captures by now would take the mark into its graph, so that the
-// GPU wrote it at every launch. Of what it did before, nothing is known then.
+// Like GiveEnd, some time after the use. A stream that captures by now would take the mark into its graph, so that the
+// GPU wrote it at every launch. The progress of its earlier work is then unknown.
 void GiveLate(StreamLocal* stream, uint64_t ticket) noexcept {
   uint64_t graph = 0;
   if (ticket <= LastGiven(*stream) || stream->ways == 0 || QueryCapture(*stream, &graph) != Capture::kNo) return;
@@ -248,8 +248,8 @@ Capture QueryCapture(const StreamLocal& stream, uint64_t* graph) noexcept {
 }
 
 uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept {
-  // Another thread is using the stream at this moment: which of the two comes first there, nobody can tell. Our own is
-  // a call that was left by a jump or an exception.
+  // Another thread is using the stream at this moment; their order on it is unknown. If it is this thread, it left the
+  // call by a jump or an exception.
   const uint32_t me = thread->index + 1;
   if (!Swap(&stream->busy, kNobody, me)) {
     if (Load(&stream->busy) != me) return 0;
@@ -306,8 +306,8 @@ LOCKSTEP_COLD void SettleMarks(CommLocal* comm, uint64_t begun) noexcept {
   if (begun == 0) return;
   bool left = false;
   ForHeldStreams(*comm, [&](StreamLocal* stream) noexcept {
-    // An operation of the communicator that came since then would be on the stream now, or has been there and its
-    // number shows; a stream that somebody is using is settled another time.
+    // A later operation of the communicator would be on the stream now, or its number shows that it was there. A stream
+    // in use is settled another time.
     if (!Swap(&stream->busy, kNobody, kSomebody)) {
       left = true;
       return;

@@ -16,7 +16,7 @@ namespace {
 
 uint32_t g_thread;   // 0 none, 1 being made, 2 runs, 3 cannot be made
 uint32_t g_inside;   // it is in the driver
-uint32_t g_holders;  // who wants it outside
+uint32_t g_holders;  // users outside this file
 
 constexpr long kKeenNs = 100000, kBusyNs = 1000000, kIdleNs = 5000000, kQuietNs = 20000000;
 constexpr uint32_t kKeenAtMost = 500;  // looks at short intervals, on end

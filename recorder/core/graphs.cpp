@@ -38,7 +38,7 @@ struct GraphLocal {
   uint32_t busy;     // a thread is adding to it: another's operation is counted only
   uint32_t last_op;  // index in kGraphOps of the last one added, kNone at first
   uint32_t lanes;
-  bool unnumbered;  // a launch cannot say which numbers it gives
+  bool unnumbered;  // a launch cannot report its numbers
 };
 
 // Of the largest file's table. Pages that no graph uses are never touched.
@@ -56,14 +56,14 @@ constexpr uint32_t kHandles = 4096, kHandleProbes = 32;
 Handle g_handles[kHandles];
 uint32_t g_handles_used;  // ever: a program without graphs that matter is not searched
 
-// Captures by the stream that began them: of a spoilt one CUDA does not tell the number any more.
+// Captures by the stream that began them: CUDA does not return the number of an invalidated one.
 struct OpenCapture {
   uint64_t capture;  // 0: free
   const void* stream;
 };
 OpenCapture g_open_captures[16];
 
-// 0: the stream does not capture, or nobody can tell.
+// 0: the stream does not capture, or it is unknown.
 uint64_t CaptureOn(const void* stream) noexcept {
   uint64_t capture = 0;
   StreamLocal asked{};
@@ -148,7 +148,7 @@ void FreeOps(uint32_t graph) noexcept {
   }
 }
 
-// A cell that was never used, else the one that ended longest ago: records of its launches then name nobody.
+// A cell that was never used, else the one that ended longest ago: records of its launches then have no graph.
 LOCKSTEP_COLD uint32_t NewGraph(uint64_t capture) noexcept {
   const uint32_t capacity = g.map.capacities.graphs;
   uint32_t index = Load(&g_graphs_used);
@@ -274,7 +274,7 @@ void AddToGraph(uint32_t graph, const CapturedOp& op) noexcept {
   StoreRelease(&entry->owner, graph + 1);  // partner: the reader takes entries of an owner it knows
 }
 
-// Everything that `from` holds, once more in `to`: a child graph, a launch that is captured itself.
+// Copies everything that `from` holds into `to`: a child graph, a launch under capture.
 LOCKSTEP_COLD void Append(uint32_t to, uint32_t from) noexcept {
   GraphLocal* into = &g_graphs[to];
   if (to == from || !Swap<uint32_t>(&into->busy, 0, 1)) {
@@ -364,7 +364,7 @@ void TakeBackLane(Lane* lane) noexcept {
   StoreRelease(&entry->issued_check, lane->before_issued);
 }
 
-// A communicator that ended, or gave its place to another, since the capture: the launch is the host's own mistake.
+// A communicator that ended or lost its table entry after the capture: the launch is a mistake of the program.
 bool Lives(const Lane& lane) noexcept {
   return lane.comm->entry->created_ticks == lane.comm_created && lane.comm->entry->ended_ticks == 0;
 }
@@ -429,7 +429,7 @@ void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept {
   const uint32_t index = capture != 0 ? CapturedAs(capture) : kNone;
   const uint32_t before = graph != nullptr ? GraphOfHandle(graph) : kNone;
   if (index == kNone) {
-    // The value may have named another graph, whose end was not seen. One that was captured into before goes on.
+    // The handle may have named another graph, whose end was not seen. A graph with an earlier capture continues.
     if (graph != nullptr && before != kNone && HasState(&g.map.graphs[before], GraphState::kEnded))
       ForgetGraphHandle(graph);
     return;
@@ -465,7 +465,7 @@ void NoteChildAdded(const void* graph, const void* child) noexcept {
   } else if (Load(&g.map.graphs[outer].handles) == 1) {
     Append(outer, inner);
   } else {
-    g_graphs[outer].unnumbered = true;  // what was instantiated before holds less
+    g_graphs[outer].unnumbered = true;  // earlier instances hold less
   }
 }
 

@@ -1,5 +1,5 @@
-// CUDA graphs: what is captured into one, and each launch, which issues all of that anew without a call of NCCL's.
-// Nothing here asks CUDA anything but whether a stream captures, which no capture minds; nothing is put into a graph.
+// CUDA graphs: the operations captured into one, and each launch, which issues them again without an NCCL call. The
+// only question to CUDA is whether a stream captures, which is allowed during capture. Nothing is added to a graph.
 #ifndef LOCKSTEP_RECORDER_CORE_GRAPHS_H_
 #define LOCKSTEP_RECORDER_CORE_GRAPHS_H_
 
@@ -8,14 +8,14 @@
 
 namespace lockstep::recorder {
 
-// Captures that were begun and not ended, as far as CUDA's calls are seen.
+// Captures that were begun and not ended, as far as CUDA's calls are recorded.
 extern uint32_t g_captures;
 inline bool Capturing() noexcept {
   return LOCKSTEP_UNLIKELY(Load(&g_captures) != 0);
 }
 
-// Whether the stream captures, and which graph: asked where marks would be written, or a capture is known to be under
-// way.
+// Whether the stream captures, and into which graph: checked before marks are written, or if a capture is known to be
+// active.
 Capture LookForCapture(const StreamLocal& stream, uint64_t* graph) noexcept;
 
 // An operation that NCCL accepted on a stream that captures.
@@ -30,30 +30,30 @@ struct CapturedOp {
   CallSite site;
 };
 void AddCapturedOp(uint64_t capture, const CapturedOp& op) noexcept;
-// A group with captured operations failed or was simulated: what the graph holds is not known any more.
+// A group with captured operations failed or was simulated: the graph's contents are unknown from now on.
 void SpoilCapture(uint64_t capture) noexcept;
 
-// After the calls succeeded, but for NoteCaptureEnding, which comes before the call and gives what NoteCaptureEnded
-// needs.
+// After the calls succeeded. The exception is NoteCaptureEnding, which comes before the call and returns the argument
+// of NoteCaptureEnded.
 void NoteCaptureBegun(const void* stream) noexcept;
 uint64_t NoteCaptureEnding(const void* stream) noexcept;
 void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept;  // graph null: the capture failed
 void NoteInstantiated(const void* graph, const void* made) noexcept;  // also cloned
 void NoteExecUpdated(const void* exec, const void* graph) noexcept;
 void NoteChildAdded(const void* graph, const void* child) noexcept;
-// Before a handle is destroyed; gives what KeepGraphHandle needs where the call then fails.
+// Before a handle is destroyed; returns the argument of KeepGraphHandle for a call that fails.
 uint64_t ForgetGraphHandle(const void* handle) noexcept;
 void KeepGraphHandle(const void* handle, uint64_t forgotten) noexcept;
 
 struct LaunchInFlight {
   ThreadState* thread;
   uint32_t graph, stream;
-  uint64_t number, ticket, into;  // into: the capture that the launch becomes part of
+  uint64_t number, ticket, into;  // into: the capture that contains the launch
   uint64_t first_slot, slots;
   uint32_t epoch;
   bool captured, mark, waiting;
 };
-// False: nothing is known of it; EndLaunch must not be called.
+// False: the graph is unknown; do not call EndLaunch.
 bool BeginLaunch(const void* exec, const void* stream, LaunchInFlight* flight) noexcept;
 void EndLaunch(LaunchInFlight* flight, int result) noexcept;
 

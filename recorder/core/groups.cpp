@@ -130,7 +130,7 @@ void EndMarks(ThreadState* thread, int result) noexcept {
     }
     StoreRelease(&comm->async_returned, comm->async_begun);
   }
-  // Without a launch the stream stands where it stood: its ticket is behind it at once.
+  // Without a launch the stream did not advance: its ticket is passed at once.
   for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
     const ThreadState::GroupStream& use = thread->group_streams[i];
     if (use.mark) EndMark(&g_tables.streams[use.stream], use.ticket);

@@ -50,7 +50,7 @@ long File(const char* path, uint64_t from, char* to, uint64_t length) noexcept {
   return done > 0 ? done : got;
 }
 
-// The question is anybody's who may write the file: bounded, and nothing but reading comes of it.
+// Anybody who may write the file can ask: the question is bounded, and the only effect is reading.
 long Answer(HelperArea* area) noexcept {
   const uint64_t asked = Load(&area->length), address = Load(&area->address);
   const uint64_t length = asked < ring::kHelperData ? asked : uint64_t{ring::kHelperData};

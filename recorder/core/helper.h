@@ -8,9 +8,9 @@
 
 namespace lockstep::recorder {
 
-// Once; nothing happens where it was not asked for.
+// Once; does nothing if it was not requested.
 void StartHelper() noexcept;
-void ForgetHelper() noexcept;  // in a forked child, whose thread is gone
+void ForgetHelper() noexcept;  // in a forked child, whose thread does not exist
 
 }  // namespace lockstep::recorder
 

@@ -1,4 +1,4 @@
-// What the wrappers of runtime calls in which a host waits have in common.
+// Shared by the wrappers of runtime calls in which a CPU thread waits.
 #ifndef LOCKSTEP_RECORDER_CORE_HOST_WAITS_H_
 #define LOCKSTEP_RECORDER_CORE_HOST_WAITS_H_
 

@@ -77,7 +77,7 @@ void OpenGroup(ThreadState* thread) noexcept {
 // The stream that an operation is put on, and whether that is captured.
 struct Use {
   uint32_t stream = kNone;
-  bool marks = false;  // its progress can be told
+  bool marks = false;  // its progress can be recorded
   Capture capture = Capture::kNo;
   uint64_t graph = 0;
 };
@@ -120,7 +120,7 @@ ThreadState::GroupStream* JoinStream(ThreadState* thread, const Use& use, bool n
   return joined;
 }
 
-// Packs a grouped send or receive beside its neighbours; null when it needs a slot of its own.
+// Packs a grouped send or receive with its neighbors; null if it needs its own slot.
 MemberSlot* AddMember(ThreadState* thread, const Op& op, uint32_t comm, uint32_t stream, uint64_t seq, uint64_t ticket,
                       uint64_t now, uint32_t* member, uint8_t flags) noexcept {
   if (thread->overflow || op.count > ring::kMemberMaxCount || static_cast<uint32_t>(op.datatype) > 14) return nullptr;
@@ -189,12 +189,12 @@ LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
 
 LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept {
   ErrnoKeeper keep;
-  // On a stack of its own a handler's frame says nothing of the call's; it may come back to it.
+  // On an alternate stack, a handler's frame address proves nothing about the call; the handler may return to it.
   stack_t handler{};
   if (Sys(SYS_sigaltstack, nullptr, &handler) == 0 && (handler.ss_flags & SS_ONSTACK) != 0) return false;
   const InsideMark* mark = thread->mark;
-  // The stack grows down: a call from above the mark's frame finds that frame gone. From below, it is there if what
-  // lies there still says so; it may have been another stack, unmapped since.
+  // The stack grows down. A call from above the mark's frame proves that the frame is gone. From below, the frame
+  // exists if its contents still match; it may have been another stack, unmapped since.
   if (reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(mark)) {
     InsideMark there{};
     if (ReadHostMemory(mark, &there, sizeof(there)) && there.thread == thread && there.number == thread->marks) {
@@ -362,8 +362,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     LeaveCall(thread);
     return false;
   }
-  // A non-blocking one may be asked only once ncclCommGetAsyncError said so.
-  // Nor one that the open group is to make.
+  // Asking a non-blocking communicator is allowed only after ncclCommGetAsyncError reported success. The same holds for
+  // one that the open group creates.
   if (LOCKSTEP_UNLIKELY(!comm->ready) && !comm->nonblocking && !comm->group_init) CommIsReady(comm);
   CommEntry* entry = comm->entry;
   uint32_t stream = FindStream(thread, op.stream, entry->device);
@@ -563,7 +563,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     now = recent->enter_ticks;  // nothing happens but queueing: not worth a look at the clock
   } else {
     stage = OpStage::kLaunched;
-    // In progress: NCCL's own thread is still queueing it; ncclCommGetAsyncError tells when it is done.
+    // In progress: NCCL's own thread is still queueing it; ncclCommGetAsyncError reports its end.
     if (flight->collective && LOCKSTEP_LIKELY(result == kNcclSuccess))
       Store(&flight->comm->entry->launched_seq, thread->undo.issued + 1);
     now = Now();

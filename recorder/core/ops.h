@@ -1,5 +1,5 @@
-// The way of one recorded call: what is written before NCCL is entered and after it returned. Nothing here blocks,
-// allocates or fails.
+// One recorded call: what is written before NCCL is entered and after it returns. Nothing here blocks, allocates or
+// fails.
 #ifndef LOCKSTEP_RECORDER_CORE_OPS_H_
 #define LOCKSTEP_RECORDER_CORE_OPS_H_
 
@@ -8,7 +8,7 @@
 
 namespace lockstep::recorder {
 
-// A collective, a send or receive, or a one-sided call, as the host passed it. A wait for a peer's signals has their
+// A collective, a send or receive, or a one-sided call, as the program passed it. A wait for a peer's signals has their
 // number as count.
 struct Op {
   ring::CallKind kind;
@@ -28,12 +28,12 @@ struct OpInFlight {
   InsideMark inside;
   ThreadState* thread;
   CommLocal* comm;
-  ring::OpSlot* slot;  // null: a member, or an overflow slot that was busy
+  ring::OpSlot* slot;  // null: a member, or a busy overflow slot
   ring::MemberSlot* members;
   ring::RecentOp* recent;
   uint64_t slot_number;
   uint64_t ticket;
-  uint64_t sampled;  // ticks that its begin took, when the call is measured; else 0
+  uint64_t sampled;  // ticks of its beginning if the call is measured; else 0
   uint32_t stream;
   uint32_t member;
   uint32_t epoch;
@@ -46,13 +46,13 @@ struct OpInFlight {
 
 // Writes the operation and the communicator's progress. False: not recorded; EndOp must not be called.
 bool BeginOp(const Op& op, OpInFlight* flight) noexcept;
-// The call returned `result`: notes it, or takes the progress back where NCCL refused the call. Puts the GPU's mark.
+// The call returned `result`: notes it, or reverts the progress if NCCL refused the call. Writes the GPU's mark.
 void EndOp(OpInFlight* flight, int result) noexcept;
 
-// The counts of a peer; null where the table is full, which is counted.
+// The counts of a peer; null if the table is full, which is counted.
 ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept;
 
-// Which of a peer's counts a call of this kind raises; waits raise theirs by as many signals as they ask for.
+// The peer's count that a call of this kind increments; waits increment theirs by the number of signals.
 inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcept {
   switch (kind) {
     case ring::CallKind::kSend:
@@ -67,16 +67,16 @@ inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcep
 }
 
 // The outermost group end: `forward` is called between the two. EndGroup(kSimulated) is for ncclGroupSimulateEnd.
-// `mark` lies on the caller's stack until EndGroup.
+// `mark` is on the caller's stack until EndGroup.
 bool BeginGroupEnd(ring::CallKind kind, InsideMark* mark) noexcept;
 void EndGroup(int result, bool simulated) noexcept;
 // GroupStart at depth 0.
 void NoteGroupStart(const void* caller) noexcept;
 // The depth has changed.
 void NoteGroupDepth() noexcept;
-// What was sent to and received from one peer; made at its first use, null when there is no room.
+// The counts of sends and receives with one peer; made at its first use, null if there is no room.
 ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept;
-// The group's communicator list takes in `comm`; at most once per group.
+// Adds `comm` to the group's communicator list; at most once per group.
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept;
 
 // Any other recorded call: one record and the thread's cell.
@@ -95,7 +95,7 @@ struct CallArguments {
 };
 bool BeginCall(ring::CallKind kind, const CommLocal* comm, const CallArguments& arguments, const void* caller,
                CallInFlight* flight) noexcept;
-// `comm` may be known only now.
+// `comm` may become known only now.
 void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept;
 
 // True when a call from `caller` on this thread is to be recorded.

@@ -78,8 +78,8 @@ void SayOnce(const char* reason) noexcept {
     Sys(SYS_write, 2, line, static_cast<size_t>(size) < sizeof(line) ? static_cast<size_t>(size) : sizeof(line) - 1);
 }
 
-// In a forked child: private memory where the parent's ring was. A child that was forked by a signal's handler goes on
-// in the middle of a recorded call and writes there; whatever it does, the parent's ring is out of its reach.
+// In a forked child: private memory at the address of the parent's ring. A child that a signal handler forked continues
+// in the middle of a recorded call and writes there. The parent's ring is out of its reach.
 void DetachFromParent() noexcept {
   if (!g.ring_is_file || g.map.base == nullptr || Load(g.word) == kRecording) return;
   Sys(SYS_mmap, g.map.base, g.map.bytes, long{PROT_READ | PROT_WRITE},
@@ -93,7 +93,7 @@ bool WatchForks() noexcept {
   return at_fork != nullptr && at_fork(nullptr, nullptr, DetachFromParent) == 0;
 }
 
-// A forked child that makes a communicator of its own: forget the parent's tables.
+// A forked child that creates its own communicator: forget the parent's tables.
 void ForgetParent() noexcept {
   DetachFromParent();  // a child made without libc's fork has the mapping still
   ++g.epoch;
@@ -131,7 +131,7 @@ uint32_t* MakePage(const char** reason) noexcept {
   return static_cast<uint32_t*>(page);
 }
 
-// Why this process must not be recorded; empty: nothing stands against it. `env` is read.
+// Why this process must not be recorded; empty: no reason. `env` is read.
 void ReasonAgainst(const Environment& env, char* reason, size_t reason_bytes) noexcept {
   reason[0] = 0;
   SetOffFiles(env.folder);
@@ -374,7 +374,7 @@ void FindGoneThreads() noexcept {
   }
 }
 
-// What cannot be unless somebody else wrote into the file, or the recorder has a fault.
+// Impossible unless another process wrote into the file, or the recorder has a bug.
 const char* Inconsistency() noexcept {
   const ring::Header* header = g.map.header;
   if (memcmp(header->magic, ring::kMagic, sizeof(ring::kMagic)) != 0 || header->file_bytes != g.map.bytes) {

@@ -20,58 +20,58 @@ namespace lockstep::recorder {
 
 inline constexpr uint32_t kNone = UINT32_MAX;
 
-// What the process remembers of a communicator beside its entry in the file. NCCL allows one thread at a time to use a
-// communicator, so the fields have one writer except where named.
+// The process's data about a communicator beside its entry in the file. NCCL allows one thread at a time to use a
+// communicator, so the fields have one writer unless noted.
 struct CommLocal {
   ring::CommEntry* entry;
   uint32_t index;
-  uint32_t library;  // NCCL library that made it, as AskedLibrary counts
+  uint32_t library;  // NCCL library that created it, as AskedLibrary counts
   bool nonblocking;
   bool ready;              // NCCL may be asked about it
-  bool needs_rank;         // child of a split or shrink: rank and size are not known yet
+  bool needs_rank;         // child of a split or shrink: rank and size are unknown yet
   uint32_t children;       // split, shrink, grow: the ordinal
   uint32_t nccl_children;  // NCCL's own child counter, part of a child's hash
-  uint64_t magic;      // first 8 bytes of the unique id, or the id: what NCCL derives a grown communicator's id from
-  uint64_t root_hash;  // of the unique id's bytes; 0: not made from one
-  uint32_t awaits_id;  // 1 + the thread inside ncclCommInitAll, until NCCL has made an id for it
-  uint32_t root_use;   // how often this process made a member of this rank from these bytes, this one included
-  int32_t last_async;  // written by whichever thread polls
-  // Of a non-blocking one: operations that were begun, and those whose call has returned. And whether its work may
-  // still be on its way to some stream (StreamLocal::held).
+  uint64_t magic;          // first 8 bytes of the unique id, or the id: NCCL derives a grown communicator's id from it
+  uint64_t root_hash;      // of the unique id's bytes; 0: not created from one
+  uint32_t awaits_id;      // 1 + the thread inside ncclCommInitAll, until NCCL has made an id for it
+  uint32_t root_use;       // how often this process created a member of this rank from these bytes, this one included
+  int32_t last_async;      // written by the polling thread
+  // Of a non-blocking communicator: operations that were begun, and those whose call has returned. Also whether its
+  // work may still be on its way to some stream (StreamLocal::held).
   uint32_t async_begun, async_returned;
   bool holds;
-  uint32_t reductions;           // PreMulSum handles made so far
+  uint32_t reductions;           // number of PreMulSum handles so far
   int32_t reduction_handles[8];  // the newest; [ordinal % 8]
-  // While its operations are queued in an open group: what to go back to when the group fails.
+  // While its operations are queued in an open group: the state to restore if the group fails.
   bool in_group;
-  uint32_t group_thread;  // index of the thread whose group it is
+  uint32_t group_thread;  // index of the group's thread
   bool group_init;        // its init call is part of the group
   uint32_t group_next;    // next communicator of that group
   uint64_t group_issued, group_hash;
   uint64_t group_recent, group_recent_p2p;
-  // The caller's variable that NCCL will store the handle to; null once bound.
+  // The caller's variable for the handle; null once bound.
   void** pending;
   uint32_t pending_parent;  // kNone: no parent
 };
 
-// Its own lines: threads that work on neighbouring streams would else take them from each other at every mark.
+// Separate cache lines: threads on neighboring streams would otherwise contend at every mark.
 struct alignas(64) StreamLocal {
   ring::StreamCell* cell;
   ring::MarkLine* mark;
   uint64_t device_mark;  // the mark line's address for the GPU; 0: none
   void* context;         // the stream's CUDA context
-  uint64_t identity;     // the driver's own number of the stream; 0: not known
-  uint8_t ways;          // kWayMarks, kWayEvents; 0: its progress is not told
-  uint8_t tries;         // left, to make it so: what stood against it may pass
-  bool timed;            // the use under way has events that tell times
-  uint32_t busy;         // 1 + index of the thread between ticket and mark; their order on the stream is nobody else's
-  // Communicators, by bit, whose work may not be on the stream yet: no mark may be put there before it is.
+  uint64_t identity;     // the driver's own number of the stream; 0: unknown
+  uint8_t ways;          // kWayMarks, kWayEvents; 0: its progress is not recorded
+  uint8_t tries;         // remaining attempts; the obstacle may be temporary
+  bool timed;            // the current use has events with times
+  uint32_t busy;         // 1 + index of the thread between ticket and mark; only that thread orders them on the stream
+  // Communicators, by bit, with work that may not be on the stream yet: no mark may come before it.
   uint64_t held[ring::kMaxComms / 64];
 };
 
 struct ThreadState;
-// Lies on the stack of a recorded call while it runs. It tells a call made from inside that one (by NCCL, by a signal's
-// handler) from the next call of a thread that left the first by an exception or a jump.
+// On the stack of a recorded call while it runs. It separates a nested call (by NCCL or a signal handler) from the next
+// call of a thread that left the first one by an exception or a jump.
 struct InsideMark {
   const ThreadState* thread;
   uint64_t number;
@@ -83,24 +83,24 @@ inline constexpr uint32_t kGroupOverflow = 64;
 // A thread's own state; only its thread touches it.
 struct ThreadState {
   ring::ThreadCell* cell;
-  ring::OpSlot* slots;  // null: not yet, or the overflow ring
+  ring::OpSlot* slots;  // null: none yet, or the overflow ring
   uint64_t mask;
   uint64_t begun, ops, groups;
   uint32_t index;
-  bool overflow;           // rings have run out
-  bool inside;             // within a recorded call: what NCCL calls back is its own business
+  bool overflow;           // no ring was left
+  bool inside;             // within a recorded call: NCCL's own calls are not recorded
   const InsideMark* mark;  // of that call, on its stack
   uint64_t marks;          // given so far
-  // The call has counted itself and has not come to NCCL yet: what to go back to if it never does, because a signal's
-  // handler jumps out, or because NCCL refuses it.
+  // The call is counted but has not reached NCCL yet. This is the state to restore if a signal handler jumps out or
+  // NCCL refuses the call.
   bool entering;
   struct Undo {
     CommLocal* comm;
-    uint64_t* counter;  // of the peer; null: it found no place
+    uint64_t* counter;  // of the peer; null: no room in the table
     bool collective;
     uint64_t issued, other;  // collective: sequence and hash before; else the peer's count and the communicator's
   } undo;
-  const void* wait_frame;  // of the host wait the thread is inside
+  const void* wait_frame;  // of the thread's current wait
   OwnTimes own;
   uint64_t group_sampled;  // as OpInFlight::sampled, of the group's end
   // Direct-mapped caches.
@@ -121,7 +121,7 @@ struct ThreadState {
     uint32_t stream;
     uint64_t ticket;
     uint64_t graph;
-    bool mark;  // a mark may be written: no capture, no communicator that is still at work in the background
+    bool mark;  // a mark may be written: no capture, no communicator with background work
     bool captured;
   } group_streams[kGroupStreams];
   uint32_t group_overflow_count;
@@ -133,9 +133,9 @@ enum class GroupCall : uint8_t { kNone, kStart, kEnd };
 struct ThreadLocal {
   ThreadState* state;
   uint32_t epoch;
-  int32_t group_depth;      // also counted while nothing is recorded: a group may hold the first init
-  GroupCall in_group_call;  // another tool's shim may lead one group call by here twice
-  bool in_runtime;          // inside a wrapped call of the CUDA runtime: what that asks of the driver was seen already
+  int32_t group_depth;      // also counted while nothing is recorded: a group may contain the first init
+  GroupCall in_group_call;  // another tool's shim may pass one group call through here twice
+  bool in_runtime;          // inside a wrapped call of the CUDA runtime: its driver calls were noted already
 };
 extern constinit thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")));
 
@@ -143,7 +143,7 @@ struct CodeRange {
   uintptr_t begin, bytes;
 };
 
-// Values of *Process::word. The page it is on is wiped in a forked child, which so finds kIdle.
+// Values of *Process::word. A forked child's page is wiped, so it finds kIdle there.
 inline constexpr uint32_t kIdle = 0;
 inline constexpr uint32_t kRecording = 1;
 inline constexpr uint32_t kStarting = 2;
@@ -154,25 +154,25 @@ struct Process {
   uint32_t* word;
   const uint32_t* stop_word;
   uint64_t next_calibration = 0;  // ticks
-  CodeRange nccl{};               // code of the first NCCL found: calls from there are its own
-  uint32_t nccl_copies = 0;       // places taken in nccl_texts
-  uint32_t epoch = 1;             // changes when a child begins anew
+  CodeRange nccl{};               // code of the first NCCL found: calls from there are internal
+  uint32_t nccl_copies = 0;       // used places of nccl_texts
+  uint32_t epoch = 1;             // changes when a child process starts over
   GpuMode gpu = GpuMode::kOff;
   uint32_t gpu_sample = 1;
   bool cuda = false;
-  bool profiler_finds = false;  // NCCL's profiler tells of operations without naming the host's call
+  bool profiler_finds = false;  // NCCL's profiler reports operations without the CPU call
   uint8_t cuda_layers = 0;      // kCudaRuntime, kCudaDriver
   alignas(64) RingMap map{};
   CodeRange more_nccl[kMaxNcclCopies]{};
-  uintptr_t nccl_texts[kMaxNcclCopies]{};  // where the code of each NCCL library begins; 0: none
-  bool begun = false;                      // a ring was tried for, in this process or its parent
-  bool ring_is_file = false;               // not memory of a test's
-  bool said = false;                       // the one line has been printed
+  uintptr_t nccl_texts[kMaxNcclCopies]{};  // start of the code of each NCCL library; 0: none
+  bool begun = false;                      // a ring was requested, in this process or its parent
+  bool ring_is_file = false;               // not memory of a test
+  bool said = false;                       // the one line was printed
   uint32_t threads_used = 0, rings_used = 0, comms_used = 0, streams_used = 0, root_comms = 0;
 };
 extern Process g;
 
-// All zero at first, so that it costs no bytes of the library's file and no page before it is used.
+// All zero at first, so that it takes no bytes of the library's file, and no page before its use.
 struct Tables {
   const void* comm_handles[ring::kMaxComms];
   CommLocal comms[ring::kMaxComms];
@@ -182,7 +182,7 @@ struct Tables {
 };
 extern Tables g_tables;
 
-// Streams' progress is told, by marks or by events.
+// The progress of streams is recorded, by marks or by events.
 inline bool Marking() noexcept {
   return g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler;
 }
@@ -191,41 +191,41 @@ inline bool Recording() noexcept {
   return Load(g.word) == kRecording;
 }
 
-// True when `caller` lies in NCCL itself.
+// True if `caller` is in NCCL itself.
 bool FromOtherNccl(const void* caller) noexcept;
 inline bool FromNccl(const void* caller) noexcept {
   const auto address = reinterpret_cast<uintptr_t>(caller);
   if (address - g.nccl.begin < g.nccl.bytes) return true;
   return LOCKSTEP_UNLIKELY(g.nccl_copies > 1) && FromOtherNccl(caller);
 }
-// Which of the NCCL libraries `caller` lies in; kNone: in none of them.
+// The NCCL library that contains `caller`; kNone: none.
 uint32_t NcclCopyOf(const void* caller) noexcept;
-// The number of the NCCL library `object`, which must stay mapped; kNone when there are too many. `pure`: all its code
-// is NCCL's, so that calls from there are inner ones.
+// The number of the NCCL library `object`, which must stay mapped; kNone if there are too many. `pure`: all its code is
+// NCCL's, so that calls from there are internal.
 uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept;
 
-// Begins to record if nothing stands against it; called before the first communicator is made. True when recording.
+// Starts recording if nothing prevents it; called before the first communicator is created. True if recording.
 bool Start() noexcept;
 
-// Begins on a ring that lies in memory of the caller's: for tests and benchmarks of the core alone.
+// Starts on a ring in the caller's memory: for tests and benchmarks of the core alone.
 void StartOn(uint8_t* zeroed, uint64_t bytes, GpuMode gpu) noexcept;
 
-// Stops for good in this process; reason and time go into the header.
+// Stops for good in this process; the header gets reason and time.
 void Stop(ring::RecorderState state, const char* reason) noexcept;
-// The same for what nobody asked for, with the one line on standard error.
+// The same for a stop that nobody requested; prints one line on standard error.
 void StopAndSay(const char* reason) noexcept;
 
 ThreadState* RegisterThread() noexcept;
-// The communicators of the thread's open group are in no group any more: it was left without its end.
+// Removes the communicators of the thread's open group from it: it was left without its end.
 void LeaveGroup(ThreadState* thread) noexcept;
 
-// This thread's state, made at its first call; null when there is no room.
+// This thread's state, created at its first call; null if there is no room.
 inline ThreadState* Thread() noexcept {
   if (LOCKSTEP_LIKELY(t_local.epoch == g.epoch)) return t_local.state;
   return RegisterThread();
 }
 
-// Measures what is done for CUDA's calls while it lives, now and then.
+// Occasionally measures the recorder's own work in CUDA's calls, from construction to destruction.
 class TableTime {
  public:
   TableTime() noexcept {
@@ -245,15 +245,15 @@ class TableTime {
   uint64_t began_ = 0;
 };
 
-// Gives the thread a ring of its own, or turns it to the shared one.
+// Gives the thread its own ring, or the shared one.
 void AssignRing(ThreadState* thread) noexcept;
 
-// What is due every half second, on whichever thread comes by: the operator's switch, the clocks, threads that ended
-// inside a call. May stop recording.
+// The periodic work of every half second, on the next calling thread: the operator's switch, the clocks, threads that
+// ended inside a call. May stop recording.
 void Calibrate(uint64_t now) noexcept;
 
-// Whether the call that `thread` is said to be inside was left without returning (an exception, a jump out of a
-// signal's handler); then it is put right. `frame`: of the call that asks.
+// Detects a call of `thread` that was left without returning (an exception, a jump out of a signal handler), and
+// corrects the state. `frame`: of the current call.
 bool LeftTheCall(ThreadState* thread, const void* frame) noexcept;
 
 inline void EnterCall(ThreadState* thread, InsideMark* mark) noexcept {
@@ -268,8 +268,7 @@ inline void LeaveCall(ThreadState* thread) noexcept {
   thread->inside = false;
 }
 
-// The call site of `caller`: offset in its object and hash of the object's build id. Cached for every site that was
-// seen.
+// The call site of `caller`: offset in its object and hash of the object's build id. Cached.
 struct CallSite {
   uint64_t offset;
   uint32_t object;

@@ -37,7 +37,7 @@ ring::ProfilerState* State() noexcept {
   return g.map.profiler;
 }
 
-// The recorder has been stopped, or this is a forked child: NCCL need not go on telling.
+// The recorder was stopped, or this is a forked child: NCCL need not report further.
 bool Wanted() noexcept {
   if (LOCKSTEP_LIKELY(Recording() && Load(g.stop_word) == 0 && !Load(&g_quiet))) return true;
   if (Recording() && g_mask != nullptr) Store(g_mask, 0);
@@ -52,14 +52,14 @@ int EventsFor(int version) noexcept {
   return static_cast<int>(events);
 }
 
-// Free, or of an operation that nothing more will be told of: ended, or overtaken by a later one of its communicator.
+// Free, or of an operation without further events: ended, or overtaken by a later one of its communicator.
 bool Reusable(const KernelEntry& entry) noexcept {
   if (Load(&entry.guard) == 0 || (Load(&entry.flags) & ring::kKernelEnded) != 0) return true;
   return Load(&entry.started_channels) == Load(&entry.completed_channels) &&
          Load(&entry.order) < CompletedOrder(entry.comm);
 }
 
-// A handful of looks, so that the time is bounded; entries of what is stuck are never taken.
+// A few looks, so that the time is bounded; entries of stuck operations are never taken.
 template <typename Entry, typename Free>
 Entry* Claim(Entry* entries, uint32_t first, uint32_t count, uint64_t* begun, uint64_t* dropped, Free free) noexcept {
   constexpr int kLooks = 16;
@@ -215,7 +215,7 @@ bool BeginComm(int version, const CommFacts& facts, int* mask, Handle* context) 
   g_pid = ProcessId();
   g_mask = mask;
   Store(mask, EventsFor(version));
-  // Host calls name their operation themselves; without them it has to be found by what it is.
+  // CPU calls identify their operation; without them it is found by its contents.
   if (version < 5) g.profiler_finds = true;
   *context = NewContext(facts);
   return true;
@@ -270,7 +270,7 @@ Handle BeginTask(Handle context, Handle parent, const Task& task) noexcept {
 Handle BeginProxyOp(Handle context, Handle parent, int rank, int pid, int channel, int peer, int steps,
                     bool send) noexcept {
   if (!Wanted()) return 0;
-  // With PXN the operation is another process's, and so are context and parent, whatever they look like.
+  // With PXN the operation, its context and its parent belong to another process, whatever their values.
   const bool remote = pid != g_pid;
   const KernelEntry* task = remote || TypeOf(parent) != Type::kTask ? nullptr : TaskOf(parent);
   const uint32_t comm = remote ? kNone : task != nullptr ? task->comm : CommOfContext(context);

@@ -1,7 +1,6 @@
-// What the recorder makes of NCCL's profiler events, whatever the interface's version: communicators, operations,
-// kernels, network steps. Called on the host's threads, NCCL's own and the driver's callback thread; never blocks,
-// allocates or touches a pointer that NCCL hands back. Handles are numbers that carry what they stand for and a stamp,
-// so that one which is stale, another process's or nonsense is told from a good one.
+// Records NCCL's profiler events of every interface version: communicators, operations, kernels, network steps. Runs on
+// the program's threads, NCCL's own and the driver's callback thread. Never blocks, allocates or uses a pointer that
+// NCCL passes back. Handles are numbers with an index and a stamp, so that stale, foreign or invalid ones are rejected.
 #ifndef LOCKSTEP_RECORDER_CORE_PROFILER_EVENTS_H_
 #define LOCKSTEP_RECORDER_CORE_PROFILER_EVENTS_H_
 
@@ -19,14 +18,14 @@ namespace profiler {
 
 using Handle = uint64_t;  // 0: none
 
-// A communicator as init tells it; versions 1 to 3 know nothing but that there is one.
+// A communicator as init reports it; versions 1 to 3 report only that it exists.
 struct CommFacts {
   bool known;
   uint64_t id;
   const char* name;
   int size, rank;
 };
-// False: the events are not wanted, and NCCL must not be asked for any. *context may be 0 all the same.
+// False: the events are not wanted, and NCCL must not be asked for them. *context may be 0 in both cases.
 bool BeginComm(int version, const CommFacts& facts, int* mask, Handle* context) noexcept;
 void EndComm(Handle context) noexcept;
 
@@ -36,7 +35,7 @@ struct Task {
   int datatype;      // ncclDataType_t, -1 unknown
   int root_or_peer;  // -1 none
   int rank;          // member rank it belongs to
-  uint64_t count;    // of NCCL's own datatype: bytes for some operations
+  uint64_t count;    // in NCCL's own datatype: bytes for some operations
   const void* send;
   const void* recv;
   uint64_t comm_hash;  // versions 1 to 3, else 0
@@ -45,7 +44,7 @@ struct Task {
 };
 Handle BeginTask(Handle context, Handle parent, const Task& task) noexcept;
 
-// The host's call (version 5 and newer): `stream` and `captured` are told here alone.
+// The CPU call (version 5 and newer); only it has `stream` and `captured`.
 struct Api {
   ring::CallKind kind;
   int datatype;
@@ -54,7 +53,7 @@ struct Api {
   uint64_t count;
   const void* stream;
   bool captured;
-  bool point_to_point;  // the peer is not told
+  bool point_to_point;  // the peer is not reported
 };
 Handle BeginApi(Handle context, const Api& api) noexcept;
 Handle BeginGroupApi(Handle context, int depth) noexcept;
@@ -67,17 +66,17 @@ Handle BeginKernel(Handle parent, int channel, uint64_t gpu_ns) noexcept;
 void NoteState(Handle handle, int state, uint64_t gpu_ns) noexcept;
 void EndEvent(Handle handle) noexcept;
 
-// NCCL's words. kOtherCollective and -1 for those that are not known.
+// NCCL's words. kOtherCollective and -1 for unknown ones.
 ring::CallKind KindOf(const char* func) noexcept;
 int DatatypeOf(const char* name) noexcept;
 ring::CallKind KindOf(uint8_t func) noexcept;  // version 1
 int DatatypeOf(uint8_t datatype) noexcept;
 unsigned BytesOf(int datatype) noexcept;  // 0 unknown
 
-// Called by the core for an operation of the host, while versions without host calls have to find it by what it is.
+// Called by the core for a CPU call, in versions whose events must be matched by their contents.
 void NotePending(const CommLocal* comm, const Op& op, uint64_t seq) noexcept;
 
-// NCCL need not tell any more.
+// NCCL may omit later events.
 void AskForNothing() noexcept;
 
 // In a forked child.

@@ -1,6 +1,6 @@
-// The numbers that NCCL is given as handles. Bits 63 to 60: type; 59 to 54: a stamp of this process, so that another
-// process's handle (PXN) means nothing here; the rest by type. An entry's handle carries the entry's number and the low
-// bits of its guard: once the entry is used again the handle is stale.
+// The numbers that NCCL gets as handles. Bits 63 to 60: type; 59 to 54: a stamp of this process, so that another
+// process's handle (PXN) is rejected; the rest by type. An entry's handle contains the entry's number and the low bits
+// of its guard: once the entry is reused the handle is stale.
 #ifndef LOCKSTEP_RECORDER_CORE_PROFILER_HANDLES_H_
 #define LOCKSTEP_RECORDER_CORE_PROFILER_HANDLES_H_
 
@@ -31,7 +31,7 @@ inline Handle Make(Type type, uint64_t rest) noexcept {
   return static_cast<uint64_t>(type) << 60 | ProcessStamp() << 54 | rest;
 }
 
-// kNone for whatever is no handle of this process.
+// kNone if it is not a handle of this process.
 inline Type TypeOf(Handle handle) noexcept {
   const uint64_t type = handle >> 60;
   if (type > kLastType || (handle >> 54 & 63) != ProcessStamp()) return Type::kNone;
@@ -74,8 +74,8 @@ inline ring::ProxyEntry* StepEntry(Handle handle, ring::ProxyEntry* entries, uin
   return StampOf(LoadAcquire(&entry->guard)) == EntryStamp(handle) ? entry : nullptr;
 }
 
-// A host call: captured 1, kind 6, communicator 8, its use 6, sequence number 33. Whole by value, because the calls of
-// a captured graph are named as parents at every replay, long after they ended.
+// A CPU call: captured 1, kind 6, communicator 8, its use 6, sequence number 33. All by value, because the calls of a
+// captured graph are named as parents at every replay, long after they ended.
 inline constexpr uint64_t kApiSeqMask = (uint64_t{1} << 33) - 1;
 inline uint64_t UseOf(const ring::CommEntry& entry) noexcept {
   return Mix(entry.created_ticks) & 63;

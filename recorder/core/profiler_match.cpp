@@ -1,4 +1,4 @@
-// Finds the record that a call of the host made for an operation NCCL tells of.
+// Finds the record of the CPU call for an operation that NCCL reports.
 #include "recorder/core/profiler_match.h"
 
 #include "recorder/core/comms.h"
@@ -12,8 +12,8 @@ using ring::CallKind;
 
 uint64_t g_order[ring::kMaxComms], g_completed_order[ring::kMaxComms];
 
-// The host's operations of one communicator that NCCL has not told of yet, newest overwriting oldest. Written by the
-// communicator's thread; taken by whichever thread launches.
+// CPU calls of one communicator that NCCL has not reported yet, newest overwriting oldest. Written by the
+// communicator's thread; taken by the thread that launches.
 struct Pending {
   CallKind kind;
   uint8_t taken;
@@ -156,7 +156,7 @@ Identity Identify(Handle context, Handle parent, const Task& task) noexcept {
     const bool same_use = comm < g.map.capacities.comms && g_tables.comms[comm].entry != nullptr &&
                           UseOf(*g_tables.comms[comm].entry) == (parent >> 33 & 63);
     if (same_use) {
-      // A number of a host's call; of a send or receive that nobody else told of it is the stream, plus one.
+      // The number of a CPU call; for a send or receive that nothing else reported, the stream plus one.
       const uint64_t low = parent & kApiSeqMask;
       if (!IsOwn(comm) || !ring::IsPointToPoint(task.kind)) return {comm, kind, low, captured};
       const void* stream = nullptr;

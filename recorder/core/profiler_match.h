@@ -1,5 +1,5 @@
-// Whose operation an event is: what the host's calls told already keeps its one record; only where nobody saw the call
-// (NCCL linked statically) the event makes one.
+// Matches events to operations. A recorded CPU call keeps its one record. An event creates one only if no call was seen
+// (statically linked NCCL).
 #ifndef LOCKSTEP_RECORDER_CORE_PROFILER_MATCH_H_
 #define LOCKSTEP_RECORDER_CORE_PROFILER_MATCH_H_
 
@@ -8,17 +8,17 @@
 
 namespace lockstep::recorder::profiler {
 
-// Begins to record if nothing stands against it. A process that only the profiler tells of gets no GPU marks.
+// Starts recording if nothing prevents it. A process that only the profiler reports gets no GPU marks.
 bool StartForProfiler() noexcept;
 
-// Contexts. A communicator that a call of the host made is found by its identity, else at its first operation.
+// Contexts. A communicator with a recorded creation is found by its identity, else at its first operation.
 Handle NewContext(const CommFacts& facts) noexcept;
 uint32_t ForgetContext(Handle context) noexcept;  // its communicator's index, kNone
 void ForgetContexts() noexcept;
-uint32_t CommOfContext(Handle context) noexcept;  // kNone while not known
-// Ties the context to the communicator of a host's call.
+uint32_t CommOfContext(Handle context) noexcept;  // kNone while unknown
+// Ties the context to the communicator of a CPU call.
 void Bind(Handle context, uint32_t comm) noexcept;
-// As CommOfContext, but makes a communicator of its own where none is known.
+// Like CommOfContext, but creates a communicator if none is known.
 CommLocal* OwnComm(Handle context, int rank, uint64_t hash) noexcept;
 bool IsOwn(uint32_t comm) noexcept;  // made by OwnComm or NewContext
 
@@ -30,7 +30,7 @@ struct Identity {
 };
 Identity Identify(Handle context, Handle parent, const Task& task) noexcept;
 
-// The operation the calling thread is inside, as a call of the host; comm kNone: none.
+// The operation of the CPU call that the calling thread is in; comm kNone: none.
 Identity CurrentCall() noexcept;
 
 // Operations in the order in which NCCL launches them, by communicator.
@@ -38,7 +38,7 @@ uint64_t NextOrder(uint32_t comm) noexcept;
 void NoteCompleted(uint32_t comm, uint64_t order) noexcept;
 uint64_t CompletedOrder(uint32_t comm) noexcept;
 
-// Records of operations that no call of the host told. 0: there was no room.
+// Number of records of operations without a CPU call. 0: there was no room.
 uint64_t RecordOwn(CommLocal* comm, const Task& task, const void* stream) noexcept;
 
 void BeginGroupEndOf(Handle group) noexcept;

@@ -32,7 +32,7 @@ const char* FileOf(const char* path) noexcept {
   return slash != nullptr ? slash + 1 : path;
 }
 
-// NCCL reads these files after us and never overwrites what is set.
+// NCCL reads these files later and never overwrites a set value.
 bool InConfiguration(const char* path) noexcept {
   static char text[65536];
   const long fd = Sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -70,7 +70,7 @@ F LinkerFunction(const char* name) noexcept {
   return reinterpret_cast<F>(FindFunction(name, Among::kAll, nullptr));
 }
 
-// Whether NCCL would find a profiler of somebody else's in the library `name`, which it is about to open itself.
+// Whether NCCL would find another profiler in the library `name`, which it is about to open.
 bool HasOtherPlugin(const char* name, bool close) noexcept {
   const auto open = LinkerFunction<Open>("dlopen");
   const auto look = LinkerFunction<Look>("dlsym");

@@ -142,7 +142,7 @@ LOCKSTEP_COLD void* ResolveCuda(RealFunction* function, const void* caller) noex
 
 namespace {
 
-// Our own call, within one of the host's.
+// Our own call, inside a call of the program.
 void* OfLibrary(RealFunction* function, uint32_t library) noexcept {
   if (library != 0 && library != kAskedTwin) return OfCopy(function, library - 1);
   const uint32_t now = lockstep_asked.now;

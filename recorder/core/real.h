@@ -1,5 +1,5 @@
-// The real functions behind the exported names. Each is looked for at its first use among the loaded objects, and
-// remembered in one atomic pointer; a failure is not remembered, because NCCL may be loaded later.
+// The real functions behind the exported names. Each is searched at its first use among the loaded objects, and stored
+// in one atomic pointer; a failure is not stored, because NCCL may be loaded later.
 #ifndef LOCKSTEP_RECORDER_CORE_REAL_H_
 #define LOCKSTEP_RECORDER_CORE_REAL_H_
 
@@ -12,16 +12,16 @@ namespace lockstep::recorder {
 inline constexpr int kNcclSuccess = 0;
 inline constexpr int kNcclInvalidUsage = 5;
 inline constexpr int kNcclInProgress = 7;
-// NCCL accepted the call: at once, or for its own thread to go on with.
+// NCCL accepted the call: it is complete, or NCCL's own thread continues it.
 inline bool Accepted(int result) noexcept {
   return result == kNcclSuccess || result == kNcclInProgress;
 }
 
 inline constexpr uint32_t kMaxNcclCopies = 4;
 
-// Of NCCL functions that dlsym handed out: the library whose function is wanted, counted from 1; kAskedTwin: the
-// function was called by its second name, pncclX; 0: neither. Written by the machine code in hook_entry.cpp, taken by
-// RealNccl. `now` is what the call that runs on this thread took.
+// For NCCL functions that dlsym returned: the wanted library, counted from 1; kAskedTwin: the function was called by
+// its second name, pncclX; 0: neither. The machine code in hook_entry.cpp writes it, RealNccl takes it. `now` is the
+// value of the current call on this thread.
 struct AskedLibrary {
   uint32_t asked, now;
 };
@@ -33,16 +33,16 @@ inline constexpr uint32_t kAskedTwin = kMaxNcclCopies + 1;
 struct RealFunction {
   const char* name;
   void* address = nullptr;
-  uintptr_t begin = 0, bytes = 0;  // code of the NCCL library that `address` lies in
-  const void* host = nullptr;      // the last caller found to lie in no NCCL
+  uintptr_t begin = 0, bytes = 0;  // code of the NCCL library around `address`
+  const void* host = nullptr;      // the last caller that is in no NCCL
   void* in_copy[kMaxNcclCopies] = {};
-  void* twin = nullptr;  // pncclX of what is loaded
-  uint32_t noted = 0;    // that the loaded NCCL lacks it
+  void* twin = nullptr;  // pncclX of the loaded library
+  uint32_t noted = 0;    // whether its absence from the loaded NCCL was noted
 };
 
-// Null when nothing loaded defines it; that is written into the ring's note. Of two NCCL libraries in a process each is
-// given its own functions for its inner calls, and whoever looked a function up in one is given that one's; everybody
-// else is given the first one's.
+// Null if no loaded library defines it, which is written into the ring's note. If a process has two NCCL libraries,
+// each gets its own functions for inner calls. A caller that looked a function up in one library gets that library's
+// function; all others get the first library's.
 void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
 void* ResolveAsked(RealFunction* function, uint32_t library) noexcept;
 inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
@@ -61,7 +61,7 @@ inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
   return ResolveNccl(function, caller);
 }
 
-// CUDA runtimes of two versions may be loaded at once: the caller's own is called then.
+// CUDA runtimes of two versions may be loaded at once: then the caller's own is called.
 void* ResolveCuda(RealFunction* function, const void* caller) noexcept;
 inline void* RealCuda(RealFunction* function, const void* caller) noexcept {
   void* address = LoadAcquire(&function->address);
@@ -69,15 +69,15 @@ inline void* RealCuda(RealFunction* function, const void* caller) noexcept {
   return ResolveCuda(function, caller);
 }
 
-// Questions to the real NCCL about a communicator that is ready. `library`: where it was made, as AskedLibrary counts.
-// False when it cannot answer.
+// Asks the real NCCL about a usable communicator. `library`: its creator, as AskedLibrary counts. False if it cannot
+// answer.
 enum class AskedOfComm { kUserRank, kCount, kDevice };
 bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) noexcept;
 
-// A function of libc's own: dlopen and the like, whose symbol versions moved. Null: there is none.
+// A function of libc: dlopen and the like, whose symbol versions moved. Null: there is none.
 void* LibcFunction(RealFunction* function) noexcept;
 
-// ncclGetVersion of the library that the running call asked for, null when there is none; and what it answers, or 0.
+// ncclGetVersion of the library behind the current call, null if it has none; and its result, or 0.
 const void* NcclVersionFunction() noexcept;
 int32_t NcclVersion() noexcept;
 

@@ -1,4 +1,4 @@
-// Slots of the event rings: taking one, publishing it. The thread's own ring needs no atomic read-modify-write.
+// Takes and publishes slots of the event rings. The thread's own ring needs no atomic read-modify-write.
 #ifndef LOCKSTEP_RECORDER_CORE_SLOTS_H_
 #define LOCKSTEP_RECORDER_CORE_SLOTS_H_
 
@@ -11,16 +11,16 @@ struct Slot {
   uint64_t number;
 };
 
-// The shared ring: a slot is claimed by compare-and-swap, so that a writer that was held up for a whole lap keeps its
-// slot and the newcomer's record is dropped and counted.
+// The shared ring: a slot is claimed by compare-and-swap. A writer that was delayed for a whole lap keeps its slot; the
+// newer record is dropped and counted.
 Slot TakeOverflow() noexcept;
 void PublishOverflow(const Slot& slot) noexcept;
-// The record with this number, for its own writer to change: null when its slot has gone to another by now.
+// The record with this number, for changes by its own writer: null if its slot was reused.
 ring::OpSlot* ClaimOverflow(uint64_t number) noexcept;
 void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept;
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept;
 
-// The end of a recorded call: a reader takes stage and result for what they are once `return_ticks` is there.
+// The end of a recorded call: readers trust stage and result once `return_ticks` is set.
 inline void FinishSlot(ring::OpSlot* op, uint8_t stage, int result, uint64_t return_ticks) noexcept {
   Store(&op->result, result);
   Store(&op->stage, stage);
@@ -34,19 +34,19 @@ inline Slot TakeSlot(ThreadState* thread) noexcept {
   }
   const uint64_t number = thread->begun++;
   Store(&thread->cell->begun, number + 1);
-  FenceRelease();  // partner: the reader reads `begun` after the slots and drops what is being overwritten
+  FenceRelease();  // partner: the reader reads `begun` after the slots and drops slots that are being overwritten
   return {&thread->slots[number & thread->mask], number};
 }
 
 inline void PublishSlot(ThreadState* thread, const Slot& slot) noexcept {
   if (LOCKSTEP_LIKELY(!thread->overflow)) {
-    StoreRelease(&slot.op->guard, slot.number + 1);  // partner: the reader takes a slot only with this guard
+    StoreRelease(&slot.op->guard, slot.number + 1);  // partner: the reader accepts a slot only with this guard
   } else {
     PublishOverflow(slot);
   }
 }
 
-// Everything "not applicable" but the guard, which is not touched: on the shared ring it keeps others out.
+// Sets everything to "not applicable" except the guard, which keeps others out on the shared ring.
 inline void FillEmpty(ring::OpSlot* op) noexcept {
   memset(reinterpret_cast<char*>(op) + sizeof(op->guard), 0, sizeof(*op) - sizeof(op->guard));
   op->datatype = ring::kNoDatatype;

@@ -29,7 +29,7 @@ uint32_t EventSlot(const void* event) noexcept {
   return static_cast<uint32_t>(Mix(reinterpret_cast<uintptr_t>(event)) % kEvents);
 }
 
-// A cell that was never used, else one whose stream is destroyed and has nothing under way: its tickets go on rising.
+// A cell that was never used, else one whose stream is destroyed and idle: its tickets continue to rise.
 uint32_t ClaimStream() noexcept {
   uint32_t index = Load(&g.streams_used);
   while (index < g.map.capacities.streams && !Swap(&g.streams_used, index, index + 1)) index = Load(&g.streams_used);
@@ -41,7 +41,7 @@ uint32_t ClaimStream() noexcept {
         (!retired && Load(&g_tables.stream_handles[index]) != nullptr)) {
       continue;
     }
-    // Marks that are still to come would tell of the stream before.
+    // Pending marks would report about the previous stream.
     if (Load(&cell->marked) != 0 && Load(&g.map.marks[index].completed) + 1 < Load(&cell->given)) continue;
     if (Swap<uint32_t>(&g.map.streams[index].in_use, 1, 2)) return index;
   }
@@ -160,7 +160,7 @@ void NoteEventRecorded(const void* event, const void* stream) noexcept {
   const TableTime timed;
   uint32_t index = KnownStream(stream);
   uint64_t capture = 0;
-  // In a capture it orders what is captured, and says nothing of a time.
+  // In a capture it orders the captured work, and has no time.
   if (index != kNone && Capturing() && LookForCapture(g_tables.streams[index], &capture) != Capture::kNo) index = kNone;
   uint64_t value = 0;
   if (index != kNone) {
@@ -199,15 +199,15 @@ uint32_t EventStream(const void* event, uint64_t* ticket) noexcept {
 
 namespace {
 
-// Nothing waits there any more, as far as marks tell.
+// The marks show that nothing waits there any more.
 bool IsOver(const ring::Dependency& wait) noexcept {
   const uint32_t stream = Load(&wait.stream_plus_one);
   return stream == 0 || (Load(&g.map.streams[stream - 1].marked) != 0 &&
                          Load(&g.map.marks[stream - 1].completed) >= Load(&wait.ticket));
 }
 
-// Where among the target's a wait for `source` is noted. An earlier wait for the same stream that is not over holds up
-// what came between the two, and is kept if there is room; without marks nobody can tell, and the newest counts.
+// The place among the target's waits for a wait for `source`. An earlier, unfinished wait for the same stream holds up
+// the work between the two, and is kept if there is room. Without marks this is unknown, and the newest counts.
 uint32_t PlaceOfWait(const ring::StreamCell& target, uint32_t source, uint16_t after) noexcept {
   const bool marked = Load(&g.map.streams[source].marked) != 0;
   uint32_t same = kNone, over = kNone, oldest = 0;

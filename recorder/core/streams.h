@@ -1,4 +1,4 @@
-// Streams, the events between them, and the host's waits for them.
+// Streams, the events between them, and the waits of CPU threads for them.
 #ifndef LOCKSTEP_RECORDER_CORE_STREAMS_H_
 #define LOCKSTEP_RECORDER_CORE_STREAMS_H_
 
@@ -6,7 +6,7 @@
 
 namespace lockstep::recorder {
 
-// The stream's index, given at its first use; kNone when the table is full. `device` is used for the default streams,
+// The stream's index, assigned at its first use; kNone if the table is full. `device` is used for the default streams,
 // whose handle is the same on every device; -1: the current one.
 uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device) noexcept;
 inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t device) noexcept {
@@ -17,36 +17,34 @@ inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t devi
   }
   return FindStreamSlow(thread, handle, device);
 }
-// Of an operation whose stream is not told: it has no index.
+// For an operation without a reported stream; it has no index.
 inline const void* UnknownStream() noexcept {
   return reinterpret_cast<const void*>(UINTPTR_MAX);
 }
-// The index of a stream that is known already, else kNone; of a default stream (null, legacy, per-thread) the current
-// device's.
+// The index of a known stream, else kNone; of a default stream (null, legacy, per-thread) the current device's.
 uint32_t KnownStream(const void* handle) noexcept;
 
-// Before the host destroys the stream, since the value may be given out again at once. Its index, kNone if not known.
+// Before the program destroys the stream, because its handle may be reused at once. Its index, kNone if unknown.
 uint32_t ForgetStream(const void* handle) noexcept;
 // The stream was not destroyed after all.
 void KeepStream(uint32_t index, const void* handle) noexcept;
 
-// The thread has ended, perhaps in the middle of a group: its own default streams are no more, and those whose tickets
-// it held are free.
+// The thread has ended, perhaps in the middle of a group: its own default streams end, and its tickets are free.
 void ForgetThreadStreams(uint32_t thread) noexcept;
 
 // cudaEventRecord and cudaStreamWaitEvent, after they succeeded.
 void NoteEventRecorded(const void* event, const void* stream) noexcept;
 void NoteStreamWaits(const void* stream, const void* event) noexcept;
-// The stream an event was last recorded on and the ticket then; kNone when not known.
+// The last stream of an event and its ticket; kNone if unknown.
 uint32_t EventStream(const void* event, uint64_t* ticket) noexcept;
 
-// The event is destroyed, or another one's value.
+// The event is destroyed, or its handle reused.
 void ForgetEvent(const void* event) noexcept;
 
 void ForgetEvents() noexcept;  // in a forked child
 
-// A host wait: into the thread's cell, out of it. `stream` kNone: the device, or not known. Waits may nest (a cudaFree
-// that synchronises): only the outermost shows, and Leave is only called when Enter gave true.
+// Writes a wait into the thread's cell, and clears it. `stream` kNone: the device, or unknown. Waits may nest (a
+// cudaFree that synchronizes). Only the outermost is recorded, and Leave is called only if Enter returned true.
 bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept;
 void LeaveWait() noexcept;
 

@@ -1,11 +1,11 @@
-// What the loaded NCCL has and this recorder does not wrap: calls that nobody will see. Into the ring's header, once,
-// when the first communicator is made.
+// Functions of the loaded NCCL that this recorder does not wrap: their calls are not recorded. Written into the ring's
+// header once, when the first communicator is created.
 #ifndef LOCKSTEP_RECORDER_CORE_UNWRAPPED_H_
 #define LOCKSTEP_RECORDER_CORE_UNWRAPPED_H_
 
 namespace lockstep::recorder {
 
-// `in_nccl`: a function of the library in question. Never on the way of other calls.
+// `in_nccl`: a function of that library. Not called on the path of other calls.
 void NoteUnwrapped(const void* in_nccl) noexcept;
 
 }  // namespace lockstep::recorder

@@ -1,4 +1,4 @@
-// Calls and groups of a host whose own calls nobody saw: NCCL's profiler interface tells of them from version 5 on.
+// Calls and groups that were not recorded themselves: NCCL's profiler interface reports them from version 5 on.
 #include "recorder/core/ops.h"
 #include "recorder/core/profiler_handles.h"
 #include "recorder/core/profiler_match.h"
@@ -118,7 +118,7 @@ void EndApi(Handle) noexcept {
   if (CurrentCall().comm != kNone) return;
   ThreadState* thread = Thread();
   if (thread == nullptr) return;
-  // A lone call goes on until NCCL's group around it has ended: that is where the work is launched.
+  // A lone call lasts until NCCL's group around it has ended: the work is launched there.
   OwnCalls* own = CallsOf(thread);
   if (!own->implicit) Leave(own, thread);
 }

@@ -1,4 +1,4 @@
-// Contexts: the communicators that NCCL's profiler interface tells of.
+// Contexts: the communicators that NCCL's profiler interface reports.
 #include "recorder/base/identity.h"
 #include "recorder/core/comms.h"
 #include "recorder/core/gpu_marks.h"

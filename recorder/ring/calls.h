@@ -1,5 +1,5 @@
-// The calls Lockstep records, numbered for good: the values stand in ring files and dumps, so they are only ever added
-// to.
+// The calls that Lockstep records. Their numbers are permanent, because ring files and dumps contain them: values are
+// only added.
 #ifndef LOCKSTEP_RECORDER_RING_CALLS_H_
 #define LOCKSTEP_RECORDER_RING_CALLS_H_
 
@@ -19,7 +19,7 @@ enum class CallKind : uint16_t {
   kGather = 7,
   kScatter = 8,
   kBarrier = 9,           // frameworks' barrier, seen in Flight Recorder dumps only
-  kCoalesced = 10,        // a framework's coalesced batch of several collectives, likewise
+  kCoalesced = 10,        // a framework's coalesced batch of several collectives
   kOtherCollective = 15,  // a collective whose name we do not know
   // Point to point: one sequence number per communicator, peer and direction.
   kSend = 16,
@@ -48,7 +48,7 @@ enum class CallKind : uint16_t {
   kCommSuspend = 43,
   kCommResume = 44,
   kCommAsyncError = 45,  // a change of what ncclCommGetAsyncError reports
-  // Other NCCL calls that can block or change what later calls mean.
+  // Other NCCL calls that can block or affect later calls.
   kRedOpCreate = 48,
   kRedOpDestroy = 49,
   kMemAlloc = 50,
@@ -59,7 +59,7 @@ enum class CallKind : uint16_t {
   kWindowDeregister = 55,
   kGetUniqueId = 56,
   kOtherNccl = 63,
-  // CUDA host waits: thread cells only, never event records.
+  // CUDA waits of CPU threads: thread cells only, never event records.
   kStreamSynchronize = 64,
   kEventSynchronize = 65,
   kDeviceSynchronize = 66,
@@ -68,15 +68,15 @@ enum class CallKind : uint16_t {
   kCudaFree = 69,
   kHostAlloc = 70,    // cudaMallocHost, cudaHostAlloc, cudaHostRegister
   kHostFree = 71,     // cudaFreeHost, cudaHostUnregister
-  kGraphLaunch = 72,  // also the record of a launch whose operations are not told one by one
+  kGraphLaunch = 72,  // also the record of a launch whose operations are not recorded one by one
   kCudaMallocAsync = 73,
   kCudaFreeAsync = 74,
   kGraphInstantiate = 75,
   kGraphDestroy = 76,
   kMemPoolTrim = 77,
-  kMemcpyAsync = 78,  // waits where pageable host memory is involved
-  kLaunch = 79,       // of a kernel and the like; never in a ring file, stacks show that one waits for room
-  // A communicator that only NCCL's profiler interface told of: how it was made is not known.
+  kMemcpyAsync = 78,  // waits if pageable host memory is involved
+  kLaunch = 79,       // of a kernel and the like; never in a ring file, stacks show a wait for queue space
+  // A communicator that only NCCL's profiler interface reported; how it was created is unknown.
   kProfilerComm = 80,
 };
 
@@ -228,12 +228,12 @@ constexpr const char* CallName(CallKind kind) {
   return "unknown call";
 }
 
-// ncclDataType_t and ncclRedOp_t are stored as NCCL numbers them (nccl.h 2.32); these values of ours say "not
+// ncclDataType_t and ncclRedOp_t are stored with NCCL's numbers (nccl.h 2.32); these additional values mean "not
 // applicable".
 constexpr uint8_t kNoDatatype = 0xff;
 constexpr uint8_t kNoReduction = 0xff;
-// Reductions made by ncclRedOpCreatePreMulSum: 0x10 + creation ordinal in the communicator (saturating at 0x7f). The
-// handle's own number is mangled per communicator and means nothing to another rank.
+// Reductions from ncclRedOpCreatePreMulSum: 0x10 + creation ordinal in the communicator (saturating at 0x7f). NCCL
+// mangles the handle's own number per communicator, so other ranks cannot use it.
 constexpr uint8_t kCustomReductionBase = 0x10;
 constexpr uint8_t kCustomReductionLast = 0x7f;
 

@@ -48,9 +48,9 @@ enum class SectionKind : uint32_t {
   kPeers = 2,     // PeerEntry, open addressing
   kThreads = 3,   // ThreadCell
   kRings = 4,     // one ring per `stride` bytes, Slots inside
-  kOverflow = 5,  // one ring of Slots shared by threads that have none of their own
+  kOverflow = 5,  // one ring of Slots shared by threads without their own
   kStreams = 6,   // StreamCell
-  kMarks = 7,     // MarkLine, index as in kStreams; alone on its pages, registered with the GPU driver
+  kMarks = 7,     // MarkLine, index as in kStreams; on separate pages, registered with the GPU driver
   kGraphs = 8,    // GraphCell
   kGraphOps = 9,  // GraphOp, the captured operations of all graphs
   kTimes = 10,    // TimeSlot
@@ -71,8 +71,8 @@ inline constexpr uint32_t kMaxSections = 16;
 
 enum class TickKind : uint32_t { kMonotonicNs = 1, kTsc = 2, kCntvct = 3 };
 
-// One instant on three clocks. `ticks` is written last; 0 means empty. A writer that was held up for several rounds may
-// meet another in the same place: `check` (0 in old files) tells a mix of two.
+// One instant on three clocks. `ticks` is written last; 0 means empty. A writer that was delayed for several rounds may
+// share the place with another: `check` (0 in old files) detects a mix of the two.
 struct ClockTriple {
   uint64_t ticks;
   int64_t mono_ns;
@@ -85,7 +85,7 @@ constexpr uint64_t ClockCheck(const ClockTriple& triple) {
           static_cast<uint64_t>(triple.real_ns)) |
          1;
 }
-inline constexpr uint32_t kClockTriples = 8;  // [0] is of the creation, the others go round
+inline constexpr uint32_t kClockTriples = 8;  // [0] is from the creation, the others rotate
 
 // Page 0.
 struct Header {
@@ -110,9 +110,9 @@ struct Header {
   int32_t nccl_version;
   int32_t cuda_version;
   int32_t gpu_index;
-  uint64_t dropped_records;  // threads or communicators beyond the tables, overflow slots that were busy
+  uint64_t dropped_records;  // threads or communicators beyond the tables, and busy overflow slots
   uint64_t overflow_begun;   // slots of the overflow ring handed out
-  uint64_t comms_used;       // entries ever used; those past it are zero
+  uint64_t comms_used;       // entries ever used; later ones are zero
   uint32_t threads_used;
   uint32_t streams_used;
   uint64_t triples_written;
@@ -130,20 +130,21 @@ struct Header {
   char gpu_uuid[48];
   char gpu_pci[32];
   char stop_reason[160];
-  char note[160];  // what was asked for and not given, e.g. an unknown LOCKSTEP_GPU word
+  char note[160];  // settings that could not be honored, e.g. an unknown LOCKSTEP_GPU word
   char recorder_version[32];
   ClockTriple triples[kClockTriples];
   Section sections[kMaxSections];
-  // From 1800: later additions, zero in files of recorders that lack them.
-  uint64_t stopped_ticks;  // when `state` became anything but recording
-  uint32_t own_call_ns;  // the recorder's own time a call, and its share of the calling thread's time, as measured last
+  // From 1800: later additions; zero in files of older recorders.
+  uint64_t stopped_ticks;  // when `state` left "recording"
+  uint32_t own_call_ns;    // the recorder's own time a call, and its share of the calling thread's time, at the last
+                           // measurement
   uint32_t own_permille;
-  uint32_t stepped_down;      // kStepped...: given up because of the budget
+  uint32_t stepped_down;      // kStepped...: switched off because of the budget
   uint32_t place;             // RingPlace
-  uint64_t wanted_bytes;      // size that was asked for; 0 in older files
+  uint64_t wanted_bytes;      // requested size; 0 in older files
   uint32_t unwrapped;         // functions that the loaded NCCL exports and the recorder does not know
-  int32_t newest_nccl;        // whose functions the recorder knows all
-  char unwrapped_names[480];  // of those functions, as many as there is room for, a space between two
+  int32_t newest_nccl;        // the newest NCCL with all functions known
+  char unwrapped_names[480];  // as many of their names as fit, separated by spaces
 };
 inline constexpr uint32_t kSteppedMarks = 1, kSteppedTables = 2;
 static_assert(offsetof(Header, stop_word) == 64);
@@ -183,8 +184,8 @@ inline constexpr uint32_t kCheckpointEvery = 16;  // collectives
 
 inline constexpr uint32_t kExcludedKept = 20;
 inline constexpr uint32_t kCommBlocking = 1;      // CommEntry::flags
-inline constexpr uint32_t kCommFromProfiler = 2;  // its entry and its operations were written by the profiler plugin
-inline constexpr uint32_t kCommProfiled = 4;      // NCCL's profiler told of it
+inline constexpr uint32_t kCommFromProfiler = 2;  // the profiler plugin wrote its entry and its operations
+inline constexpr uint32_t kCommProfiled = 4;      // NCCL's profiler reported it
 
 inline constexpr uint32_t kEditor = 1u << 28;  // CommEntry::guard
 constexpr bool IsBeingChanged(uint32_t guard) {
@@ -192,7 +193,7 @@ constexpr bool IsBeingChanged(uint32_t guard) {
 }
 
 struct CommEntry {
-  // Lines 0 to 4: identity; `guard` is odd while it is being changed, its upper four bits count those who are at it.
+  // Lines 0 to 4: identity. `guard` is odd during a change; its upper four bits count the writers.
   uint32_t guard;
   uint32_t state;  // CommState
   uint64_t id;
@@ -210,7 +211,7 @@ struct CommEntry {
   uint64_t created_ticks, ready_ticks, ended_ticks;
   uint64_t async_error_ticks;
   int32_t async_error;
-  uint32_t lost_peers;  // peers that found no place in the peer table
+  uint32_t lost_peers;  // peers without room in the peer table
   char name[64];
   int32_t excluded[kExcludedKept];
   uint64_t reserved1[8];
@@ -233,15 +234,15 @@ static_assert(offsetof(CommEntry, checkpoints) == 384);
 static_assert(offsetof(CommEntry, collectives) == 512);
 static_assert(sizeof(CommEntry) == 2048);
 
-// Send and receive counts of one peer of one communicator. key: 0 empty, else (use << 32) so that a reused entry of the
-// communicator table does not inherit its predecessor's peers; see PeerKey.
+// Send and receive counts of one peer of one communicator. key: 0 empty, else (use << 32), so that a reused entry of
+// the communicator table does not inherit its predecessor's peers; see PeerKey.
 struct PeerEntry {
   uint64_t key;
   uint64_t sends, recvs;
   uint64_t last_send_ticks, last_recv_ticks;
   uint64_t created_ticks;  // of the communicator entry's use
   uint64_t signals;        // sent to the peer by one-sided calls
-  uint64_t waited;         // signals of the peer that one-sided waits asked for, all together
+  uint64_t waited;         // total of the peer's signals that one-sided waits asked for
 };
 static_assert(sizeof(PeerEntry) == 64);
 constexpr uint64_t PeerKey(uint32_t comm, int32_t peer) {
@@ -260,7 +261,7 @@ struct ThreadCell {
   uint64_t ops;     // operations recorded: program order
   uint64_t groups;  // explicit groups so far
   uint64_t group_since_ticks;
-  // Line 1: host waits.
+  // Line 1: CUDA waits.
   uint16_t wait;
   uint16_t wait_stream;
   uint32_t reserved0;
@@ -271,9 +272,9 @@ struct ThreadCell {
   uint64_t reserved1[3];
   // Line 2: who.
   int32_t tid;    // 0: cell not in use
-  uint32_t use;   // times the cell has been given to a thread
+  uint32_t use;   // how often the cell was assigned to a thread
   uint16_t ring;  // index in kRings, kNoIndex16: uses the overflow ring
-  uint16_t gone;  // 1: the thread ended inside what lines 0 and 1 say; set by another thread
+  uint16_t gone;  // 1: the thread ended inside the calls of lines 0 and 1; set by another thread
   uint16_t reserved2[2];
   char name[16];
   uint64_t created_ticks;
@@ -285,9 +286,9 @@ static_assert(sizeof(ThreadCell) == 192);
 
 enum class SlotType : uint8_t { kEmpty = 0, kOp = 1, kMembers = 2, kReplay = 3 };
 
-// Event rings. In a thread's ring slot n (from 0) lies at n % capacity with guard n + 1; a reader takes it when the
-// guard fits and n + capacity >= ThreadCell::begun read afterwards. In the overflow ring guard is (n + 1) << 1, odd
-// while written.
+// Event rings. In a thread's ring slot n (from 0) is at n % capacity with guard n + 1. A reader accepts it if the guard
+// fits and n + capacity >= ThreadCell::begun, read afterwards. In the overflow ring guard is (n + 1) << 1, odd while
+// written.
 struct OpSlot {
   uint64_t guard;
   uint8_t type;  // SlotType::kOp
@@ -343,9 +344,9 @@ static_assert(sizeof(MemberSlot) == 128);
 static_assert(offsetof(MemberSlot, type) == offsetof(OpSlot, type));
 static_assert(offsetof(MemberSlot, stage) == offsetof(OpSlot, stage));
 
-// One launch of a CUDA graph in which operations were captured: it issues them all, in the order of their capture. Each
-// lane (a communicator's collectives, or its sends to or receives from one peer) goes on from its own number. A launch
-// with more than four lanes takes several slots in a row, `first_lane` 0, 4, ...
+// One launch of a CUDA graph with captured operations: it issues all of them, in the order of their capture. Each lane
+// (a communicator's collectives, or its sends to or receives from one peer) continues its own numbering. A launch with
+// more than four lanes takes several slots in a row, `first_lane` 0, 4, ...
 struct ReplayLane {
   uint64_t word;  // number of the first operation: 40 bits | how many: 24, from the lowest bit
   uint16_t comm;
@@ -396,13 +397,13 @@ inline constexpr uint32_t kGraphLaunches = 8;
 // here.
 struct GraphCell {
   uint32_t state;     // GraphState; written last when the cell is claimed
-  uint32_t use;       // times the cell has been given to a graph
-  uint64_t id;        // of the capture, as CUDA numbers them: OpSlot::graph of what was captured
-  uint64_t exec;      // handle that was launched last
+  uint32_t use;       // how often the cell was assigned to a graph
+  uint64_t id;        // of the capture, as CUDA numbers them; equals OpSlot::graph of the captured operations
+  uint64_t exec;      // the last launched handle
   uint32_t ops;       // captured
-  uint32_t ops_lost;  // of these not in kGraphOps, or not numbered when the graph is launched
+  uint32_t ops_lost;  // operations missing in kGraphOps, or without a number at launch
   uint32_t lanes;
-  uint32_t handles;         // graphs and executable graphs that are this one and not destroyed
+  uint32_t handles;         // graphs and executable graphs of this cell that are not destroyed
   uint64_t captured_ticks;  // capture ended
   uint64_t ended_ticks;     // last handle destroyed
   uint64_t reserved0;
@@ -414,7 +415,7 @@ struct GraphCell {
 static_assert(offsetof(GraphCell, launches) == 64);
 static_assert(sizeof(GraphCell) == 384);
 
-// Operations captured into a graph that are alike and follow each other.
+// A run of equal, consecutive operations captured into a graph.
 struct GraphOp {
   uint32_t owner;     // index of its graph + 1; 0 free
   uint32_t use;       // GraphCell::use
@@ -434,20 +435,20 @@ struct GraphOp {
 };
 static_assert(sizeof(GraphOp) == 64);
 
-// What the waiting stream got after it was made to wait runs behind all up to a ticket of the other one. Two threads
-// may make the same stream wait at once: `check` (0 in old files) tells a mix of two.
+// Work that the waiting stream got after the wait runs behind everything up to a ticket of the other stream. Two
+// threads may make the same stream wait at once: `check` (0 in old files) detects a mix of the two.
 struct Dependency {
   uint32_t stream_plus_one;  // 0: none
   uint32_t check;
   uint64_t ticket;
 };
-// How many tickets the waiting stream had given by then: only later ones wait. Packed into 16 bits; 0 in files of older
-// recorders: not known.
+// Tickets of the waiting stream at that time: only later ones wait. Packed into 16 bits; 0 in files of older recorders:
+// unknown.
 inline constexpr uint64_t kDependencyTurns = 65535;
 constexpr uint16_t PackGiven(uint64_t given) {
   return static_cast<uint16_t>(given % kDependencyTurns + 1);
 }
-// The newest number not above `issued` that was packed; false: none was.
+// The newest number not above `issued` with this packed value; false: none.
 constexpr bool UnpackGiven(uint16_t packed, uint64_t issued, uint64_t* given) {
   if (packed == 0) return false;
   const uint64_t back = (issued % kDependencyTurns + kDependencyTurns - (packed - 1u)) % kDependencyTurns;
@@ -467,11 +468,11 @@ struct StreamCell {
   uint32_t marked;      // GPU marks are written for it
   int32_t first_error;  // CUresult of the first mark that failed, or of a query: the GPU's error, never a completion
   uint64_t owner;       // thread for the per-thread default stream, else 0
-  // 1 + the last ticket whose completion mark the driver has taken, 0 in files of older recorders: of later tickets
+  // 1 + the last ticket whose completion mark the driver accepted, 0 in files of older recorders: of later tickets
   // nothing is known, not even that their work was queued.
   uint64_t given;
-  uint32_t timed_every;  // events: one in so many operations is timed; else 0
-  // events: 1 if the start of every operation is marked. 0 in files of older recorders: of those that are timed only.
+  uint32_t timed_every;  // events: one operation in this many is timed; else 0
+  // events: 1 if the start of every operation is marked. 0 in files of older recorders: only of timed operations.
   uint32_t starts_marked;
   uint16_t waits_after[kDependencies];  // PackGiven, of each dependency
   Dependency depends_on[kDependencies];
@@ -486,28 +487,28 @@ struct MarkLine {
 };
 static_assert(sizeof(MarkLine) == 64);
 
-// When the GPU reached and passed a ticket of a stream, as CUDA events measured it. One thread writes them, oldest
-// overwritten first: slot n (from 0) lies at n % count with guard n + 1, 0 while it is written. A reader takes what two
-// reads agree on.
+// When the GPU reached and passed a ticket of a stream, measured by CUDA events. One thread writes them, oldest
+// overwritten first: slot n (from 0) is at n % count with guard n + 1, 0 while it is written. A reader accepts a value
+// after two equal readings.
 struct TimeSlot {
   uint64_t guard;
   uint64_t ticket;
   uint64_t started, completed;  // ticks; both are late by the same time, so that their difference is exact
   uint32_t stream;
-  uint32_t uncertainty_ns;  // by which they are late at most; UINT32_MAX: or more
+  uint32_t uncertainty_ns;  // they are late by at most this; UINT32_MAX: or more
   uint64_t reserved;
 };
 static_assert(sizeof(TimeSlot) == 48);
 
-// What NCCL's profiler interface told; all zero where the plugin was not loaded.
+// Reports of NCCL's profiler interface; all zero if the plugin was not loaded.
 struct ProfilerState {
   uint32_t interface_version;  // 1 to 6; 0: not loaded
-  uint32_t events;             // NCCL's event bits that were asked for
+  uint32_t events;             // requested NCCL event bits
   uint64_t kernels_begun, proxies_begun;
-  uint64_t kernels_dropped, proxies_dropped;  // every entry was of an operation under way
-  uint64_t unmatched;                         // operations of which no record was found
-  uint64_t stale;                             // callbacks with a handle that means nothing (any more)
-  uint64_t remote;                            // network operations carried out for other processes
+  uint64_t kernels_dropped, proxies_dropped;  // dropped because every entry belonged to a running operation
+  uint64_t unmatched;                         // operations without a matching record
+  uint64_t stale;                             // callbacks with an invalid or stale handle
+  uint64_t remote;                            // network operations on behalf of other processes
   uint64_t init_ticks;
   uint64_t reserved[7];
 };
@@ -515,7 +516,7 @@ static_assert(sizeof(ProfilerState) == 128);
 
 inline constexpr uint8_t kKernelLaunched = 1;  // KernelEntry::flags: NCCL has queued it
 inline constexpr uint8_t kKernelCaptured = 2;  // of a graph: an entry per replay
-inline constexpr uint8_t kKernelEnded = 4;     // nothing more will be told of it
+inline constexpr uint8_t kKernelEnded = 4;     // no further event will follow
 inline constexpr uint8_t kKernelCopyEngine = 8;
 
 // One operation as its kernel ran, by channel. `guard` is odd while the identity is being written and rises with every
@@ -526,15 +527,15 @@ struct KernelEntry {
   uint16_t kind;  // CallKind
   int32_t peer;   // of a send or receive, else -1
   uint8_t flags;
-  uint8_t channels;  // that will take part; 0: not said
+  uint8_t channels;  // channels that take part; 0: not reported
   uint16_t reserved0;
-  uint64_t seq;  // as in the operation's record; 0: no record was found
+  uint64_t seq;  // as in the operation's record; 0: no matching record
   uint64_t enqueued_ticks;
   // By bit of the channel's number.
   uint64_t started_channels, completed_channels;
-  // GPU's clock, nanoseconds; 0: not told.
+  // GPU's clock, nanoseconds; 0: not reported.
   uint64_t first_started_gpu_ns, last_completed_gpu_ns;
-  // When these were delivered to the host.
+  // When the CPU was told of these.
   uint64_t first_started_ticks, last_completed_ticks;
   uint64_t count;
   uint64_t order;  // of the communicator's operations as NCCL launched them
@@ -553,7 +554,7 @@ struct ProxyEntry {
   uint16_t kind;  // CallKind of the operation
   uint64_t seq;
   int32_t peer;  // member rank at the other end
-  int32_t rank;  // member rank it is done for
+  int32_t rank;  // member rank on whose behalf it runs
   uint8_t channel;
   uint8_t flags;
   uint8_t state;  // ProxyState (profiler.h) of the oldest step that is not done
@@ -566,11 +567,11 @@ struct ProxyEntry {
 };
 static_assert(sizeof(ProxyEntry) == 64);
 
-// Questions to a thread inside the process, and its answers. Who asks holds flock(LOCK_EX) on the file meanwhile,
-// writes the question, raises `asked` by one and wakes it (a futex that is shared); the answer is there when `answered`
-// equals it.
+// Questions to a thread inside the process, and its answers. The caller holds flock(LOCK_EX) on the file, writes the
+// question, increments `asked` and wakes the thread (a shared futex). The answer is complete when `answered` equals
+// `asked`.
 enum class HelperQuestion : uint32_t {
-  kMemory = 1,   // the process's own at `address`; what is not mapped is no answer, never a fault
+  kMemory = 1,   // the process's own memory at `address`; unmapped memory gives no answer, never a fault
   kMaps = 2,     // /proc/self/maps from the byte `address` on
   kWchan = 3,    // /proc/self/task/THREAD/wchan
   kSyscall = 4,  // /proc/self/task/THREAD/syscall
@@ -588,7 +589,7 @@ struct HelperArea {
   // Line 1: the thread's.
   uint32_t answered;
   uint32_t state;  // 1: it waits for questions
-  int64_t result;  // bytes in `data`, fewer than asked for where there are no more; or -errno
+  int64_t result;  // bytes in `data`, fewer than requested if there are no more; or -errno
   uint64_t reserved2[6];
   unsigned char reserved3[kPage - 128];
   unsigned char data[kHelperData];
@@ -596,7 +597,7 @@ struct HelperArea {
 static_assert(offsetof(HelperArea, answered) == 64);
 static_assert(offsetof(HelperArea, data) == kPage);
 
-// How many of each a file of `bytes` has. Powers of two, so that the writer masks.
+// The number of each in a file of `bytes`. Powers of two, so that the writer masks.
 struct Capacities {
   uint32_t comms, peers, threads, rings, ring_slots, overflow_slots, streams;
   uint32_t kernels, proxies;

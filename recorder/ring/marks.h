@@ -1,5 +1,5 @@
 // The GPU mark lines of a ring file alone: a few hundred bytes, cheap enough to be read a hundred times a second.
-// Hostile like the rest: pread into own memory, places and numbers bounded. No dependency beyond libc and libstdc++.
+// Hostile input: pread into own memory, places and numbers bounded. No dependency beyond libc and libstdc++.
 #ifndef LOCKSTEP_RECORDER_RING_MARKS_H_
 #define LOCKSTEP_RECORDER_RING_MARKS_H_
 
@@ -18,10 +18,9 @@ struct Mark {
   uint64_t started = 0, completed = 0;  // tickets
 };
 
-// False: the file has no such section, or its place is impossible. It does not move while the file lives.
+// False: the file has no such section, or its place is impossible. The place is constant.
 bool FindMarks(int fd, MarksPlace* out);
-// The first `lines` of them (fewer where there are fewer), by StreamSnapshot::index. False: the file does not hold them
-// any more.
+// The first `lines` of them (or fewer), by StreamSnapshot::index. False: the file is now too short.
 bool ReadMarks(int fd, const MarksPlace& place, size_t lines, std::vector<Mark>* out);
 
 }  // namespace lockstep::ring

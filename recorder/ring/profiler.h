@@ -1,5 +1,4 @@
-// Words for what NCCL's profiler interface tells. The values stand in ring files and dumps: they are only ever added
-// to.
+// States that NCCL's profiler interface reports. Ring files and dumps contain the values: they are only added to.
 #ifndef LOCKSTEP_RECORDER_RING_PROFILER_H_
 #define LOCKSTEP_RECORDER_RING_PROFILER_H_
 
@@ -10,13 +9,13 @@ namespace lockstep::ring {
 // What one step of a network operation waits for.
 enum class ProxyState : uint8_t {
   kNone = 0,           // no step is under way
-  kPosted = 1,         // a step has begun and nothing more is known of it
+  kPosted = 1,         // a step has begun; no later state is known
   kSendGpuWait = 2,    // for this GPU to fill the buffer
-  kSendPeerWait = 3,   // for the peer to say that it has room
-  kSendWait = 4,       // for the network to take the data over
+  kSendPeerWait = 3,   // for space at the peer
+  kSendWait = 4,       // for the network to take the data
   kRecvWait = 5,       // for data from the peer over the network
   kRecvFlushWait = 6,  // for received data to reach the GPU's memory
-  kRecvGpuWait = 7,    // for this GPU to take the data
+  kRecvGpuWait = 7,    // for this GPU to read the data
 };
 inline constexpr uint8_t kLastProxyState = 7;
 
@@ -43,7 +42,7 @@ constexpr const char* ProxyStateName(ProxyState state) {
   return "unknown state";
 }
 
-// True while the step waits for the other end or for what lies between, not for its own GPU.
+// True while the step waits for the other end or for the network, not for its own GPU.
 constexpr bool WaitsForNetwork(ProxyState state) {
   return state == ProxyState::kSendPeerWait || state == ProxyState::kSendWait || state == ProxyState::kRecvWait;
 }

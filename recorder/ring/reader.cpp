@@ -307,7 +307,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
     internal::ReadProfiler(&reading);
   }
   if (!whole_file) {
-    // Only the whole rings can tell.
+    // Only the whole rings show it.
     for (CommSnapshot& comm : out->comms) comm.lost_records = 0;
     for (ThreadSnapshot& thread : out->threads) thread.overwritten = 0;
   }

@@ -1,5 +1,5 @@
-// Reads a ring file, live or left by a dead process, as a hostile file: pread into own memory, every index bounded,
-// torn records dropped and counted. No dependency beyond libc and libstdc++.
+// Reads a ring file, live or of a dead process, as hostile input: pread into own memory, every index bounded, torn
+// records dropped and counted. No dependency beyond libc and libstdc++.
 #ifndef LOCKSTEP_RECORDER_RING_READER_H_
 #define LOCKSTEP_RECORDER_RING_READER_H_
 
@@ -14,16 +14,16 @@ struct ReadOptions {
   // Read everything, or only the digest: header, communicator table with progress and recent operations, threads,
   // streams. A digest read is a few tens of KiB and meant to be repeated many times a second.
   bool digest_only = false;
-  // With a digest: also what the communicators' recent operations do not show, the operations of the newest graph
-  // launches and what the profiler saw. Reads up to 64 KiB a thread more where there are graphs.
+  // With a digest: also the operations of the newest graph launches, and the profiler's data, which the communicators'
+  // recent operations do not show. Reads up to 64 KiB a thread more if there are graphs.
   bool in_flight = false;
 };
 
-// True when the first bytes are a ring file's magic.
+// True if the first bytes are a ring file's magic.
 bool LooksLikeRing(const void* data, uint64_t size);
 
-// Reads through an open descriptor (not owned, its offset is not used). Returns false with *error set (what, offset)
-// when not even the header can be used; damage past that is stepped over and listed in out->problems. Thread-safe.
+// Reads through an open descriptor (not owned, its offset is not used). False with *error set (what, offset) if not
+// even the header is usable; later damage is skipped and listed in out->problems. Thread-safe.
 bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* error);
 
 // Opens with O_NOFOLLOW | O_CLOEXEC and reads. Only regular files are accepted.

@@ -1,4 +1,4 @@
-// CUDA graphs: what they hold, and their launches told as the operations they issued.
+// CUDA graphs: their contents, and their launches as the operations that they issued.
 #include <algorithm>
 
 #include "recorder/ring/reader_internal.h"

@@ -12,14 +12,14 @@
 
 namespace lockstep::ring::internal {
 
-// The file as far as it is believed: bounded reads that never map.
+// The trusted part of the file: bounded reads that never map.
 class File {
  public:
   File(int fd, uint64_t size) : fd_(fd), size_(size) {}
   uint64_t size() const { return size_; }
-  // Reads exactly `bytes` at `offset`; false when the file does not hold them (any more).
+  // Reads exactly `bytes` at `offset`; false if the file does not contain them (any more).
   bool Read(uint64_t offset, void* to, uint64_t bytes) const { return ReadUpTo(offset, to, bytes) == bytes; }
-  // Reads up to `bytes` at `offset` and returns how many there were. The file's owner may truncate it at any time.
+  // Reads up to `bytes` at `offset` and returns the number read. The file's owner may truncate it at any time.
   uint64_t ReadUpTo(uint64_t offset, void* to, uint64_t bytes) const;
 
  private:
@@ -48,8 +48,7 @@ struct Table {
   bool present = false;
 };
 
-// Operations told one by one of one thread's launches of graphs, and of one graph: a hostile file must not grow without
-// bound.
+// Limits for single operations of graph launches, by thread and by graph: a hostile file must not grow without bound.
 constexpr uint64_t kMostReplayed = 4096;
 
 struct GraphTemplate {
@@ -64,7 +63,7 @@ struct Reading {
   Header header;
   Clock clock;
   Table comms, peers, threads, rings, overflow, streams, marks;
-  // Creation stamps of the communicators, to tell records of a table entry's earlier owner.
+  // Creation stamps of the communicators: they separate records of an earlier user of a table entry.
   std::vector<uint64_t> comm_created;
   std::vector<uint64_t> stream_issued;
   Snapshot* out;
@@ -76,7 +75,7 @@ struct Reading {
   void Problem(const std::string& text);
 };
 
-// Elements [0, count) of a table as consecutive T, a larger stride cut, a smaller one zero-filled. Fewer when the file
+// Elements [0, count) of a table as consecutive T; a larger stride is cut, a smaller one zero-filled. Fewer if the file
 // ends.
 template <typename T>
 std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t count) {
@@ -94,7 +93,7 @@ std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t co
   return result;
 }
 
-// The same, one after the other and without holding them all: large tables are read again and again.
+// The same one by one, without storing all: large tables are read again and again.
 template <typename T, typename Function>
 void ForEachOf(const Reading& reading, const Table& table, Function function) {
   alignas(8) unsigned char bytes[16384];
@@ -116,20 +115,20 @@ void ForEachOf(const Reading& reading, const Table& table, Function function) {
   }
 }
 
-// At most `size` characters up to the first zero; what is not printable ASCII or UTF-8 becomes '?'.
+// At most `size` characters up to the first zero; replaces all but printable ASCII and UTF-8 by '?'.
 std::string Text(const char* from, size_t size);
 
-// `low` bits of a counter that is now at `now`: the largest value not above `now` that ends in them.
+// Restores a counter from its `low` bits: the largest value not above `now` with these bits.
 uint64_t Widen(uint64_t low, unsigned bits, uint64_t now);
 
 void ReadComms(Reading* reading);
 void ReadStreams(Reading* reading);
 void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells);
 void ReadGraphs(Reading* reading);
-// How many operations the launch that begins in this slot issued; 0: none begins there.
+// The number of operations of the launch that begins in this slot; 0: none begins there.
 uint64_t ReplayedOps(const Reading& reading, const OpSlot& slot);
-// The launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Gives how many slots it
-// took.
+// The launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Returns its number of
+// slots.
 size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint32_t thread, uint64_t thread_ops,
                  bool one_by_one);
 // Into the operations that ReadOps and ReadComms found.

@@ -10,10 +10,10 @@ namespace {
 
 // The streams were read before the rings: so many tickets may have been given since.
 constexpr uint64_t kIssuedSince = 4096;
-// Of a digest: records of a thread, and operations of graph launches that are told one by one.
+// Limits of a digest: records of a thread, and single operations of graph launches.
 constexpr uint64_t kNewestRecords = 512, kNewestReplayed = 512;
 
-// What the thread's cell says where a record keeps only low halves.
+// Values of the thread's cell of which a record keeps only low halves.
 struct Context {
   uint32_t thread;
   uint64_t ops, groups, created_ticks;
@@ -87,7 +87,7 @@ void AddSlot(const Reading& reading, const OpSlot& slot, const Context& context,
   }
 }
 
-// A group's call site stands in its record; its members have no room for one.
+// A group's call site is in its record; its members have no room for one.
 void SpreadCallers(std::vector<OpSnapshot>* ops, size_t from) {
   const OpSnapshot* header = nullptr;
   for (size_t i = from; i < ops->size(); ++i) {
@@ -149,7 +149,7 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
     settle(n - 1);
     break;
   }
-  // After the slots: whatever has been begun by now may have overwritten what was read.
+  // After the slots: a write that has begun by now may have overwritten what was read.
   ThreadCell after = cell;
   reading->file.Read(reading->threads.offset + context.thread * reading->threads.stride, &after, sizeof(after));
   if (after.begun > kAbsurd || after.begun < begun) {
@@ -157,7 +157,7 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
     return;
   }
   const size_t from = reading->out->ops.size();
-  // The newest launches of graphs are told operation by operation, older ones as one call each.
+  // The newest launches of graphs are listed operation by operation, older ones as one call each.
   uint64_t replayed = 0, launches = 0, one_by_one = begun;
   for (; one_by_one > oldest && replayed <= most_replayed; --one_by_one) {
     const uint64_t ops = ReplayedOps(*reading, records[one_by_one - 1 - oldest]);

@@ -1,4 +1,4 @@
-// What NCCL's profiler interface told: kernels by channel, network operations by step.
+// Reports of NCCL's profiler interface: kernels by channel, network operations by step.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -10,7 +10,7 @@ namespace lockstep::ring::internal {
 namespace {
 
 constexpr uint64_t kFarNs = uint64_t{1} << 62;
-// The GPU's clock drifts against the host's: only what was measured near an operation says how they lie together there.
+// The GPU's clock drifts against the CPU's: only measurements near an operation show the offset there.
 constexpr int64_t kNearNs = 30'000'000'000;
 // Where no call of the host is known near it.
 constexpr int64_t kUnbounded = 1'000'000;
@@ -36,14 +36,13 @@ struct Bound {
 
 struct Timed {
   size_t kernel;      // position in Snapshot::kernels
-  int64_t called_ns;  // of the host's call; 0 not known
+  int64_t called_ns;  // of the CPU call; 0 unknown
   int64_t gpu_started, gpu_completed;
   int64_t told_started, told_completed;
 };
 
-// An operation cannot start before the host's call (NCCL tells of it after the launch, when it may run already), and
-// the host cannot be told of anything before it happened. The delay of the quickest telling near it is what a time may
-// be late by.
+// An operation cannot start before the CPU call, although NCCL reports it after the launch, when it may already run. No
+// event is reported before it happened. The shortest reporting delay near it bounds the lateness of a time.
 void LayClocksTogether(const std::vector<Timed>& timed, std::vector<KernelSnapshot>* kernels) {
   std::vector<Bound> bounds;
   for (const Timed& t : timed) {
@@ -71,8 +70,8 @@ void LayClocksTogether(const std::vector<Timed>& timed, std::vector<KernelSnapsh
 
 using CallKey = std::tuple<uint32_t, uint16_t, uint64_t, int32_t>;
 
-// When the host's calls were entered. What only the profiler told may have been launched before its record was made,
-// unless NCCL told of the call itself.
+// When the CPU calls were entered. Operations that only the profiler reported may have been launched before their
+// record was made, unless NCCL reported the call itself.
 std::map<CallKey, int64_t> CallTimes(const Snapshot& snapshot) {
   constexpr uint32_t kTellsCalls = 5;
   std::map<uint32_t, bool> own;

@@ -59,8 +59,8 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
   if (!progress) entry->signature_hash = 0;
 }
 
-// `after` is a later copy of the same operations, which lie at `offset` of the file: one whose guard still stands there
-// was not touched while `ops` was read. An operation that returned meanwhile is read until it is twice the same.
+// `after` is a later copy of the same operations, which are at `offset` of the file: one with an unchanged guard was
+// not touched while `ops` was read. An operation that returned meanwhile is read again until two readings agree.
 void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, const RecentOp* after, uint32_t size,
                uint64_t written, uint64_t offset) {
   constexpr int kTries = 8;
@@ -123,7 +123,7 @@ void FillComm(const Reading& reading, const CommEntry& entry, CommSnapshot* comm
   comm->ended_ns = clock.ToNs(entry.ended_ticks);
   comm->issued_seq = entry.issued_seq;
   comm->issued_ns = clock.ToNs(entry.issued_ticks);
-  // The copy of a live entry may catch a later launch than issue; what is shown belongs to the issue.
+  // The copy of a live entry may have a later launch than issue; the result belongs to the issue.
   comm->launched_seq = std::min(entry.launched_seq, entry.issued_seq);
   comm->signature_hash = entry.signature_hash;
   comm->peers_lost = entry.lost_peers;
@@ -187,7 +187,7 @@ void ReadComms(Reading* reading) {
     std::sort(comm.checkpoints.begin(), comm.checkpoints.end(),
               [](const HashCheckpoint& a, const HashCheckpoint& b) { return a.seq < b.seq; });
     any_peer |= entry.p2p_issued != 0 || entry.recent_p2p != 0;
-    comm.lost_records = entry.issued_seq + entry.p2p_issued;  // ReadOps takes off what it finds
+    comm.lost_records = entry.issued_seq + entry.p2p_issued;  // ReadOps subtracts what it finds
     reading->out->comms.push_back(std::move(comm));
     CommEntry after = entry;
     ReadEntry(*reading, i, &after);
@@ -239,9 +239,8 @@ void ReadStreams(Reading* reading) {
 
 namespace {
 
-// What call, of which communicator, with which sequence number, since when: only together do they mean anything, so a
-// cell is read until it is the same twice. False: its thread moves on faster than that, and is inside nothing that
-// lasts.
+// Call, communicator, sequence number and start only have a meaning together, so a cell is read until two readings
+// agree. False: its thread moves faster than that, and is in no lasting call.
 bool SettleThread(const Reading& reading, uint64_t index, ThreadCell* cell) {
   constexpr int kTries = 8;
   constexpr size_t kMoving = offsetof(ThreadCell, tid);

@@ -1,4 +1,4 @@
-// Hostile ring files: whatever the bytes, the reader comes back in bounded time and memory and says what was wrong.
+// Hostile ring files: for any bytes, the reader returns in bounded time and memory and reports the problem.
 #include "recorder/ring/reader.h"
 
 #include <fcntl.h>
@@ -115,7 +115,7 @@ class ReaderTest : public ::testing::Test {
     ASSERT_EQ(ftruncate(fd_, static_cast<off_t>(bytes.size())), 0);
     ASSERT_EQ(pwrite(fd_, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
-  // Both ways of reading; the bounds are those of the file's size, not of what it claims.
+  // Both ways of reading; the bounds follow from the file's size, not from its claims.
   bool ReadBoth(Snapshot* snapshot, std::string* error) {
     ReadRing(fd_, {true}, snapshot, error);
     const bool read = ReadRing(fd_, {false}, snapshot, error);
@@ -248,7 +248,7 @@ TEST_F(ReaderTest, HugeNumbersInEveryWordAreBounded) {
   }
 }
 
-// The largest file, every table announced over all of it and every byte a plausible one.
+// The largest file: every table claims all of it, and every byte is plausible.
 TEST_F(ReaderTest, TablesThatLieOnEachOtherOverTheWholeFileAreBounded) {
   std::vector<unsigned char> bytes(kMaxFileBytes, 1);
   const std::vector<unsigned char> whole = Valid();
@@ -364,7 +364,7 @@ TEST(Dependency, TellsAfterHowManyTicketsTheStreamWasMadeToWait) {
   EXPECT_TRUE(UnpackGiven(PackGiven(500), 3, &found));
 }
 
-// The owner of a ring may truncate it while it is read. One read returns what is left.
+// The owner of a ring may truncate it during reading. One read returns the rest.
 TEST(RingFile, WhatIsLeftOfAFileThatWasCutIsReadAtOnce) {
   const std::string path = ::testing::TempDir() + "/cut.ring";
   support::WriteFile(path, std::string(640, 'x'));

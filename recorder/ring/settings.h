@@ -1,5 +1,5 @@
-// Names of what can be set of the recorder: in the environment, and in the section [recorder] of a configuration file.
-// Shared by the recorder and by the programs that check such a file or describe it.
+// Names of the recorder's settings, in the environment and in the section [recorder] of a configuration file. The
+// recorder shares them with the programs that check or describe such a file.
 #ifndef LOCKSTEP_RECORDER_RING_SETTINGS_H_
 #define LOCKSTEP_RECORDER_RING_SETTINGS_H_
 
@@ -9,7 +9,7 @@ namespace lockstep::ring {
 
 inline constexpr char kConfigFile[] = "/etc/lockstep.conf";
 inline constexpr char kConfigVariable[] = "LOCKSTEP_CONFIG";  // names a further file, read after that one
-inline constexpr size_t kMostConfigBytes = 32 << 10;          // a larger file is refused whole
+inline constexpr size_t kMostConfigBytes = 32 << 10;          // a larger file is refused
 inline constexpr size_t kMostConfigLine = 512;                // without its end
 
 struct RecorderSetting {
@@ -35,8 +35,8 @@ inline constexpr RecorderSetting kRecorderSettings[] = {
     {"LOCKSTEP_HOST", "host", "NAME", "uname", "host's name"},
     {"LOCKSTEP_RING_KIB", "ring-kib", "NUMBER", "4096",
      "size of the ring, 256 to 65536, rounded down to a power of two; less where there is no room"},
-    {"LOCKSTEP_GPU", "gpu", "off|done|full|events|watch|profiler|auto", "auto", "how the GPU's progress is told"},
-    {"LOCKSTEP_GPU_SAMPLE", "gpu-sample", "NUMBER", "1", "with events: one operation of a stream in so many is timed"},
+    {"LOCKSTEP_GPU", "gpu", "off|done|full|events|watch|profiler|auto", "auto", "how the GPU's progress is recorded"},
+    {"LOCKSTEP_GPU_SAMPLE", "gpu-sample", "NUMBER", "1", "with events: time one operation in this many on each stream"},
     {"LOCKSTEP_CUDA", "cuda", "on|off|runtime|driver", "on",
      "at which layer CUDA's calls are seen; off: they are forwarded only"},
     {"LOCKSTEP_DENY", "deny", "RULES", "", "programs and NCCL versions to leave alone, with semicolons between them"},

@@ -1,6 +1,6 @@
-// What one ring file said when it was read, decoded: plain values, checked, no pointers into the file. The reader
-// (recorder/ring/reader.h) fills it; collector and analyzer use it. Times are nanoseconds of the host's CLOCK_MONOTONIC
-// unless named otherwise; 0 is "never". Sequence numbers count from 1; 0 is "none yet".
+// The decoded contents of one ring file: plain values, checked, no pointers into the file. The reader
+// (recorder/ring/reader.h) fills it; collector and analyzer use it. Times are nanoseconds of the machine's
+// CLOCK_MONOTONIC unless named otherwise; 0 is "never". Sequence numbers count from 1; 0 is "none yet".
 #ifndef LOCKSTEP_RECORDER_RING_SNAPSHOT_H_
 #define LOCKSTEP_RECORDER_RING_SNAPSHOT_H_
 
@@ -17,11 +17,11 @@ enum class RecorderState : uint32_t {
   kUnknown = 0,
   kRecording = 1,
   kCleanExit = 2,
-  kStopped = 3,   // before the process ended: by a switch, by its budget. What came later was not recorded
-  kReplaced = 4,  // the process became another program, which has a ring of its own
+  kStopped = 3,   // before the process ended: by a switch, by its budget. Later calls were not recorded
+  kReplaced = 4,  // the process started another program with exec, which has its own ring
 };
 
-// kMemory: the file is in no folder and goes with the process, unless somebody else has it open.
+// kMemory: the file is in no folder. It disappears with the process, unless somebody else has it open.
 enum class RingPlace : uint32_t { kFolder = 0, kMemory = 1 };
 
 enum class CommState : uint32_t {
@@ -33,10 +33,10 @@ enum class CommState : uint32_t {
   kAborted = 5,
   kRevoked = 6,
   kInitFailed = 7,
-  kNotMember = 8,  // took part in a split with no colour
+  kNotMember = 8,  // took part in a split without a color
 };
 
-// kProfiler: no marks; NCCL's profiler interface tells when kernels ran.
+// kProfiler: no marks; NCCL's profiler interface reports when kernels ran.
 enum class GpuMarks : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kProfiler = 4 };
 
 struct ProcessInfo {
@@ -49,21 +49,21 @@ struct ProcessInfo {
   int32_t gpu_index = -1;                               // CUDA device of the first communicator; -1 unknown
   std::string gpu_uuid, gpu_pci;                        // empty when unknown
   int32_t nccl_version = 0;                             // as ncclGetVersion gives it, e.g. 22809; 0 unknown
-  int32_t newest_nccl = 0;                              // whose functions the recorder knows all; 0 not known
-  uint32_t unwrapped = 0;                               // functions that the loaded NCCL has and the recorder lacks
-  std::string unwrapped_names;                          // the first of those, a space between two
+  int32_t newest_nccl = 0;                              // the newest NCCL with all functions known; 0 unknown
+  uint32_t unwrapped = 0;                               // functions of the loaded NCCL that the recorder does not wrap
+  std::string unwrapped_names;                          // names of some of them, separated by spaces
   int32_t cuda_version = 0;                             // driver version, e.g. 13000
   RecorderState state = RecorderState::kUnknown;
   std::string stop_reason;    // why recording stopped, empty while recording
   int64_t stopped_ns = 0;     // when; 0: still recording, or not known
-  std::string note;           // what was asked for and not given, what was given up and when
-  uint32_t own_call_ns = 0;   // the recorder's own time a call, as it measured last; 0 not measured
+  std::string note;           // settings that could not be honored, and what was switched off, with the time
+  uint32_t own_call_ns = 0;   // the recorder's own time a call, at its last measurement; 0 not measured
   uint32_t own_permille = 0;  // and its share of the calling thread's time
   GpuMarks gpu_marks = GpuMarks::kOff;
   bool host_waits = false;       // CUDA host waits are being recorded
   std::string recorder_version;  // empty: not known
   uint64_t ring_bytes = 0;       // size of the file
-  uint64_t wanted_bytes = 0;     // that was asked for: more where there was no room; 0: not known
+  uint64_t wanted_bytes = 0;     // requested size: larger if there was no room; 0: unknown
   RingPlace place = RingPlace::kFolder;
   int64_t created_mono_ns = 0;
   int64_t created_real_ns = 0;  // CLOCK_REALTIME at the same instant
@@ -90,23 +90,23 @@ struct CommSnapshot {
   std::string name;                   // ncclConfig commName; empty when none
   int32_t member_rank = -1, size = -1;
   uint64_t parent_id = 0;         // 0 for none
-  uint32_t ordinal = 0;           // how many children (or root communicators) were made before it, counted from 1
+  uint32_t ordinal = 0;           // number among the children (or root communicators) of its parent, from 1
   int32_t color = 0, key = 0;     // of a split
   std::vector<int32_t> excluded;  // of a shrink; may be cut, see excluded_total
   uint32_t excluded_total = 0;
   int32_t device = -1;
   bool blocking = true;
-  bool from_profiler = false;  // only the profiler interface told of it: entry and operations are its
-  bool profiled = false;       // the profiler interface told of it
+  bool from_profiler = false;  // only the profiler interface reported it and its operations
+  bool profiled = false;       // the profiler interface reported it
   int64_t created_ns = 0, ready_ns = 0, ended_ns = 0;
   // Progress cell: never overwritten by traffic.
   uint64_t issued_seq = 0;  // collectives issued
   int64_t issued_ns = 0;
-  uint64_t launched_seq = 0;                // of these, known to be on a stream (outermost group end returned)
+  uint64_t launched_seq = 0;                // of these, known to be on a stream (the outermost group end returned)
   uint64_t signature_hash = 0;              // rolling, at issued_seq
   std::vector<HashCheckpoint> checkpoints;  // oldest first
   std::vector<PeerProgress> peers;
-  uint64_t peers_lost = 0;    // peers beyond the table: their counts are not known
+  uint64_t peers_lost = 0;    // peers beyond the table: their counts are unknown
   uint64_t lost_records = 0;  // operations of this communicator that have left or never entered the event rings
   int32_t async_error = 0;    // last value of ncclCommGetAsyncError other than Success and InProgress
   int64_t async_error_ns = 0;
@@ -144,8 +144,8 @@ struct OpSnapshot {
   uint64_t caller = 0;                  // offset of the caller in its object; with caller_object a stable call site
   uint32_t caller_object = 0;           // hash of the object's build id (or path); 0 unknown
   uint64_t send_address = 0, recv_address = 0;
-  // When the GPU reached and passed its ticket, where something measured that. Late by at most the uncertainty, both by
-  // the same; their difference is exact where events measured it.
+  // When the GPU reached and passed its ticket, if something measured that. Both are late by the same time, at most the
+  // uncertainty; their difference is exact if events measured it.
   int64_t started_ns = 0, completed_ns = 0;
   int64_t time_uncertainty_ns = 0;
 };
@@ -176,16 +176,16 @@ struct StreamSnapshot {
   int32_t device = -1;
   bool marked = false;                              // GPU marks are written for this stream
   uint64_t issued = 0, started = 0, completed = 0;  // tickets; started only with full marks
-  // Of `started` and `completed` the last so many were reached after the process had died: who watched it can tell, a
-  // file alone cannot.
+  // How many of `started` and `completed` were reached after the process had died. Only an observer of the death knows
+  // this; a file alone does not show it.
   uint64_t late_started = 0, late_completed = 0;
   int32_t first_error = 0;  // cudaError_t
-  // The last ticket whose completion mark the driver took. Of later ones nothing is known, not even that their work was
-  // queued.
+  // The last ticket whose completion mark the driver accepted. Of later ones nothing is known, not even that their work
+  // was queued.
   uint64_t given = UINT64_MAX;
-  uint32_t timed_every = 0;    // events: one in so many operations is timed; 0: no events
-  bool starts_marked = false;  // events: the start of every operation is, and not of those only that are timed
-  // Tickets of this stream above `after` run behind all of the other one up to `ticket`. kAfterUnknown: which ones is
+  uint32_t timed_every = 0;    // events: one operation in this many is timed; 0: no events
+  bool starts_marked = false;  // events mark the start of every operation, not only of the timed ones
+  // Tickets of this stream above `after` run behind all of the other one up to `ticket`. kAfterUnknown: the limit is
   // not recorded.
   static constexpr uint64_t kAfterUnknown = UINT64_MAX;
   struct Dependency {
@@ -200,18 +200,18 @@ enum class GraphState : uint32_t {
   kNone = 0,
   kCapturing = 1,  // or its capture ended unseen
   kCaptured = 2,
-  kEnded = 3,   // every handle of it is destroyed
+  kEnded = 3,   // all handles of it are destroyed
   kSpoilt = 4,  // the capture failed
 };
 
-// A CUDA graph in which operations were captured; its clones and what was instantiated from it are one with it.
+// A CUDA graph with captured operations. It includes its clones and its instances.
 struct GraphSnapshot {
   uint32_t index = 0;  // slot of the graph table
   uint64_t id = 0;     // of the capture: OpSnapshot::graph
   GraphState state = GraphState::kNone;
-  uint64_t exec = 0;             // handle that was launched last
+  uint64_t exec = 0;             // the last launched handle
   uint64_t operations = 0;       // captured
-  uint64_t operations_lost = 0;  // of these not recorded one by one, or not numbered at a launch
+  uint64_t operations_lost = 0;  // operations not recorded one by one, or without a number at launch
   uint64_t launches = 0;
   uint64_t completed = 0;        // newest launch that the GPU is known to have completed; 0 none, or not known
   uint32_t stream = UINT32_MAX;  // of the last launch
@@ -219,29 +219,29 @@ struct GraphSnapshot {
   int64_t captured_ns = 0, last_launch_ns = 0, ended_ns = 0;
 };
 
-// What NCCL's profiler interface told, over all communicators.
+// Reports of NCCL's profiler interface, over all communicators.
 struct ProfilerSnapshot {
   uint32_t interface_version = 0;  // 0: the plugin was not loaded
-  uint32_t events = 0;             // NCCL's event bits that were asked for
+  uint32_t events = 0;             // requested NCCL event bits
   uint64_t kernels_dropped = 0, proxies_dropped = 0;
-  uint64_t unmatched = 0;  // operations of which no record was found
-  uint64_t stale = 0;      // callbacks with a handle that meant nothing
-  uint64_t remote = 0;     // network operations carried out for other processes
+  uint64_t unmatched = 0;  // operations without a matching record
+  uint64_t stale = 0;      // callbacks with an invalid or stale handle
+  uint64_t remote = 0;     // network operations on behalf of other processes
 };
 
-// One operation as its kernel ran. Times are on the host's clock, as well as the two clocks can be laid together.
+// One operation with the times of its kernel, on the machine's clock, as exactly as the two clocks can be aligned.
 struct KernelSnapshot {
   uint32_t comm = UINT32_MAX;  // CommSnapshot::index
   CallKind kind = CallKind::kNone;
   int32_t peer = -1;  // of a send or receive
-  uint64_t seq = 0;   // of the operation's record; 0: none was found
+  uint64_t seq = 0;   // of the operation's record; 0: no match
   uint64_t count = 0;
-  uint64_t order = 0;                                     // of the communicator's operations as NCCL launched them
-  uint32_t channels = 0;                                  // that take part; 0: not said
+  uint64_t order = 0;                                     // launch order among the communicator's operations
+  uint32_t channels = 0;                                  // that take part; 0: not reported
   uint64_t started_channels = 0, completed_channels = 0;  // by bit
   bool launched = false, captured = false, ended = false, copy_engine = false;
-  bool gpu_times = false;   // from the GPU's clock; else when the host was told
-  int64_t enqueued_ns = 0;  // NCCL told that it had launched it; it may have been running by then
+  bool gpu_times = false;   // times from the GPU's clock; otherwise from the moment of the report
+  int64_t enqueued_ns = 0;  // NCCL reported the launch; it may have been running by then
   int64_t started_ns = 0, completed_ns = 0;
   int64_t uncertainty_ns = 0;  // started_ns and completed_ns are late by at most this
 };
@@ -252,7 +252,7 @@ struct ProxySnapshot {
   CallKind kind = CallKind::kNone;  // of the operation
   uint64_t seq = 0;
   int32_t peer = -1;  // member rank at the other end
-  int32_t rank = -1;  // member rank that it is done for
+  int32_t rank = -1;  // member rank on whose behalf it runs
   uint32_t channel = 0;
   bool send = false, ended = false;
   bool remote = false;  // for another process's operation
@@ -276,8 +276,8 @@ struct Snapshot {
   std::vector<KernelSnapshot> kernels;
   std::vector<ProxySnapshot> proxies;
   uint64_t records_lost = 0;          // counted drops: threads or communicators beyond the tables
-  std::vector<std::string> problems;  // damage that was met and stepped over: what, file offset
-  int64_t read_mono_ns = 0;           // reader's clock when the snapshot was taken; 0 when not on the recording boot
+  std::vector<std::string> problems;  // damage that was skipped: what, file offset
+  int64_t read_mono_ns = 0;           // reader's clock at the reading; 0 if it was not on the recording boot
 };
 
 }  // namespace lockstep::ring

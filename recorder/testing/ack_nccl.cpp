@@ -1,5 +1,5 @@
-// An NCCL that writes to a pipe, once it is entered, which operation it was given: the record of that operation is
-// published by then. Its operations are told by their count, which the host sets to what it wants to be told back.
+// An NCCL that writes the operation it was given to a pipe on entry: the record of that operation is published by then.
+// Operations are identified by their count, which the program chooses.
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Over a million recorded calls with everything new in them: threads, communicators, children, streams, groups, events.
-// Counts what is allocated meanwhile and prints it; two getppid calls stand around it for whoever counts system calls.
+// Over a million recorded calls with new threads, communicators, children, streams, groups and events. Counts and
+// prints the allocations meanwhile. Two getppid calls enclose it, for a counter of system calls.
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/syscall.h>

@@ -283,7 +283,7 @@ TEST_F(CoreTest, AFailedGroupTakesEverythingBack) {
   EXPECT_EQ(snapshot.ops[1].result, 5);
 }
 
-// A send too large to be packed has a record of its own, and so has every one of a thread without a ring.
+// A send too large to be packed has its own record, and so has every send of a thread without a ring.
 TEST_F(CoreTest, AFailedGroupTakesBackWhatIsNotPacked) {
   for (const bool shared : {false, true}) {
     Begin(1 << 20);
@@ -407,7 +407,7 @@ TEST_F(CoreTest, ThreadsBeyondTheRingsShareOneAndNothingIsTorn) {
   for (int t = 0; t < kThreads; ++t) MakeComm(0x100 * static_cast<uintptr_t>(t + 1), t, kThreads);
   std::atomic<bool> stop{false};
   std::atomic<int> torn{0};
-  // What is read while it is written must be consistent in itself: the count says which call of which thread it was.
+  // A reading during a write must be consistent: the count identifies the call and its thread.
   std::thread reader([&] {
     while (!stop.load()) {
       const Snapshot snapshot = Read();
@@ -455,10 +455,11 @@ TEST_F(CoreTest, ThreadsBeyondTheRingsShareOneAndNothingIsTorn) {
   EXPECT_GE(seen.size(), 5u) << "four with rings of their own, and the shared one";
 }
 
-// Cells, progress and records as another process meets them while they are written: what is shown belongs together.
+// Cells, progress and records as another process reads them during writes: the values belong together.
 TEST_F(CoreTest, WhatIsReadWhileItIsWrittenBelongsTogether) {
   Begin(1 << 20);
-  // Two communicators used in turn: a sequence number says whose it is, a count of the first says which it was.
+  // Two communicators used in turn: a sequence number identifies the communicator, a count of the first identifies the
+  // call.
   MakeComm(0x100, 0, 4);
   MakeComm(0x200, 0, 4);
   constexpr uint64_t kCalls = 300000, kAhead = 400000;

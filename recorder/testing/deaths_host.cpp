@@ -105,7 +105,7 @@ void HandleJump(int) {
   siglongjmp(g_before, 1);
 }
 
-// The child goes on where the handler interrupted its parent; some of them begin a record of their own then.
+// The child continues where the handler interrupted its parent; some of them then begin a record.
 void AsForkedChild() {
   if (g_handled % 16 == 0) {
     void* own = Make();
@@ -208,7 +208,7 @@ void* InGroup(void* comm) {
   return nullptr;
 }
 
-// Threads that end in every place; the process goes on with the same communicators.
+// Threads that end in every place; the process continues with the same communicators.
 int Threads() {
   void* first = Make();
   void* second = Make();
@@ -263,7 +263,7 @@ std::string RingBytes() {
   return all;
 }
 
-// Forked data loaders: they use what they inherited, badly, and leave in several ways.
+// Forked data loaders: they misuse what they inherited, and leave in several ways.
 int Loaders() {
   void* comm = Make();
   for (int i = 0; i < 10; ++i) Reduce(comm);
@@ -325,7 +325,7 @@ int Children() {
     }
     bad += Await(child) != 0;
   }
-  // A process on its parent's memory, with a stack of its own: what it does is the parent's doing.
+  // A process in its parent's memory, with its own stack: its actions count as the parent's.
   const size_t bytes = 1 << 18;
   void* stack = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   child = clone(InClone, static_cast<char*>(stack) + bytes, CLONE_VM | SIGCHLD, comm);

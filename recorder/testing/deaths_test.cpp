@@ -1,5 +1,5 @@
-// Every way in which a process, a thread or a call ends under the recorder: the job's results are what they are without
-// it, and what was recorded can be read.
+// Every way in which a process, a thread or a call ends under the recorder: the job's results are the same without it,
+// and the record is readable.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ class DeathsTest : public support::PreloadRuns {
     mounted_.push_back(point);
     return true;
   }
-  // Whether new namespaces of these kinds ("-m -p -f") can be had.
+  // Whether new namespaces of these kinds ("-m -p -f") are available.
   static bool CanUnshare(const std::string& kinds) {
     return std::system(("unshare " + kinds + " true 2>/dev/null").c_str()) == 0;
   }
@@ -110,7 +110,7 @@ TEST_F(DeathsTest, ThreadsThatEndInACallOrAGroupAreTold) {
   }
   EXPECT_EQ(gone, 3);
   EXPECT_EQ(in_group, 1);
-  // The communicators of the threads that ended: what others did with them afterwards is whole.
+  // The communicators of the ended threads: later use by other threads is recorded completely.
   ASSERT_THAT(rings[0].comms, SizeIs(3));
   for (const CommSnapshot& comm : rings[0].comms) {
     EXPECT_GE(comm.issued_seq, 1u);

@@ -142,7 +142,7 @@ int NeverEnds() {
   _exit(0);
 }
 
-// A stream that never gets to what was queued.
+// A stream that never reaches its queued work.
 int NeverReaches() {
   ncclComm_t comm = Alone(0);
   cudaStream_t stream;
@@ -163,7 +163,7 @@ int Sticky() {
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   Reduce(comm, stream);
   CHECK(cudaStreamSynchronize(stream));
-  // An error of the host's own stays for the host.
+  // An error of the program stays for the program.
   EXPECT(cudaSetDevice(1000) == cudaErrorInvalidDevice);
   EXPECT(cudaPeekAtLastError() == cudaErrorInvalidDevice);
   Close(stream);
@@ -221,7 +221,7 @@ int Contexts() {
   return 0;
 }
 
-// Streams that come and go at one address; the driver's own calls are not seen by everybody.
+// Streams that come and go at one address; not every tool sees the driver's own calls.
 int Reused() {
   ncclComm_t comm = Alone(0);
   CUstream stream = nullptr, again = nullptr;
@@ -304,7 +304,7 @@ int Timed() {
   return 0;
 }
 
-// A non-blocking communicator's work comes to its stream late; a blocking one uses the same stream meanwhile.
+// A non-blocking communicator's work reaches its stream late; a blocking one uses the same stream meanwhile.
 int Nonblocking() {
   ncclComm_t slow = Alone(0, false), quick = Alone(0);
   cudaStream_t stream;
@@ -324,7 +324,7 @@ int Nonblocking() {
   CHECK(cudaStreamSynchronize(stream));
   Say("it was queued");
   if (!Await()) return 1;
-  // Groups: only their end puts anything on its way, whatever the state says before.
+  // Groups: only their end starts anything, whatever the state was before.
   CHECK(ncclGroupStart());
   EXPECT(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, slow, stream) == ncclSuccess);
   CHECK(ncclCommGetAsyncError(slow, &state));
@@ -335,7 +335,7 @@ int Nonblocking() {
   state = ncclInProgress;
   while (state == ncclInProgress) CHECK(ncclCommGetAsyncError(slow, &state));
   CHECK(cudaStreamSynchronize(stream));
-  // One that is ended keeps nobody waiting.
+  // An ended one delays nobody.
   EXPECT(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, slow, stream) == ncclInProgress);
   CHECK(ncclCommAbort(slow));
   Reduce(quick, stream);
@@ -399,7 +399,7 @@ int Reset() {
   return 0;
 }
 
-// Two threads with a stream in common: which of their operations is ahead, nobody knows.
+// Two threads with a stream in common: the order of their operations is unknown.
 int Shared() {
   cudaStream_t stream;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -506,7 +506,7 @@ int Beside() {
   return 0;
 }
 
-// A non-blocking communicator's work comes to its stream and is over; before anybody asks, the stream is captured.
+// A non-blocking communicator's work reaches its stream and completes; before any query, the stream is captured.
 int CapturedLate() {
   ncclComm_t slow = Alone(0, false), quick = Alone(0);
   cudaStream_t stream;

@@ -98,7 +98,7 @@ class GpuTest : public support::PreloadRuns {
     if (!gpu.empty()) more.push_back("LOCKSTEP_GPU=" + gpu);
     return Program(rings_, mode, more);
   }
-  // Also of a process that goes on writing.
+  // Also of a process that continues writing.
   std::vector<Snapshot> Rings() const {
     std::vector<Snapshot> snapshots;
     for (const std::string& path : RingPaths()) {
@@ -194,7 +194,7 @@ TEST_F(GpuTest, WithOneConnectionNothingIsHeldUpUnlessWritesWereAskedFor) {
   }
 }
 
-// One mark a stream: the start before the outermost end, the completion behind it, whatever lies between.
+// One mark a stream: the start before the outermost end, the completion after it, whatever is between.
 TEST_F(GpuTest, AGroupOverStreamsAndCommunicatorsIsOneMarkAStream) {
   for (const std::string mode : {"done", "full", "events"}) {
     SCOPED_TRACE(mode);
@@ -205,7 +205,7 @@ TEST_F(GpuTest, AGroupOverStreamsAndCommunicatorsIsOneMarkAStream) {
     EXPECT_EQ(ring.streams[0].issued, 2u) << "the group has its ticket";
     program.GoOn();
     ASSERT_EQ(program.Line(), "group was launched");
-    // The communicator on the closed stream holds up nobody else.
+    // The communicator on the closed stream delays no other.
     ring = RingWhere([&](const Snapshot& r) { return Stands(r, 0, 2 * starts, 2); });
     EXPECT_TRUE(Stands(ring, 1, starts, 1)) << "the stream has not come to it";
     EXPECT_EQ(ring.streams[1].given, 2u);
@@ -258,7 +258,7 @@ TEST_F(GpuTest, AnErrorIsNeverACompletion) {
     // The program itself sees that no error is consumed, hidden or added.
     ASSERT_EQ(program.Line(), "it is broken");
     if (mode == "off") continue;
-    // With events the thread may come to see it after the host.
+    // With events, the thread may notice it after the program.
     const Snapshot ring = RingWhere([&](const Snapshot& r) {
       const StreamSnapshot& stream = r.streams.at(0);
       return stream.first_error != 0 && (mode != "events" || stream.given == stream.completed);
@@ -267,7 +267,7 @@ TEST_F(GpuTest, AnErrorIsNeverACompletion) {
     const uint64_t given = ring.streams[0].given, last = Reductions(ring).back().ticket;
     EXPECT_TRUE(last == 0 || last > given) << "of what came later nothing is known: " << last;
     if (mode == "events") {
-      // What nobody had looked at before the error is unknown for ever.
+      // Work that nobody had checked before the error stays unknown.
       EXPECT_LE(ring.streams[0].completed, 1u);
     } else {
       EXPECT_EQ(ring.streams[0].completed, 1u);
@@ -420,7 +420,7 @@ TEST_F(GpuTest, ANonblockingCommunicatorsMarkWaitsUntilItsWorkIsQueued) {
     Program program = Start("nonblocking", mode, {"STANDIN_ASYNC_DELAY_US=400000"});
     ASSERT_EQ(program.Line(), "it is on its way");
     Snapshot ring = RingWhere([](const Snapshot& r) { return r.streams.at(0).completed == 1; });
-    // Also of the other communicator's operation behind it nothing may be said: its mark would speak for both.
+    // The state of the other communicator's operation behind it is unknown too: its mark would count for both.
     EXPECT_EQ(ring.streams[0].issued, 3u);
     EXPECT_EQ(ring.streams[0].given, 1u);
     program.GoOn();

@@ -121,7 +121,7 @@ int Replays() {
   return 0;
 }
 
-// Clones, updates, children and launches under capture keep what was captured; a launch that fails is none.
+// Clones, updates, children and launches under capture keep the captured operations; a failed launch does not count.
 int Kin() {
   const Rank rank = Start();
   cudaGraph_t graph = Capture(rank), clone = nullptr, outer = nullptr, again = nullptr, second = nullptr;
@@ -135,7 +135,7 @@ int Kin() {
   cudaGraphInstantiateParams params{};
   CHECK(cudaGraphInstantiateWithParams(&params_exec, clone, &params));
   CHECK(cudaGraphLaunch(params_exec, rank.stream));
-  // The same shape captured anew, into the executable graph that was there.
+  // The same shape captured again, into the existing executable graph.
   second = Capture(rank);
   cudaGraphExecUpdateResultInfo info{};
   CHECK(cudaGraphExecUpdate(first_exec, second, &info));
@@ -220,7 +220,7 @@ void BlockForEver(void*) {
   while (true) pause();
 }
 
-// Two launches end, the third does not come to its operations, a fourth stands behind it; then the process is killed.
+// Two launches end, the third does not reach its operations, a fourth is behind it; then the process is killed.
 int Stuck() {
   const Rank rank = Start();
   cudaGraph_t graph = Capture(rank);

@@ -161,11 +161,11 @@ TEST_F(GraphTest, ARingTellsTheReplayAfterTheProcessIsKilled) {
   EXPECT_EQ(ring.graphs[0].completed, 2u);
   ASSERT_LT(ring.graphs[0].stream, ring.streams.size());
   EXPECT_EQ(ring.streams[ring.graphs[0].stream].completed, 2u);
-  EXPECT_EQ(ring.streams[ring.graphs[0].stream].started, 2u);  // what stands ahead of the third is not NCCL's
+  EXPECT_EQ(ring.streams[ring.graphs[0].stream].started, 2u);  // the work ahead of the third is not NCCL's
   EXPECT_EQ(ring.ops.back().replay, 4u);
 }
 
-// A runtime that is linked statically shows itself by what it asks of the driver.
+// A statically linked runtime shows by its requests to the driver.
 TEST_F(GraphTest, AStaticRuntimeIsSeenThroughTheDriversLookups) {
   std::string out;
   Run("static", "LOCKSTEP_GPU=done", true, &out);
@@ -184,7 +184,7 @@ TEST_F(GraphTest, AStaticRuntimeIsSeenThroughTheDriversLookups) {
   EXPECT_EQ(ring.threads[0].wait_ticket, 6u);
 }
 
-// The stand-in's runtime asks the driver, as the real one does: whichever layers are watched, a launch is one.
+// The stand-in's runtime calls the driver, like the real one: a launch counts once, whichever layers are watched.
 TEST_F(GraphTest, WhatBothLayersSeeIsOneRecord) {
   for (const char* layers : {"on", "runtime", "driver"}) {
     std::filesystem::remove_all(folder_ + "/rings");
@@ -194,8 +194,7 @@ TEST_F(GraphTest, WhatBothLayersSeeIsOneRecord) {
     EXPECT_EQ(ring.comms[0].issued_seq, 26u) << layers;
   }
   std::filesystem::remove_all(folder_ + "/rings");
-  // Not watched at all: what is captured is known for what it is by the marks' own question, what a graph launches is
-  // not.
+  // Nothing is watched: captured operations are recognized by the marks' own question, launched ones are not.
   const Snapshot ring = Record("replays", "LOCKSTEP_CUDA=off LOCKSTEP_GPU=done");
   EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kCaptured), ElementsAre(0, 0, 0));
   EXPECT_EQ(ring.comms[0].issued_seq, 6u);

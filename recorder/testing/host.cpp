@@ -142,7 +142,7 @@ void AwaitSuccess(ncclComm_t comm) {
   CHECK(state);
 }
 
-// A non-blocking communicator of one, a child whose handle comes late, another member that has no colour.
+// A non-blocking communicator of one, a child whose handle comes late, another member without a color.
 int Nonblocking() {
   cudaStream_t stream;
   float* buffer;
@@ -177,8 +177,8 @@ int Nonblocking() {
   return 0;
 }
 
-// The child of a process that records: silent towards its parent's ring, and with a ring of its own once it makes a
-// communicator. NCCL is used after the fork only.
+// The child of a recorded process: it leaves its parent's ring alone, and gets its own ring with its first
+// communicator. NCCL is used only after the fork.
 int Fork(bool parent_first) {
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
@@ -353,7 +353,7 @@ int StreamChurn(int rounds) {
   return 0;
 }
 
-// Bad usage until the process is killed from inside a call: what was complete must be in the ring.
+// Misuse until the process is killed inside a call: completed calls must be in the ring.
 int Die() {
   ncclUniqueId id;
   CHECK(ncclGetUniqueId(&id));

@@ -80,7 +80,7 @@ int Two(char** paths) {
   return 0;
 }
 
-// The extension and its NCCL go and come again; what is left of their place is taken, so that they lie elsewhere.
+// The extension and its NCCL are unloaded and loaded again, at another address because their old one is taken.
 int Reopen(const char* path) {
   for (int round = 0; round < 3; ++round) {
     void* plugin = Open(path, RTLD_LOCAL);

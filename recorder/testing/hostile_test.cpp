@@ -1,4 +1,4 @@
-// Hosts that hold or use NCCL in ways that broke recorders: whatever they do, they must see what they see without ours.
+// Programs that contain or use NCCL in ways that broke recorders: they must behave as without the recorder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>

@@ -15,7 +15,7 @@ void* Stream(unsigned long value) {
   return reinterpret_cast<void*>(value);
 }
 
-// NCCL's counts have 43 bits in a packed record, so the kind stands at bit 40.
+// NCCL's counts have 43 bits in a packed record, so the kind is at bit 40.
 uint64_t Word(uint64_t kind, uint64_t number) {
   return kind << 40 | number;
 }

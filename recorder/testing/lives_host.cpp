@@ -21,7 +21,7 @@ int Children() {
   std::vector<Device> devices = InitAll(kFour);
   const auto start = NCCL(ncclGroupStart);
   const auto end = NCCL(ncclGroupEnd);
-  // Two colours; the last takes part without one. Keys turn the order round.
+  // Two colors; the last member has none. Keys reverse the order.
   ncclComm_t halves[kFour] = {};
   CHECK(start());
   for (int i = 0; i < kFour; ++i)
@@ -158,13 +158,13 @@ int Nonblocking() {
   Say("grouped", Reduce(d, d.comm));
   Say("end", NCCL(ncclGroupEnd)());
   Await([&] { return State(d.comm) == ncclSuccess; });
-  // NCCL forgets that a group of such a communicator was only to be simulated.
+  // NCCL forgets that a group of such a communicator was only a simulation.
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   CHECK(NCCL(ncclGroupStart)());
   Say("simulated", Reduce(d, d.comm));
   Say("simulate", NCCL(ncclGroupSimulateEnd)(&info));
   Await([&] { return State(d.comm) == ncclSuccess; });
-  // The handle is stored by NCCL's thread; a watchdog of the host's sees the parent ready.
+  // NCCL's thread stores the handle; a watchdog of the program sees the parent ready.
   auto child = std::make_unique<ncclComm_t>(nullptr);
   Say("split", NCCL(ncclCommSplit)(d.comm, 5, 0, child.get(), nullptr));
   Snapshot("splitting");
@@ -172,7 +172,7 @@ int Nonblocking() {
   EXPECT(*child != nullptr);
   Await([&] { return State(*child) == ncclSuccess; });
   Snapshot("split");
-  // A blocking child of a non-blocking parent, because its own configuration does not say otherwise.
+  // A blocking child of a non-blocking parent, because its own configuration does not override it.
   ncclConfig_t plain = NCCL_CONFIG_INITIALIZER;
   plain.commName = "blocking child";
   ncclComm_t second = nullptr;
@@ -202,7 +202,7 @@ int Nonblocking() {
   return 0;
 }
 
-// Rank 1 of 2 never comes: a watchdog of the host's asks and aborts while another thread is inside the init call.
+// Rank 1 of 2 never comes: a watchdog of the program asks and aborts while another thread is inside the init call.
 int Watchdog() {
   std::vector<Device> devices = Devices(1);
   ncclUniqueId id;
@@ -279,7 +279,7 @@ int CommId() {
   return 0;
 }
 
-// Several ids, of which the first names the communicator; the rank comes before the number of ids.
+// Several ids; the first one names the communicator. The rank comes before the number of ids.
 int Scalable() {
   std::vector<Device> devices = Devices(3);
   ncclUniqueId ids[2];
@@ -514,7 +514,7 @@ int NoDevice() {
   return 0;
 }
 
-// One process drives `count` devices; the last one does not come to the last operation, and the process waits for ever.
+// One process drives `count` devices; the last one does not reach the last operation, and the process waits for ever.
 int Stall(int count) {
   std::vector<Device> devices = InitAll(count);
   for (int n = 0; n < 6; ++n) {

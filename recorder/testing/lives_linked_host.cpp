@@ -1,4 +1,5 @@
-// Linked against a whole NCCL, run with one that lacks most of it: calls of what is not there reach the recorder alone.
+// Linked against a complete NCCL, run with one that lacks most functions: calls of missing ones reach only the
+// recorder.
 #include <cuda_runtime.h>
 #include <errno.h>
 #include <nccl.h>

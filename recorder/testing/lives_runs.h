@@ -20,7 +20,7 @@ class LivesRuns : public support::PreloadRuns {
     return "RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 LOCKSTEP_DIR='" + rings_ + "' LIVES_COPIES='" + folder_ +
            "/copies' LD_PRELOAD='" LOCKSTEP_LIBRARY "' ";
   }
-  // Both runs end well and print the same; gives what they printed.
+  // Both runs end well and print the same; returns their output.
   std::string RunBoth(const std::string& mode, const std::string& environment = "", const std::string& nccl = kNccl,
                       const std::string& runtime = kCudart, const std::string& prefix = "cuda") const {
     const std::string program = "'" LIVES_HOST "' " + mode + " '" + nccl + "' '" + runtime + "' " + prefix;

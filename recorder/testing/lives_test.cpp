@@ -1,5 +1,4 @@
-// The lives of communicators as NCCL lets them be led: each ring must say what happened, and the host must notice
-// nothing.
+// The lives of communicators that NCCL allows: each ring must record them, without effect on the program.
 #include <map>
 #include <set>
 #include <string>
@@ -59,7 +58,7 @@ TEST_F(LivesTest, SplitShrinkAndGrowOfOneProcessWithFourDevices) {
   }
   const std::vector<CommSnapshot> splits = Made(ring, CallKind::kCommSplit);
   ASSERT_THAT(splits, SizeIs(8));
-  // Handles come when the group ends; colour 0 has ranks 0 and 2, whose keys turn them round; rank 3 is in none.
+  // Handles come when the group ends; color 0 has ranks 0 and 2, whose keys reverse them; rank 3 is in none.
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(splits[i].parent_id, world[0].id);
     EXPECT_EQ(splits[i].ordinal, 1u);

@@ -1,5 +1,5 @@
-// Calls every public function that any NCCL has, whatever version is loaded. With a recorder the names are all there,
-// and one that the loaded library lacks answers ncclInvalidUsage; both show in what is printed.
+// Calls every public function of any NCCL, whatever version is loaded. With a recorder all names exist, and one that
+// the loaded library lacks returns ncclInvalidUsage; the output shows both.
 #include "recorder/testing/lives_host.h"
 
 #include <nccl_device.h>

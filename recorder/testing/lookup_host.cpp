@@ -131,7 +131,7 @@ void Say(const char* what, void* handle, const char* name, const char* version =
   const char* error = dlerror();
   std::string where;
   Dl_info info{};
-  // The recorder stands in for these itself.
+  // The recorder itself replaces these.
   const bool its_own = std::strstr(name, "nccl") != nullptr || std::strstr(name, "sym") != nullptr;
   if (found != nullptr && !its_own && dladdr(found, &info) != 0) where = info.dli_fname;
   // It shows CUDA's runtime without a version, since programs refer to it by several: there the message is its own.

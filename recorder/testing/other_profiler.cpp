@@ -1,4 +1,4 @@
-// Somebody else's profiler plugin, of interface version 3: says so when NCCL uses it.
+// A foreign profiler plugin of interface version 3, which reports its use.
 #include <cstdio>
 
 namespace {

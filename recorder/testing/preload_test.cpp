@@ -1,4 +1,4 @@
-// liblockstep.so as users meet it: preloaded into programs on the stand-in libraries.
+// liblockstep.so in its usual form: preloaded into programs on the stand-in libraries.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -129,8 +129,8 @@ TEST_F(PreloadTest, MarksOfTheGpuReachTheRing) {
   std::map<uint32_t, uint64_t> unmarked;  // by stream
   for (const ring::StreamSnapshot& stream : rings[0].streams) {
     EXPECT_TRUE(stream.marked);
-    // While the other thread registers the marks' memory with the driver, this one waits for nothing: what it issues
-    // then has no mark.
+    // While the other thread registers the marks' memory with the driver, this one does not wait: its calls get no
+    // mark.
     EXPECT_GE(stream.issued, 95u);
     EXPECT_LE(stream.issued, 100u);
     EXPECT_EQ(stream.started, stream.issued);
@@ -174,7 +174,7 @@ TEST_F(PreloadTest, NonblockingCommunicatorsAndLateHandles) {
   EXPECT_EQ(rings[0].comms[2].state, ring::CommState::kNotMember);
   for (const OpSnapshot& op : rings[0].ops) {
     if (op.kind == CallKind::kAllReduce) {
-      // The host asked until it was told success: its mark could be put behind it.
+      // The program polled until success: its mark could be placed after it.
       EXPECT_EQ(op.ticket, 1u);
       EXPECT_EQ(rings[0].streams.at(op.stream).given, 1u);
       EXPECT_EQ(rings[0].streams.at(op.stream).completed, 1u);

@@ -72,7 +72,7 @@ int Many() {
     job.AllReduce(16);
     if (n % 50 != 0) continue;
     job.Wait();
-    usleep(20000);  // the plugin is told by a thread that may come late
+    usleep(20000);  // the thread that reports to the plugin may come late
   }
   job.End();
   return 0;
@@ -89,7 +89,7 @@ int Again() {
   return 0;
 }
 
-// An operation of each device in a graph of its own, launched four times.
+// An operation of each device in its own graph, launched four times.
 int Replay() {
   Job job;
   job.Make();

@@ -288,7 +288,7 @@ TEST_F(ProfilerTest, EachReplayOfAGraphIsToldOfItsOperation) {
     EXPECT_EQ(replays, 2 * 4);
     EXPECT_EQ(ring.profiler.stale, 0u);
     EXPECT_EQ(ring.profiler.unmatched, 0u);
-    // The one before, and four launches: told by the host's calls alone.
+    // The previous one, and four launches, known only from the CPU calls.
     for (const CommSnapshot& comm : ring.comms) EXPECT_EQ(comm.issued_seq, 5u);
   }
 }

@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   for (const OpSnapshot& op : snapshot.ops) {
     ++kinds[CallName(op.kind)];
     if ((IsCollective(op.kind) || IsPointToPoint(op.kind)) && (op.caller == 0 || op.caller_object == 0)) ++without_site;
-    if (IsCollective(op.kind) && op.seq != op.count) ++wrong_seq;  // hosts of these tests pass the number as the count
+    if (IsCollective(op.kind) && op.seq != op.count) ++wrong_seq;  // these test programs pass the number as the count
     if (op.return_ns == 0) ++unfinished;
     if (op.return_ns != 0 && (op.enter_ns <= 0 || op.return_ns < op.enter_ns)) ++backwards;
   }

@@ -1,5 +1,5 @@
-// An NCCL whose version takes long to tell: until a communicator is being made. Making one takes until all members
-// came.
+// An NCCL that reports its version only during the creation of a communicator. The creation lasts until all members
+// have come.
 #include <unistd.h>
 
 // These two are made here.

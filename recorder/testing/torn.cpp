@@ -22,7 +22,7 @@ void Checker::Op(const OpSnapshot& op, const Snapshot& snapshot, bool recent) {
     Expect(op.count == (returned ? GroupCount(op.group) : 0), say("count"), op.group);
     return;
   }
-  if (op.kind == CallKind::kGetUniqueId) {  // stands for every call that is no operation
+  if (op.kind == CallKind::kGetUniqueId) {  // represents every call that is no operation
     const uint64_t key = Key(255, 0, op.count);
     Expect(op.root_or_peer == Root(key) && op.send_address == SendAddress(key), say("arguments"), op.count);
     Expect(op.caller == Caller(key), say("caller"), op.count);
@@ -127,7 +127,7 @@ void Checker::Look(const Snapshot& snapshot) {
   }
   for (const OpSnapshot& op : snapshot.recent) Op(op, snapshot, true);
   for (const std::string& problem : snapshot.problems) {
-    // A writer that stands inside a change of a communicator's identity: said, and right.
+    // A writer stopped inside a change of a communicator's identity: reported, and correct.
     if (problem.find("was being changed") == std::string::npos) Expect(false, problem, 0);
   }
 }

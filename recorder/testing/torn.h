@@ -16,7 +16,7 @@ namespace lockstep::recorder::torn {
 inline constexpr uint64_t kStreams = 16;
 inline constexpr uint64_t kCallers = 64;
 inline constexpr int32_t kPeers = 3;
-// Sequence numbers of a writer's second communicator begin here: a number says whose it is.
+// Sequence numbers of a writer's second communicator begin here: a number shows its owner.
 inline constexpr uint64_t kSecond = uint64_t{1} << 40;
 
 constexpr uint64_t Key(uint64_t comm, uint64_t channel, uint64_t seq) {
@@ -59,7 +59,7 @@ constexpr uint64_t StreamHandle(uint64_t key) {
 constexpr uint64_t Caller(uint64_t key) {
   return 0x1000 + 16 * (key >> 40 & (kCallers - 1));
 }
-// Both count as accepted, so that the sequence goes on.
+// Both count as accepted, so that the sequence continues.
 constexpr int Result(uint64_t key) {
   return (key >> 50 & 1) != 0 ? kNcclInProgress : kNcclSuccess;
 }

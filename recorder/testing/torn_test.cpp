@@ -1,6 +1,6 @@
-// No reader ever takes a torn record: sixteen writers on rings of 256 slots, stopped by SIGSTOP inside their writes,
-// while a reader looks on. Each writer is a process of its own that shares this one's memory and thread state (as a
-// vfork child does), because SIGSTOP stops whole processes only. Built a second time under ThreadSanitizer.
+// No reader ever accepts a torn record: sixteen writers on rings of 256 slots, stopped by SIGSTOP inside their writes,
+// while a reader reads. Each writer is a process that shares this one's memory and thread state (as a vfork child
+// does), because SIGSTOP stops whole processes only. Built a second time under ThreadSanitizer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -224,7 +224,7 @@ class TornTest : public ::testing::Test {
     for (uint64_t i = 0; i < torn::kStreams; ++i) {
       const uint32_t index = FindStreamSlow(Thread(), Handle(0x5000 + 64 * i), 0);
       ASSERT_NE(index, kNone);
-      g.map.streams[index].issued = uint64_t{index} << 32 | 0x1234567;  // says which stream it is
+      g.map.streams[index].issued = uint64_t{index} << 32 | 0x1234567;  // identifies the stream
     }
     g_stop = false;
     for (int i = 0; i < kWriters; ++i) {
@@ -259,7 +259,7 @@ class TornTest : public ::testing::Test {
     return snapshot;
   }
 
-  // Writers write, get stopped and continued, and are read, for so long; then everything is at rest.
+  // Writers write, get stopped and continued, and are read, for this long; then everything comes to rest.
   void Run(double seconds) {
     for (Writer& writer : g_writers) {
       const auto start = [](void* at) -> void* {
@@ -289,7 +289,7 @@ class TornTest : public ::testing::Test {
     ASSERT_TRUE(living) << "writers could not be stopped";
   }
 
-  // One to eight writers stand still for up to four milliseconds, dozens of laps of the others.
+  // One to eight writers are stopped for up to four milliseconds, dozens of laps of the others.
   bool StopSome(std::mt19937* random) {
     const uint32_t first = (*random)(), step = 1 + 2 * ((*random)() % 8), n = 1 + (*random)() % 8;
     int32_t pids[8];
@@ -307,8 +307,8 @@ class TornTest : public ::testing::Test {
     return true;
   }
 
-  // How many of them were inside a write; -1 when one could not be stopped. System calls alone, unseen by a sanitizer:
-  // a writer may stand still inside its runtime, with a lock of it.
+  // How many of them were inside a write; -1 if one could not be stopped. Uses only system calls, unseen by a
+  // sanitizer, because a writer may be stopped inside its runtime while it holds a lock.
   __attribute__((no_sanitize("thread"), noinline)) static int StopFor(const int32_t* pids,
                                                                       const std::atomic<uint32_t>* const* inside,
                                                                       uint32_t n, long nanoseconds) {

@@ -1,5 +1,5 @@
-// NCCL libraries older and newer than ours, and RCCL: every call is passed on, what the library lacks is refused and
-// noted, and what is known is recorded.
+// NCCL libraries older and newer than ours, and RCCL: every call is forwarded, missing functions are refused and noted,
+// and known ones are recorded.
 #include <map>
 #include <string>
 

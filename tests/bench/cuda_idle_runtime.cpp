@@ -1,4 +1,5 @@
-// A CUDA runtime, and as much of its driver, that does nothing: what is measured is the recorder's part of each call.
+// A CUDA runtime, and the needed part of its driver, that does nothing: benchmarks measure the recorder's part of each
+// call.
 #include <cstddef>
 #include <cstdint>
 

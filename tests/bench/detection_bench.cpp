@@ -40,8 +40,8 @@ struct Place {
   std::vector<int32_t> ranks;  // of this host
 };
 
-// Twelve communicators of the host's ranks, one of all, the rest of one rank in every host over ever larger parts of
-// the cluster.
+// Twelve communicators of the host's ranks, one of all, the others of one rank in every host over growing parts of the
+// cluster.
 std::vector<Place> PlacesOf(int host, int hosts) {
   std::vector<Place> places;
   std::vector<int32_t> all;

@@ -25,7 +25,7 @@ struct Options {
   int32_t ranks = 1024;
   int64_t entries = 2000;
   int frames = 14;
-  int32_t missing = 9;  // -1: nobody
+  int32_t missing = 9;  // -1: none
   bool timing = true;   // TORCH_NCCL_ENABLE_TIMING: started times and durations
   bool p2p = false, json = false;
   std::string folder;
@@ -76,7 +76,7 @@ std::vector<Group> GroupsOf(int32_t rank, int32_t ranks) {
   return groups;
 }
 
-// 14 frames, innermost first: PyTorch's wrappers, a site of its own, the training loop that all share.
+// 14 frames, innermost first: PyTorch's wrappers, a call site, the training loop that all share.
 std::vector<Frame> StackOf(int site, int frames) {
   static const char* const kWrappers[] = {"all_reduce", "wrapper", "_reduce"};
   static const char* const kOuter[] = {"forward", "forward_step",  "train_step", "train",
@@ -350,7 +350,7 @@ template <typename Writer>
 void WriteDump(int32_t rank, const Options& options, Writer* out) {
   std::vector<Group> groups = GroupsOf(rank, options.ranks);
   const std::vector<Entry> step = StepOf(groups, options.p2p, rank);
-  // The first entry kept is the first of a step; whole steps, but for the last all_reduce of who misses it.
+  // The first stored entry is the first of a step; whole steps, except for the last all_reduce of the missing rank.
   const auto size = static_cast<int64_t>(step.size());
   const int64_t steps = (options.entries + size - 1) / size;
   const int64_t earlier = kFirstRecord / size;

@@ -32,7 +32,7 @@ using lockstep::recorder::TakeSlot;
 using lockstep::recorder::Thread;
 using lockstep::recorder::ThreadState;
 
-// Processor time of the calling thread: what the call costs, whatever else the machine is doing.
+// Processor time of the calling thread: the cost of the call, independent of other load.
 double ThreadCpuNs() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -208,7 +208,7 @@ void Sizes(const Bench& bench) {
   }
   struct stat info {};
   if (stat(bench.library.c_str(), &info) != 0) info.st_size = 0;
-  // Elapsed, the least of many: whatever else the machine does comes on top.
+  // Elapsed time, the minimum of many: other load only adds to it.
   std::vector<double> plain, recorded, plain_cpu, recorded_cpu;
   for (int i = 0; i < 21; ++i) {
     std::filesystem::remove_all(

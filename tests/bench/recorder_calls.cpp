@@ -38,7 +38,7 @@ double Read(clockid_t clock) {
   clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
-// Processor time of the calling thread: what the call costs, whatever else the machine is doing.
+// Processor time of the calling thread: the cost of the call, independent of other load.
 double ThreadCpuNs() {
   return Read(CLOCK_THREAD_CPUTIME_ID);
 }

@@ -1,6 +1,5 @@
 // A GPU driver and CUDA runtime that do nothing and allocate nothing, so that benchmarks and tests see the recorder's
-// own work alone: streams are idle at once, values are written where they are told to, events are over when they are
-// recorded.
+// own work alone: streams are always idle, values are written at once, events complete when they are recorded.
 #include <cstddef>
 #include <cstdint>
 

@@ -87,7 +87,7 @@ struct ScaleJob::Impl {
     if (!Stalls()) issued = gpu;
     if (culprit) issued = gpu;
     const int64_t oldest = std::max<int64_t>(0, issued - options_.records);
-    const int64_t first = std::max(oldest, issued - records);  // of those that are given
+    const int64_t first = std::max(oldest, issued - records);  // of the stored ones
     const uint64_t skew = Mix(static_cast<uint64_t>(number / kTp)) % 4'000'000'000;
     const auto now = kNow + static_cast<int64_t>(skew);
 

@@ -19,7 +19,7 @@ struct ScaleOptions {
   Fault fault = kStall;
   bool marks = true;
 
-  // Takes "--ranks" with its value and the like; false: it is none of these.
+  // Parses "--ranks" with its value and similar options; false: another option.
   bool Take(std::string_view name, const char* value);
   bool Sound() const { return pp >= 1 && records >= 1 && ranks >= kTp * pp && ranks % (kTp * pp) == 0; }
 };

@@ -178,7 +178,7 @@ class Capturer {
     return op.start != kNever ? Stage::kStarted : Stage::kEnqueued;
   }
 
-  // Newest first; what is younger than the capture is taken back from the counters.
+  // Newest first; operations after the capture are subtracted from the counters.
   void Ring() {
     std::array<uint32_t, kSlots> launch{}, group_launch{}, group_number{};
     for (uint8_t s = 0; s < kSlots; ++s) launch[s] = rank_.progress[s].launches;
@@ -323,7 +323,7 @@ class Capturer {
         if (op.comm == comm_at_[c.slot] && op.instr->act == Act::kCall && numbered)
           ++in_ring[ring::IsPointToPoint(op.kind)];
       }
-      // Between what was taken and what has left the simulator's ring, which is somewhat larger, lie these.
+      // These are between the captured ones and those that left the simulator's slightly larger ring.
       std::vector<Record> lists[2] = {p.recent, p.recent_p2p};
       const uint64_t size = rank_.ring.size();
       const uint64_t oldest = rank_.records > size ? rank_.records - size + 1 : 1;

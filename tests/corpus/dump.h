@@ -1,4 +1,4 @@
-// What is written of a job that was looked at, whatever the format.
+// Options and writers of the files of an observed job, for every format.
 #ifndef LOCKSTEP_TESTS_CORPUS_DUMP_H_
 #define LOCKSTEP_TESTS_CORPUS_DUMP_H_
 
@@ -21,8 +21,9 @@ struct DumpOptions {
   bool shuffle = false;         // records and files in no order
   bool timing = false;          // Flight Recorder: start events are recorded
   bool frames = true;           // Flight Recorder: with call stacks
+  bool gloo = false;            // Flight Recorder: of a job on CPUs, whose operations are only ever retired
   bool known_stalled = false;   // someone watched: nothing moves
-  bool places = true;           // headers tell rack and switch
+  bool places = true;           // headers contain rack and switch
   bool processes = true;        // processes were looked at from outside
   std::set<int32_t> empty;      // Flight Recorder: files without entries
   struct LaterDeath {
@@ -34,7 +35,7 @@ struct DumpOptions {
   std::function<ProcessFacts(int32_t rank, HostStatus status)> facts;
 };
 
-// Write into `folder`, which exists. False: `error` says what could not be written.
+// Write into `folder`, which exists. False: `error` has the reason.
 bool WriteLsdFolder(const Simulator& run, const DumpOptions& options, const std::string& folder, std::string* error);
 bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options, const std::string& folder,
                                std::string* error);

@@ -82,7 +82,7 @@ void FaultMaker::InsertEverywhere(int32_t step, const std::vector<Instr>& instrs
   });
 }
 
-// A communicator besides the layout's, made by a unique id of its own.
+// A communicator beside the layout's, created from its own unique id.
 int32_t FaultMaker::AddComm(Slot slot, std::vector<int32_t> members, uint32_t ordinal) {
   Comm comm;
   comm.slot = slot;
@@ -249,7 +249,7 @@ bool FaultMaker::MakeScenario(std::string* error) {
   }
 }
 
-// Two faults of one kind would be found by one rule, and told as one finding.
+// One rule would find two faults of one kind, and report them as one finding.
 bool FaultMaker::LikeFirst(Second second) const {
   const bool stands = second == Second::kStall || second == Second::kStop;
   switch (request_.scenario) {
@@ -268,7 +268,7 @@ bool FaultMaker::LikeFirst(Second second) const {
       return stands;
     case 11:
       return stands || second == Second::kDeath;  // hangs in its teardown, or is gone
-    // Neither who is gone nor who is stopped writes a Flight Recorder dump.
+    // Neither a dead nor a stopped process writes a Flight Recorder dump.
     case 13:
     case 14:
       return second == Second::kDeath || (request_.fr && second == Second::kStop);
@@ -348,7 +348,7 @@ bool FaultMaker::MakeSecond(std::string* error) {
     if (request_.fr) truth.second_kinds = {"RANK_NO_DATA", "RANK_NOT_ARRIVED", "RANK_DEAD"};
     truth.verdicts_allowed.push_back("CRASHED");
   }
-  // Who stands still is what the job hangs by; a call left out may show as a disagreement, a death as a crash.
+  // The job hangs because of the stuck rank; a call left out may show as a disagreement, a death as a crash.
   if (second != Second::kSkip && second != Second::kDeath) truth.verdicts_allowed.push_back("HUNG");
   truth.second_ranks = {rank};
   ++plan_->faults;

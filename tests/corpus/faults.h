@@ -19,9 +19,9 @@ struct Plan {
   DumpOptions dump;
   Truth truth;
   std::map<int32_t, ProcessFacts> facts;  // of the ranks that are not like the others
-  bool live = false;                      // looked at while it runs: nothing stands still for good
-  bool may_hang = false;                  // with `live`: or it stands still before anyone looks
-  bool ends = false;                      // the job comes to its end, and is looked at then
+  bool live = false;                      // observed while it runs: nothing is stuck for good
+  bool may_hang = false;                  // with `live`: it may be stuck before the observation
+  bool ends = false;                      // the job ends and is observed then
   int faults = 0;                         // that must strike
   bool second_of_program = false;         // the second fault is in the text of its rank's program
 };
@@ -32,7 +32,7 @@ std::vector<std::string> LayoutsFor(int scenario, int32_t ranks);
 class FaultMaker {
  public:
   FaultMaker(const Request& request, uint64_t seed, Plan* plan);
-  // False: `error` says why the scenario cannot be made with this layout.
+  // False: `error` explains why this layout does not allow the scenario.
   bool Make(std::string* error);
   // Elsewhere, and independent of what Make did: a fault of another kind.
   bool MakeSecond(std::string* error);

@@ -19,7 +19,7 @@ bool FaultMaker::Skip(bool chatty, std::string*) {
   Slot slot = kWorld;
   size_t at = SIZE_MAX;
   if (chatty) {
-    // A call that nobody waits for soon, while calls on other communicators go on.
+    // A call that nobody waits for soon, while calls on other communicators continue.
     slot = kDp;
     at = Find(rank, step_, [](const Instr& in) { return IsCall(in) && in.slot == kDp && in.async; });
     plan_->dump.capture.depth = 32;
@@ -191,7 +191,7 @@ bool FaultMaker::LaunchOrder(std::string*) {
     return job_.comm_of[static_cast<size_t>(r)][kEmb] >= 0 && job_.comm_of[static_cast<size_t>(r)][kMp] >= 0;
   });
   if (rank < 0) return false;
-  // Both are issued before either is waited for, by everyone.
+  // All ranks issue both before they wait for either.
   EditAll([](Program* program) {
     for (size_t i = 0; i + 3 < program->size(); ++i) {
       Instr &a = (*program)[i], &b = (*program)[i + 2];
@@ -334,8 +334,8 @@ bool FaultMaker::WrongColor(std::string* error) {
   Blame({rank}, {"DESYNC", "HUNG"}, {"SPLIT_MISMATCH"});
   plan_->truth.what = "rank " + std::to_string(rank) + " passes the colour of another " + SlotName(slot) +
                       " group when the world is split";
-  // Flight Recorder dumps hold no colours, but the members that the split gave to each group: one group lacks this
-  // rank, its neighbour has it besides.
+  // Flight Recorder dumps hold no colors, but the members of each group: one group has this rank missing, its neighbor
+  // has it in addition.
   return true;
 }
 

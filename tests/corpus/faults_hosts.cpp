@@ -1,4 +1,4 @@
-// Faults of hosts, GPUs and the network; slowness; what is healthy although it may not look so.
+// Faults of hosts, GPUs and the network; slowness; healthy jobs that look faulty.
 #include <algorithm>
 
 #include "tests/corpus/faults.h"
@@ -7,7 +7,7 @@
 
 namespace lockstep::corpus {
 
-// Stacks, CPU and I/O are read from outside; Flight Recorder dumps hold none of it.
+// Stacks, CPU and I/O are observed from outside; Flight Recorder dumps hold none of them.
 void FaultMaker::Seen(const char* activity, bool moving) {
   if (request_.fr) return;
   plan_->truth.activity_allowed = {activity};
@@ -160,8 +160,8 @@ bool FaultMaker::GpuFault(std::string*) {
   Blame({rank}, {"HUNG", "CRASHED"}, {"GPU_STALL"});
   if (hang) {
     plan_->truth.what = "a kernel that is not NCCL's never ends on rank " + std::to_string(rank) + "'s GPU";
-    // These dumps say nothing of what hosts wait for: one that waits for its own GPU before its next call has merely
-    // not come.
+    // These dumps do not show the waits of processes: one that waits for its own GPU before its next call is only
+    // missing.
     if (request_.fr)
       plan_->truth.kinds_allowed.insert(plan_->truth.kinds_allowed.end(), {"RANK_NOT_ARRIVED", "HOST_STALL"});
     // Without starts, to have reached an operation and to wait inside it, and not to have reached it, are one record.
@@ -177,8 +177,7 @@ bool FaultMaker::GpuFault(std::string*) {
     plan_->truth.what = "rank " + std::to_string(rank) + "'s GPU fails (CUDA error 719)";
     if (request_.fr) Unidentified("CUDA errors: own dumps, or the kernel log of the host");
   }
-  // Without the error, or without marks of starts, what was written is an operation that all members issued and none
-  // ends.
+  // Without the error, or without marks of starts, the records show an operation that all members issued and none ends.
   if (!plan_->truth.identifiable) plan_->truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
   const Slot inner = job_.CommOf(rank, kTp) != nullptr ? kTp : kSlots;
   if (inner != kSlots && !plan_->truth.identifiable) plan_->truth.set_allowed.push_back(Members(rank, inner));
@@ -281,8 +280,7 @@ bool FaultMaker::InitHang(std::string*) {
   const size_t at = world || places.size() < 2
                         ? places[0]
                         : places[static_cast<size_t>(random_.Between(1, static_cast<int64_t>(places.size()) - 1))];
-  // The first member hands the unique id out. Where it did not come to that either, the others wait for it outside of
-  // NCCL.
+  // The first member publishes the unique id. If it did not reach that either, the others wait for it outside of NCCL.
   const Instr making = program[at];
   const Comm* comm = job_.CommOf(rank, making.slot);
   if (at != places[0] && making.act == Act::kInit && comm->members[0] == rank && random_.Chance(0.5)) {
@@ -302,8 +300,7 @@ bool FaultMaker::InitHang(std::string*) {
                       (at == places[0] ? "the world's communicator" : "a communicator") + plan_->truth.what;
   if (request_.fr) {
     Unidentified("a Flight Recorder dump knows a group only once its communicator is made: own dumps");
-    // Of the communicators that were made what was called is in order and over, or none was used yet: then no dump
-    // holds anything.
+    // All calls on existing communicators are in order and complete, or none was used yet: then no dump holds anything.
     for (const char* verdict : {"INCOMPLETE_DATA", "HEALTHY"}) plan_->truth.verdicts_allowed.push_back(verdict);
   }
   return true;
@@ -411,15 +408,15 @@ bool FaultMaker::Healthy(std::string*) {
     plan_->sim.live_after = random_.Between(kMilli, 5 * kMilli);
     truth.what = "a captured graph is replayed: hosts call nothing but its launch";
     if (request_.seed % 3 == 2) {
-      // Or one host stands still between two replays.
+      // Or one process is stuck between two replays.
       plan_->live = false;
       plan_->sim.live_step = -1;
       truth.healthy = false;
       const int32_t rank = PickRank();
       if (!Stall(rank, StepBegin(rank, step_), ElsewhereFacts())) return false;
       Blame({rank}, {"HUNG", "LATE"}, {"HOST_STALL", "RANK_NOT_ARRIVED"});
-      // The recorder numbers what each launch issues, so the others' records hold operations that this rank never came
-      // to.
+      // The recorder numbers the operations of each launch, so the others' records hold operations that this rank never
+      // reached.
       if (request_.fr) {
         Unidentified("launches of graphs, of which these dumps hold nothing: own dumps");
         truth.verdicts_allowed.push_back("HEALTHY");

@@ -61,7 +61,7 @@ class Pickle {
   void EmptyDict() { out_ += '}'; }
   void EmptyList() { out_ += ']'; }
   void Tuple2() { out_ += '\x86'; }
-  // A dictionary that stands once in the file, whoever refers to it. True: it is new, write it and call EndFrame.
+  // A dictionary that the file contains once and others refer to. True: it is new, write it and call EndFrame.
   bool BeginFrame(uint32_t key) {
     auto it = frames_.find(key);
     if (it != frames_.end()) {
@@ -100,26 +100,27 @@ const char* ScalarType(uint8_t datatype) {
   return datatype < 10 ? kNames[datatype] : "Byte";
 }
 
+// Without the backend's name.
 std::string OpName(const OpView& op, int32_t me) {
   switch (op.kind) {
     case CallKind::kAllReduce:
-      return "nccl:all_reduce";
+      return "all_reduce";
     case CallKind::kBroadcast:
-      return "nccl:broadcast";
+      return "broadcast";
     case CallKind::kReduce:
-      return "nccl:reduce";
+      return "reduce";
     case CallKind::kAllGather:
-      return "nccl:_all_gather_base";
+      return "_all_gather_base";
     case CallKind::kReduceScatter:
-      return "nccl:_reduce_scatter_base";
+      return "_reduce_scatter_base";
     case CallKind::kAlltoAll:
-      return "nccl:all_to_all";
+      return "all_to_all";
     case CallKind::kSend:
-      return "nccl:send " + std::to_string(me) + "->" + std::to_string(op.root_or_peer);
+      return "send " + std::to_string(me) + "->" + std::to_string(op.root_or_peer);
     case CallKind::kRecv:
-      return "nccl:recv " + std::to_string(me) + "<-" + std::to_string(op.root_or_peer);
+      return "recv " + std::to_string(me) + "<-" + std::to_string(op.root_or_peer);
     default:
-      return "nccl:coalesced";
+      return "coalesced";
   }
 }
 
@@ -162,7 +163,7 @@ class FrFile {
 
   std::string Rank(int32_t rank) {
     CaptureOptions capture = options_.capture;
-    capture.marks = Marks::kFull;  // tells the order of launches; what is written of them is another matter
+    capture.marks = Marks::kFull;  // shows the order of launches; their stored form is another matter
     capture.expand = false;
     RankView view = Capture(run_, capture, rank);
     host_ = &job_.hosts[static_cast<size_t>(job_.HostOf(rank))];
@@ -181,8 +182,10 @@ class FrFile {
     p.Text("version");
     p.Text(version_);
     Config(&p);
-    p.Text(version_ == "2.10" ? "comm_lib_version" : "nccl_version");
-    p.Text("2.27.3");
+    if (!options_.gloo) {
+      p.Text(version_ == "2.10" ? "comm_lib_version" : "nccl_version");
+      p.Text("2.27.3");
+    }
     Status(&p);
     p.Text("entries");
     if (entries_.empty() || options_.empty.count(rank) > 0) {
@@ -206,7 +209,7 @@ class FrFile {
     const std::vector<OpView>& ops = view_->ops;
     for (size_t i = ops.size(); i-- > 0;) {
       const OpView& op = ops[i];
-      // The framework counts what it calls, captured or not, and sees nothing of a graph's launches.
+      // The framework counts its calls, captured or not, and sees nothing of a graph's launches.
       if (op.recent_only || op.comm < 0 || op.stage == Stage::kFailed || op.replay != 0) continue;
       if (op.instr->act != Act::kCall && op.instr->act != Act::kAllToAllV) continue;
       const auto at = static_cast<size_t>(op.comm);
@@ -280,7 +283,7 @@ class FrFile {
       const CommView& c = view_->comms[i];
       int64_t enqueued = c.called + c.all_to_alls, started = -1, completed = 0;
       if (c.issued + c.p2p + c.all_to_alls > 0) {
-        enqueued = c.launches;  // not what was captured into a graph
+        enqueued = c.launches;  // without captured calls
         completed = c.launches_done;
         started = options_.timing ? int64_t{c.launches_started} : -1;
       }
@@ -391,12 +394,13 @@ class FrFile {
     p->Text("op_id");
     p->Int(entry.op_id);
     p->Text("profiling_name");
-    p->Text(OpName(op, job_.member_of[static_cast<size_t>(view_->rank)][op.slot]));
+    p->Text((options_.gloo ? "gloo:" : "nccl:") +
+            OpName(op, job_.member_of[static_cast<size_t>(view_->rank)][op.slot]));
     p->Text("time_created_ns");
     p->Int(host_->Real(op.enter));
     const int64_t ticked = Tick(op.finish);
     const bool completed = op.finish != kNever && !silent;
-    if (options_.timing && completed && ticked <= view_->captured) {
+    if (options_.timing && !options_.gloo && completed && ticked <= view_->captured) {
       p->Text("duration_ms");
       p->Double(static_cast<double>(op.finish - op.start) / 1e6);
     }
@@ -405,8 +409,8 @@ class FrFile {
     Sizes(p, "output_sizes", !entry.end, out);
     Types(p, "output_dtypes", !entry.end, op.instr->datatype);
     p->Text("state");
-    const bool started = options_.timing && op.start != kNever && !silent;
-    p->Text(completed ? "completed" : started ? "started" : "scheduled");
+    const bool started = options_.timing && !options_.gloo && op.start != kNever && !silent;
+    p->Text(completed && !options_.gloo ? "completed" : started ? "started" : "scheduled");
     p->Text("time_discovered_started_ns");
     if (started) {
       p->Int(host_->Real(std::min(Tick(op.start), view_->captured)));
@@ -414,7 +418,7 @@ class FrFile {
       p->None();
     }
     p->Text("time_discovered_completed_ns");
-    if (completed) {
+    if (completed && !options_.gloo) {
       p->Int(host_->Real(std::min(ticked, view_->captured)));
     } else {
       p->None();
@@ -428,7 +432,7 @@ class FrFile {
     p->EndDict();
   }
 
-  // When the rank's watchdog, which looks ten times a second, comes to see it.
+  // When the rank's watchdog, which looks ten times a second, notices it.
   int64_t Tick(int64_t t) const {
     if (t == kNever) return kNever;
     const auto phase = static_cast<int64_t>(Mix(job_.seed + 17, static_cast<uint64_t>(view_->rank)) %

@@ -11,7 +11,7 @@
 namespace lockstep::corpus {
 namespace {
 
-// A majority that one rank differs from: two others, who agree.
+// A majority against one different rank: two others that agree.
 constexpr size_t kAgree = 2;
 
 class Held {
@@ -26,7 +26,7 @@ class Held {
 
   bool Tells(int32_t culprit) {
     if (unreadable_.count(culprit) > 0) return false;
-    // The depth of its group is a counter of its own; the calls in it are its newest.
+    // The depth of its group is a separate counter; the calls in it are its newest.
     if (request_.scenario == 26 && !request_.fr) return true;
     if (request_.scenario == 26) return HasQueued(View(culprit));
     const Program& program = *job_.programs[static_cast<size_t>(culprit)];
@@ -83,8 +83,8 @@ class Held {
     return std::any_of(view.ops.begin(), view.ops.end(), [&](const OpView& op) { return op.slot == slot && fits(op); });
   }
 
-  // The call itself, and what it differs from: the same number at two other members (at the one, of two; at the peer),
-  // or a sibling's call at that place.
+  // The call itself, and its references: the same number at two other members (at the one, of two; at the peer), or a
+  // sibling's call at that place.
   bool CallIsHeld(int32_t culprit, uint32_t at) {
     const Instr& in = (*job_.programs[static_cast<size_t>(culprit)])[at];
     const OpView* mine = nullptr;
@@ -127,7 +127,7 @@ class Held {
     return holders >= kAgree;  // of two alone in their role it may be either
   }
 
-  // A peer that this rank alone has had nothing from, and it nothing from that: counts of each pair are kept for good.
+  // A peer with which only this rank has exchanged nothing: counts of each pair are permanent.
   bool OnlyStranger(int32_t culprit) {
     std::set<int32_t> strangers;
     for (int32_t r = 0; r < job_.ranks; ++r) {
@@ -265,14 +265,14 @@ void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr
   static const std::set<int> kOfProgram{1, 2, 3, 4, 5, 6, 22, 25, 26, 31};
   Truth& truth = outcome->truth;
   if (!truth.identifiable || truth.healthy || kOfProgram.count(request.scenario) == 0) return;
-  // What only a counter or a hash tells is that its calls were others.
+  // A counter or a hash only shows that its calls were different.
   auto& kinds = truth.kinds_allowed;
   if (request.scenario <= 6 && std::find(kinds.begin(), kinds.end(), "SILENT_DESYNC") == kinds.end())
     kinds.push_back("SILENT_DESYNC");
   // Nor whether the call in which it waits is one too many, or one to which the others come much later.
   if (request.scenario == 2) kinds.push_back("RANK_NOT_ARRIVED");
   Held held(request, base, *outcome);
-  // Of a job that goes on, with rings as long as usual, the question is only whether it has overwritten the call
+  // For a job that continues, with rings of the usual length, the question is only whether it has overwritten the call
   // itself.
   if (request.scenario == 5 && request.variant != "overwritten" && held.HoldsItsCall(truth.culprit_ranks[0])) return;
   if (std::any_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), [&](int32_t r) { return held.Tells(r); }))
@@ -280,7 +280,7 @@ void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr
   truth.identifiable = false;
   truth.needs =
       "longer rings: the call that went wrong, or those of its siblings, are overwritten, and no counter differs by it";
-  // That they stand still, in what is no longer recorded, is all that is left; and not even that where the job goes on.
+  // Only their being stuck in unrecorded operations is left; and not even that if the job continues.
   kinds.push_back("COLLECTIVE_STUCK");
   if (request.scenario == 5) truth.verdicts_allowed.push_back("HEALTHY");
 }

@@ -1,5 +1,5 @@
-// Whether rings that were overwritten still hold what tells who it was. From what the simulator executed and what would
-// be written of it; never by what an analyzer answers.
+// Whether overwritten rings still hold the evidence of the culprit. Decided from the simulator's run and the written
+// records, never from an analyzer's answer.
 #ifndef LOCKSTEP_TESTS_CORPUS_HELD_H_
 #define LOCKSTEP_TESTS_CORPUS_HELD_H_
 
@@ -10,9 +10,9 @@
 
 namespace lockstep::corpus {
 
-// Of a fault of the program in a job with short rings: makes the truth "not identifiable" where neither a record is
-// left that decides, nor a counter. `base` are the programs before the fault. Does nothing to other faults: who stands
-// still does so behind its newest records, and what its host and process do is read when the job is looked at.
+// For a fault of the program in a job with short rings: makes the truth "not identifiable" if no deciding record and no
+// counter is left. `base` are the programs before the fault. Other faults are unaffected: a stuck rank is behind its
+// newest records, and its process is observed directly.
 void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr<const Program>>& base,
                        Outcome* outcome);
 

@@ -72,18 +72,18 @@ enum class Act : uint8_t {
   kAllToAllV,  // grouped sends and receives with every member, sizes by SplitSize
   kCompute,    // kernels for `ns` on the compute stream
   kJoin,       // the compute stream waits for the slot's stream
-  kHostWait,   // the host waits: kind says in which call
+  kHostWait,   // the CPU thread waits: kind names the call
   kHostWork,   // the host is busy for `ns`
   kInit,       // makes the slot's communicator by a root call
-  kSplit,      // makes it by splitting `parent slot` in root_or_peer; slot without communicator: no colour
+  kSplit,      // creates it by splitting `parent slot` in root_or_peer; slot without communicator: no color
   kAbort,      // ncclCommAbort of the slot's communicator
   kFinalize,   // ncclCommFinalize, then Destroy
   kStep,       // a training step begins; `count` is its number
   kGraphBegin,
-  kGraphEnd,     // captures what stands between
+  kGraphEnd,     // captures the calls in between
   kGraphLaunch,  // runs the captured operations; `count` = instruction index of kGraphBegin
   // Faults.
-  kStall,     // the host never goes on
+  kStall,     // the CPU thread never continues
   kDie,       // the process ends by signal `count`
   kExit,      // the process exits with status `count`
   kFreeze,    // SIGSTOP
@@ -99,7 +99,7 @@ struct Instr {
   uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
   uint8_t thread = 0;
   uint8_t fault = 0;   // 1 + number of the fault this instruction belongs to
-  bool async = false;  // calls: the compute stream does not wait for it; joins: of what was called so
+  bool async = false;  // calls: the compute stream does not wait for it; joins: wait for all calls so far
   int32_t root_or_peer = -1;
   uint32_t site = 0;
   uint64_t count = 0;
@@ -156,12 +156,12 @@ struct Job {
   }
   // A copy of the rank's program that only this rank runs.
   Program* Own(int32_t rank);
-  // Makes the communicators' identities, once members, colours and order are final.
+  // Creates the communicators' identities, once members, colors and order are final.
   void NameComms();
 };
 
-// "tp2-cp1-pp2-dp2-ep1-vpp1", "fsdp", "hsdp64", "ddp", "graph"; empty or "auto": the seed chooses. False: `error` says
-// why not.
+// "tp2-cp1-pp2-dp2-ep1-vpp1", "fsdp", "hsdp64", "ddp", "graph"; empty or "auto": the seed chooses. False: `error` has
+// the reason.
 bool MakeLayout(const std::string& text, int32_t ranks, uint64_t seed, Layout* layout, std::string* error);
 // Machine, communicators and programs of `steps` steps.
 Job MakeJob(const Layout& layout, int32_t ranks, int32_t steps, uint64_t seed);

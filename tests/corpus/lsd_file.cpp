@@ -217,7 +217,7 @@ class LsdFile {
     }
     p->set_life(ProcessState::RUNNING);
     const ProcessFacts facts = options_.facts ? options_.facts(view.rank, view.status) : ProcessFacts();
-    p->set_state(view.status == HostStatus::kFrozen ? "T" : facts.state);
+    p->set_state(facts.state);
     p->set_cpu_ns_between_samples(facts.cpu_ns);
     p->set_io_bytes_between_samples(facts.io_bytes);
     p->set_sample_gap_ns(facts.cpu_ns >= 0 ? 2 * kSecond : 0);
@@ -284,7 +284,7 @@ class LsdFile {
     out->set_ticket(marked ? g.launches : 0);
     out->set_captured_ns(Mono(g.captured_at));
     out->set_last_launch_ns(Mono(g.last_launch));
-    // What operations refer to: launch n stands at n - 1.
+    // Launches for operations: launch n is at n - 1.
     for (uint32_t number = 1; number <= g.launches; ++number) {
       h->add_replay_graph(0);
       h->add_replay_number(number);
@@ -316,7 +316,7 @@ class LsdFile {
     out.set_issued(number(c.issued));
     out.set_issued_ns(Mono(c.issued_at));
     out.set_launched(number(c.launched));
-    // A number can be told where the records reach back to it.
+    // A number is known if the records reach back to it.
     const bool marked = marks != Marks::kOff;
     auto reached = [&](int64_t n) {
       if (c.issued == 0) return int64_t{-1};

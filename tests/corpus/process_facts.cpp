@@ -30,6 +30,13 @@ ProcessFacts WaitingFacts() {
   return facts;
 }
 
+ProcessFacts StoppedFacts() {
+  ProcessFacts facts = WaitingFacts();
+  facts.state = "T";
+  facts.cpu_ns = 0;
+  return facts;
+}
+
 ProcessFacts TrainingFacts() {
   ProcessFacts facts =
       Sleeping({"forward (/opt/train/megatron/core/transformer/mlp.py:187)", kStep},

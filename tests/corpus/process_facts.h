@@ -7,6 +7,7 @@
 namespace lockstep::corpus {
 
 ProcessFacts WaitingFacts();   // in a host wait for its GPU
+ProcessFacts StoppedFacts();   // by a signal, in the same wait: it burns no CPU
 ProcessFacts TrainingFacts();  // on its way
 ProcessFacts DataLoaderFacts();
 ProcessFacts CheckpointFacts(int32_t rank, bool writes);
@@ -15,9 +16,9 @@ ProcessFacts InterpreterLockFacts();
 ProcessFacts CompilerFacts();
 ProcessFacts TeardownFacts();
 ProcessFacts ExceptionFacts();
-ProcessFacts ElsewhereFacts();  // stands still in code that says nothing
+ProcessFacts ElsewhereFacts();  // stuck in code that reveals nothing
 ProcessFacts InitFacts();
-ProcessFacts StoreFacts();  // asks the store for a unique id that nobody has set
+ProcessFacts StoreFacts();  // asks the store for a unique id that nobody sets
 
 }  // namespace lockstep::corpus
 

@@ -66,7 +66,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       request.scenario == 30)
     truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
   if (truth.healthy) return;
-  // Without start marks a network and a GPU that stand still leave one record.
+  // Without start marks a stuck network and a stuck GPU leave the same record.
   auto& kinds = truth.kinds_allowed;
   if (request.variant == "nostart" && std::find(kinds.begin(), kinds.end(), "COLLECTIVE_STUCK") != kinds.end())
     kinds.push_back("GPU_STALL");
@@ -76,9 +76,9 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     truth.culprit_data_lost |= dump.missing.count(r) > 0 || dump.cut.count(r) > 0;
     lost |= unreadable.count(r) > 0;
   }
-  // Without the sizes of one member sums tell nothing either.
+  // Without the sizes of one member, sums prove nothing either.
   if (request.scenario == 6 && request.fr && !dump.cut.empty()) kinds.push_back("COLLECTIVE_STUCK");
-  // Sizes of an all-to-all differ lawfully everywhere: what is wrong about one row shows only beside its peer's.
+  // Sizes of an all-to-all differ legally everywhere: a wrong row shows only beside its peer's.
   if (request.scenario == 6 && truth.identifiable) {
     for (int32_t r : truth.set_allowed.back()) {
       if (unreadable.count(r) == 0 || r == truth.culprit_ranks[0]) continue;
@@ -87,7 +87,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
     }
   }
-  // A framework whose process ended, or does not answer, writes no dump: that it is missing is all that is known of it.
+  // A framework whose process ended, or does not answer, writes no dump: only its absence is known.
   if (request.fr && lost) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
   if (truth.culprit_data_lost)
     truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
@@ -121,7 +121,7 @@ void SettleTruth(const Request& request, Outcome* outcome) {
                   ": nobody stands still because of it";
     return;
   }
-  // It came to what the others are in, and what it passed there can no longer be read.
+  // It reached the others' operation, and its arguments there can no longer be read.
   const std::vector<Standing> standing = outcome->run->StandingStill();
   const int32_t culprit = truth.culprit_ranks[0];
   const auto waits_for = [&](const Standing& s) {
@@ -149,11 +149,12 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       truth.set_allowed.push_back(named);
     }
   }
-  // The peers' records tell who it is where they are in something that nobody else holds up. Of several without data
-  // they tell no more than that it is one of them.
+  // The peers' records identify the rank if they are in an operation that nothing else holds up. Of several without
+  // data they only show that it is one of them.
   if (waited_for == truth.culprit_ranks) return;
   truth.identifiable = false;
-  // Of several at once those without data are in no record; who names all others has named all there are to see.
+  // Of several at once, those without data are in no record; an answer that names all others has named all visible
+  // ones.
   std::vector<int32_t> seen;
   for (int32_t r : truth.culprit_ranks) {
     if (unreadable.count(r) == 0) seen.push_back(r);
@@ -174,8 +175,8 @@ void AddWhatStandsAtTheSwitch(Outcome* outcome) {
   if (!inside.empty()) outcome->truth.set_allowed.emplace_back(inside.begin(), inside.end());
 }
 
-// A GPU that failed inside an operation left the same record as its peers, who are in it too: its members cannot be
-// told apart.
+// A GPU that failed inside an operation left the same record as its peers, which are in it too: its members cannot be
+// distinguished.
 void AddStuckOperation(const Simulator& run, const Job& job, Truth* truth) {
   const int32_t rank = truth->culprit_ranks[0];
   const RankRun& state = run.ranks()[static_cast<size_t>(rank)];
@@ -269,11 +270,11 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     ApplyVariant(request, plan.get());
     if (request.depth > 0 && request.variant != "overwritten" && request.scenario != 31)
       plan->dump.capture.depth = static_cast<uint32_t>(request.depth);
-    // A job that moves goes on while its ranks are looked at, one after the other: what it does meanwhile must not push
-    // out what they show.
+    // A running job continues while its ranks are captured one after the other: its work meanwhile must not push out
+    // the evidence.
     plan->sim.ring_depth = plan->dump.capture.depth + (!plan->live ? 64 : request.ranks >= 8192 ? 256 : 2048);
-    // A Flight Recorder dump does not say when it was taken; its file's time does. Half of the jobs that move are
-    // looked at when they have come to their end.
+    // A Flight Recorder dump does not contain its time; its file's time does. Half of the running jobs are captured
+    // after their end.
     if (request.fr && plan->live && (request.seed % 2 == 1 || request.scenario == 40)) {
       if (request.scenario == 40) {
         plan->truth.identifiable = false;
@@ -304,6 +305,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     // When someone looks: live at the horizon; else after a while in which nothing moves.
     DumpOptions& dump = outcome->dump;
     dump.capture.marks = request.marks;
+    dump.gloo = request.gloo;
     dump.timing = request.marks == Marks::kFull || request.marks == Marks::kTimed;
     if (plan->live) {
       dump.capture.jitter = request.ranks >= 8192 ? kMilli : 3 * kMilli;
@@ -322,7 +324,9 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       if (auto it = facts.find(rank);
           it != facts.end() && status != HostStatus::kRunning && status != HostStatus::kInCall)
         return it->second;
-      ProcessFacts fact = status == HostStatus::kInCall ? InitFacts() : WaitingFacts();
+      ProcessFacts fact = status == HostStatus::kInCall   ? InitFacts()
+                          : status == HostStatus::kFrozen ? StoppedFacts()
+                                                          : WaitingFacts();
       if (all_stacks || looked_at.count(job->HostOf(rank)) > 0 || rank % 16 == 0) return fact;
       fact.stack.clear();
       fact.stack_later.clear();
@@ -332,8 +336,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     if (request.scenario == 20) AddWhatStandsAtTheSwitch(outcome);
     if (outcome->truth.second_ranks.empty()) {
       SettleTruth(request, outcome);
-      // The rings of the largest jobs are short, unless asked for otherwise: what they hold may be as little as where
-      // they are overwritten. A job that goes on overwrites its records itself.
+      // The rings of the largest jobs are short, unless requested otherwise: they may hold as little as overwritten
+      // ones. A job that continues overwrites its records itself.
       if (request.variant == "overwritten" || request.scenario == 31 || request.scenario == 5 ||
           outcome->dump.capture.depth <= kShortDepth)
         SettleOverwritten(request, base, outcome);

@@ -1,4 +1,4 @@
-// The labelled faults: each builds a job with its fault, runs it, and tells what is true. The truth is made with the
+// The labelled faults: each builds a job with its fault, runs it, and states the truth. The truth is made with the
 // fault, before any analysis.
 #ifndef LOCKSTEP_TESTS_CORPUS_SCENARIO_H_
 #define LOCKSTEP_TESTS_CORPUS_SCENARIO_H_
@@ -17,8 +17,8 @@ constexpr int kScenarios = 42;
 struct ScenarioInfo {
   int number = 0;
   const char* name = "";
-  const char* fault = "";   // what is done to the job
-  const char* record = "";  // what the ranks record of it
+  const char* fault = "";   // the change to the job
+  const char* record = "";  // the resulting records of the ranks
   const char* truth = "";   // the right answer
   const char* lsd_needs =
       "";  // what own dumps must hold to identify it: "", "marks full", ...; "never: WHY" if they cannot
@@ -31,11 +31,12 @@ struct Request {
   int32_t ranks = 8;
   uint64_t seed = 1;
   bool fr = false;
+  bool gloo = false;  // with `fr`: the job uses no GPU
   Marks marks = Marks::kFull;
   std::string variant = "plain";
   std::string layout = "auto";
   int32_t depth = 0;  // 0: as the scale has it
-  int32_t steps = 0;  // 0: likewise
+  int32_t steps = 0;  // 0: as the scale has it
 };
 
 struct Truth {
@@ -45,8 +46,8 @@ struct Truth {
   bool identifiable = true;                       // by the data that was written
   std::string needs;                              // what else would identify it
   std::vector<int32_t>
-      unseen_ranks;  // without readable data, in or before what others are in: to those it is all the same whether one
-                     // of them never came or what they are in does not end for another reason
+      unseen_ranks;  // without readable data, and either in an operation with others or missing from it. To the others
+                     // both look the same: the rank never arrived, or the operation does not end for another reason
   std::vector<std::string> activity_allowed,
       moving_allowed;              // Finding::activity, Finding::moving; empty: not asked for
   bool healthy = false;            // no culprit at all
@@ -66,7 +67,7 @@ struct Outcome {
   Truth truth;
 };
 
-// Builds and runs it. False: `error` says what does not go together.
+// Builds and runs it. False: `error` names the conflict.
 bool Play(const Request& request, Outcome* outcome, std::string* error);
 std::string TruthJson(const Request& request, const Outcome& outcome);
 // DIR/data/... and DIR/truth.json.

@@ -1,4 +1,4 @@
-// Every scenario can be made, says what is true, and is written so that others can read it.
+// Every scenario can be created, states its truth, and is written in a readable form.
 #include "tests/corpus/scenario.h"
 
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST(ScenarioTest, TwoFaultsWhereNothingBegins) {
   }
 }
 
-// Two that are alike would be found by one rule, and nobody would know whether the second was.
+// One rule would find two equal faults, and nobody would know whether it found the second.
 TEST(ScenarioTest, ASecondFaultIsOfAnotherKindAndNotAlwaysOfTheSame) {
   const std::string stall = "waits for its data loader", stop = "is stopped (SIGSTOP)", death = "dies by signal 9",
                     skip = "leaves out one call", gpu = "has a kernel on its GPU that never ends";
@@ -144,7 +144,7 @@ TEST(ScenarioTest, ASecondFaultIsOfAnotherKindAndNotAlwaysOfTheSame) {
   }
 }
 
-// Of two faults the truth says which of them show, by what the simulator executed.
+// For two faults, the truth states which of them show, from the simulator's run.
 TEST(ScenarioTest, AFaultThatTheOtherOneHidIsNotAskedFor) {
   Request request;
   request.variant = "twofaults";
@@ -182,7 +182,7 @@ TEST(ScenarioTest, WhatPeersRecordOfACulpritWithoutDumpIdentifiesIt) {
     Outcome outcome;
     std::string error;
     ASSERT_TRUE(Play(request, &outcome, &error)) << error;
-    // One rank of eight left nothing: where it is the culprit, everybody else is in what it never came to.
+    // One rank of eight left nothing: if it is the culprit, all others are in the operation that it never reached.
     EXPECT_TRUE(outcome.truth.identifiable);
     alone += outcome.truth.culprit_data_lost;
   }
@@ -200,7 +200,7 @@ TEST(ScenarioTest, WhatPeersRecordOfACulpritWithoutDumpIdentifiesIt) {
   EXPECT_TRUE(WaitedForUnseen(*outcome.run, {(culprit + 1) % 8}).empty());
 }
 
-// A job goes on with another reduction or root: whoever waits when it is looked at does not wait because of that.
+// A job continues with another reduction or root: a rank that waits at the capture does not wait because of that.
 TEST(ScenarioTest, WhatACulpritOfAJobThatGoesOnPassedIsInItsOwnDumpAlone) {
   Request request;
   request.scenario = 5;
@@ -216,7 +216,7 @@ TEST(ScenarioTest, WhatACulpritOfAJobThatGoesOnPassedIsInItsOwnDumpAlone) {
   EXPECT_GT(lost, 0);
 }
 
-// Slow is who is slower than others that do the same work.
+// A rank is slow if it is slower than others that do the same work.
 TEST(ScenarioTest, ASlowGpuIsToldBesideSiblingsWithData) {
   int without = 0;
   for (const bool fr : {false, true}) {

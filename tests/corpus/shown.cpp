@@ -66,7 +66,7 @@ bool AnyoneDiffers(const Simulator& a, const Simulator& b, const DumpOptions& du
   return false;
 }
 
-// Calls that differ, are left out or added show only beside those of somebody who came as far.
+// Differing, missing or extra calls show only beside those of a rank that came as far.
 bool SomebodyCameAsFar(const Simulator& run, const std::vector<std::shared_ptr<const Program>>& base,
                        const std::vector<int32_t>& culprits, int fault, const std::set<int32_t>& unreadable) {
   for (int32_t r = 0; r < run.job().ranks; ++r) {
@@ -160,9 +160,9 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
   bool shown = waited_for(truth.culprit_ranks);
   if (kOfProgram.count(request.scenario) > 0) {
     for (int32_t r : truth.culprit_ranks) job.programs[static_cast<size_t>(r)] = base[static_cast<size_t>(r)];
-    // Who left its loop is seen to be elsewhere, or not to be there, whoever came as far.
+    // A rank that left its loop is visibly elsewhere, or missing, however far the others came.
     if (request.scenario != 11) shown = shown && SomebodyCameAsFar(run, base, truth.culprit_ranks, 0, unreadable);
-    // Sizes of an all-to-all differ lawfully everywhere: what is wrong about one row shows only beside its peer's.
+    // Sizes of an all-to-all differ legally everywhere: a wrong row shows only beside its peer's.
     if (request.scenario == 6) {
       const std::vector<int32_t>& pair = truth.set_allowed.back();
       shown = shown && std::all_of(pair.begin(), pair.end(), [&](int32_t r) {

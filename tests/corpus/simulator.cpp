@@ -91,7 +91,7 @@ void Simulator::Run() {
   }
 }
 
-// The host goes on until it has to wait for something.
+// The CPU thread continues until it has to wait.
 void Simulator::Host(int32_t r) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   const Program& program = *job_.programs[static_cast<size_t>(r)];
@@ -125,7 +125,7 @@ void Simulator::Host(int32_t r) {
   stop_time_ = std::max(stop_time_, std::min(rank.now, options_.horizon));
 }
 
-// False: the host does not go on; where it will later, the program counter is already behind the instruction.
+// False: the CPU thread does not continue; if it will later, the program counter is already behind the instruction.
 bool Simulator::Step(int32_t r, const Instr& in) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   auto stop = [&](HostStatus status) {
@@ -213,7 +213,7 @@ bool Simulator::Step(int32_t r, const Instr& in) {
       BreakComms(r, rank.now, false);
       return stop(HostStatus::kExited);
     case Act::kFreeze:
-      // Its kernels go on, but NCCL's network threads stand still with the process.
+      // Its kernels continue, but NCCL's network threads stop with the process.
       BreakComms(r, rank.now, true);
       return stop(HostStatus::kFrozen);
     case Act::kGpuHang:

@@ -22,10 +22,10 @@ struct Record {
   int64_t enter = 0, ret = kNever;          // host
   int64_t start = kNever, finish = kNever;  // GPU: the stream reached it, it completed
   uint32_t instr = 0;                       // index into the rank's program
-  // Collective: in the communicator; send, receive: with that peer in that direction; from 1. What is captured has
-  // none, each launch of its graph issues it anew.
+  // Collective: in the communicator; send, receive: with that peer in that direction; from 1. Captured ones have none;
+  // each launch of the graph issues them again.
   uint32_t seq = 0;
-  uint32_t called = 0;  // collective: the host's calls on the communicator so far, captured ones too, replays not
+  uint32_t called = 0;  // collective: the CPU calls on the communicator so far, with captured ones and without replays
   uint32_t group = 0;   // open group it was queued in, 0 none
   uint32_t ticket = 0;  // launches on its stream up to and with its own; 0 not launched
   uint8_t stream = 0;
@@ -35,7 +35,7 @@ struct Record {
 };
 static_assert(sizeof(Record) == 64);  // millions of them
 
-// One launch of a rank's graph: its marks stand before and behind all of it.
+// One launch of a rank's graph: its marks surround all of it.
 struct Launch {
   int64_t enter = 0, start = kNever, finish = kNever;
 };
@@ -144,11 +144,10 @@ struct SimOptions {
     int32_t rank = -1, peer = -1;
   };
   std::vector<PairCut> pair_cuts;
-  // The horizon is set when rank 0's host comes to this step, so much later; -1: no.
+  // The horizon is this long after rank 0 reaches this step; -1: no.
   int32_t live_step = -1;
   int64_t live_after = 0;
-  // Cuts and pair cuts happen when rank 0's host comes to this step, their times counted from there; -1: from the
-  // start.
+  // Cuts and pair cuts happen when rank 0 reaches this step, and their times count from there; -1: from the start.
   int32_t cut_step = -1;
   // Bit k: instructions that fault k + 1 put into the programs are passed over, as if it had not been.
   uint8_t without = 0;
@@ -158,7 +157,7 @@ struct SimOptions {
   double compute_jitter = 0.03;  // of each computation, even on both sides
 };
 
-// An operation that stands still: global ranks that are in it, and members that never came to it.
+// A stuck operation: global ranks inside it, and members that never reached it.
 struct Standing {
   int32_t comm = -1;
   std::vector<int32_t> inside, absent;
@@ -174,7 +173,7 @@ class Simulator {
   const SimOptions& options() const { return options_; }
   const std::vector<RankRun>& ranks() const { return ranks_; }
   int64_t stop_time() const { return stop_time_; }  // when the last thing moved
-  bool finished() const;                            // every host came to its program's end
+  bool finished() const;                            // every CPU thread reached the end of its program
   int64_t horizon() const { return options_.horizon; }
   bool Struck(int fault) const { return struck_[static_cast<size_t>(fault)]; }
   // The place in its rank's program where a fault struck first.
@@ -213,7 +212,7 @@ class Simulator {
   void Abort(int32_t r, Slot slot);
   Record* AddRecord(int32_t r, uint32_t instr, uint32_t seq, int64_t ret);
   void Evict(int32_t r, const Record& record);
-  // The record of number `number` (from 1), wherever it is kept; null when it is gone.
+  // The record with number `number` (from 1), wherever it is kept; null if it is gone.
   Record* Find(int32_t r, uint64_t number, Slot slot, uint32_t instr, uint32_t seq);
   int32_t NewItem(int32_t r);
   void Append(int32_t r, uint8_t stream, int32_t item);

@@ -126,7 +126,7 @@ void Simulator::Enqueue(int32_t r, uint8_t stream, int32_t item) {
   StreamRun& run = rank.streams[stream];
   ++rank.progress[slot].launches;
   if (stream == kComputeStream) {
-    // NCCL keeps the operations of one communicator in order, whatever their streams.
+    // NCCL keeps the operations of one communicator in order, on any streams.
     if (gpus_[static_cast<size_t>(r)].streams[StreamOf(slot)].tail >= 0) WaitOnCompute(r, slot);
   } else {
     run.waits_for = rank.streams[kComputeStream].issued;
@@ -262,7 +262,7 @@ void Simulator::Advance(int32_t r, uint8_t stream) {
       continue;
     }
     if (stream == kComputeStream && rank.progress[it.slot].aborted) {
-      Complete(r, stream, start);  // as those that were under way: it gives up, and the stream goes on
+      Complete(r, stream, start);  // like the running ones: it gives up, and the stream continues
       continue;
     }
     if (!it.arrived && start <= rank.gpu_dead_at) {
@@ -400,7 +400,7 @@ void Simulator::ArriveCollective(int32_t r, Slot slot, int32_t item, int64_t at)
   if (!stuck) {
     queue_.push({finish, kCollectiveEvent, static_cast<uint32_t>(index), it.seq, kind});
   } else if (!instance->other_kind && kind == 0 && Mix(job_.seed, it.seq) % 2 == 0) {
-    // Who moves less data comes to the end of it; the others wait for the rest.
+    // A rank with less data reaches its end; the others wait for the rest.
     queue_.push({finish, kPartlyEvent, static_cast<uint32_t>(index), it.seq, kind});
   }
 }
@@ -505,7 +505,7 @@ void Simulator::FinishPair(const Event& event) {
     return;
   }
   if (comms_[static_cast<size_t>(pair.comm)].broken_at < event.at) {
-    // Others of a pipeline's communicator go on: only what touches a dead GPU or the cut stands still.
+    // Other ranks of a pipeline's communicator continue: only operations with a dead GPU or the cut are stuck.
     bool touches = false, any_dead = false;
     for (int32_t r : pair.rank)
       touches |= ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at ||
@@ -567,7 +567,7 @@ void Simulator::Abort(int32_t r, Slot slot) {
   progress.ended = record->enter;
   Stream& s = gpu.streams[StreamOf(slot)];
   while (s.head >= 0) {
-    Complete(r, StreamOf(slot), rank.now);  // the kernel gives up, and the stream goes on
+    Complete(r, StreamOf(slot), rank.now);  // the kernel gives up, and the stream continues
   }
   const Stream& compute = gpu.streams[kComputeStream];
   if (!job_.layout.shared_stream || compute.head < 0) return;
@@ -593,7 +593,7 @@ void Simulator::Mark(int32_t r, uint32_t number, bool end) {
   Append(r, kComputeStream, item);
 }
 
-// Nothing inside a graph tells how far it came: all that a launch issued starts and completes as one.
+// The progress inside a graph is unknown: all operations of a launch start and complete as one.
 void Simulator::MarkReached(int32_t r, uint32_t number, bool end, int64_t at) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Launch& launch = rank.launches[number - 1];
@@ -612,8 +612,8 @@ void Simulator::MarkReached(int32_t r, uint32_t number, bool end, int64_t at) {
   }
 }
 
-// The captured operations once more. They get their communicators' next numbers as if the host had called, and each
-// leaves a record, as a reader of the launch's record finds them.
+// The captured operations again. They get their communicators' next numbers like CPU calls, and each leaves a record,
+// in the form in which a reader of the launch's record finds them.
 void Simulator::LaunchGraph(int32_t r, const Instr& in) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Gpu& gpu = gpus_[static_cast<size_t>(r)];

@@ -16,7 +16,8 @@ enum class Work : uint8_t { kCompute, kJoin, kCollective, kPointToPoint };
 
 // Something on a stream that is not complete.
 struct Simulator::Item {
-  int64_t ready = 0;                            // its host issued it, and what it waited for so far is complete
+  int64_t ready = 0;                            // its CPU thread issued it, and all that it waits for so far is
+                                                // complete
   int64_t ns = 0;                               // of computation
   int64_t latest = 0;                           // of a group: its sends and receives complete so far
   uint64_t record = 0;                          // number of its (first) record, from 1; 0 none

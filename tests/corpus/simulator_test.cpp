@@ -1,4 +1,4 @@
-// The simulator keeps the rules of the machine it stands for.
+// The simulator obeys the rules of the real machine.
 #include "tests/corpus/simulator.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ void CheckRules(const Simulator& run) {
   const std::vector<Ended> all = All(run);
   for (const Ended& e : all) {
     if (e.record.captured) continue;
-    // The GPU takes up what the host has put there, and ends what it took up.
+    // The GPU starts everything that the CPU enqueued, and ends everything that it started.
     if (e.record.start != kNever) {
       EXPECT_GE(e.record.start, e.record.enter);
     }
@@ -194,7 +194,7 @@ TEST(SimulatorTest, TheStopIsAFixpoint) {
   EXPECT_TRUE(run.Struck(0));
   EXPECT_FALSE(run.finished());
   CheckRules(run);
-  // What everyone has reached is complete; what is not complete lacks somebody.
+  // Operations that all members reached are complete; an incomplete one has a missing member.
   std::map<std::pair<int32_t, uint32_t>, std::pair<size_t, size_t>> started_done;
   for (const Ended& e : All(run)) {
     if (ring::IsPointToPoint(e.instr->kind)) continue;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/engine/engine.h"
 #include "analyzer/load/load.h"
@@ -27,16 +28,29 @@ struct Family {
   int scenario;
   const char* name;
   Marks marks = Marks::kFull;
+  bool fr = false, gloo = false;
 };
 constexpr Family kFamilies[] = {
-    {1, "skipped"},       {3, "other-call"},
-    {6, "splits"},        {7, "data-loader"},
-    {8, "checkpoint"},    {13, "killed"},
-    {15, "stopped"},      {16, "gpu-kernel"},
-    {18, "link"},         {22, "orders"},
-    {26, "open-group"},   {28, "creation"},
-    {29, "missing-data"}, {33, "slow-gpu", Marks::kTimed},
+    {1, "skipped"},
+    {3, "other-call"},
+    {6, "splits"},
+    {7, "data-loader"},
+    {8, "checkpoint"},
+    {13, "killed"},
+    {15, "stopped"},
+    {16, "gpu-kernel"},
+    {18, "link"},
+    {22, "orders"},
+    {26, "open-group"},
+    {28, "creation"},
+    {29, "missing-data"},
+    {33, "slow-gpu", Marks::kTimed},
     {39, "two-faults"},
+    // Files of PyTorch's Flight Recorder name the places of the calls.
+    {.scenario = 1, .name = "skipped-flight-recorder", .fr = true},
+    {.scenario = 3, .name = "other-call-flight-recorder", .fr = true},
+    {.scenario = 3, .name = "other-call-gloo", .fr = true, .gloo = true},
+    {.scenario = 7, .name = "data-loader-gloo", .fr = true, .gloo = true},
 };
 
 void PrintTo(const Family& family, std::ostream* out) {
@@ -54,6 +68,9 @@ TEST_P(VerdictTexts, FitOneScreenAndReadAsReviewed) {
     request.ranks = ranks;
     request.depth = 64;
     request.marks = GetParam().marks;
+    request.fr = GetParam().fr;
+    request.gloo = GetParam().gloo;
+    if (request.gloo) request.layout = "ddp";
     std::string why;
     if (!Applies(request, &why)) continue;
     support::TempFolder folder;
@@ -78,8 +95,9 @@ TEST_P(VerdictTexts, FitOneScreenAndReadAsReviewed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Corpus, VerdictTexts, ::testing::ValuesIn(kFamilies),
-                         [](const auto& info) { return absl::StrCat("Scenario", info.param.scenario); });
+INSTANTIATE_TEST_SUITE_P(Corpus, VerdictTexts, ::testing::ValuesIn(kFamilies), [](const auto& info) {
+  return absl::StrReplaceAll(info.param.name, {{"-", "_"}});
+});
 
 }  // namespace
 }  // namespace lockstep::corpus

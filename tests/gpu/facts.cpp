@@ -160,7 +160,7 @@ struct Bench {
       case kEvent:
         CHECK(cudaEventRecord(plain, stream));
         break;
-      // As the recorder's: a pair of its own for every operation.
+      // As in the recorder: a separate pair for every operation.
       case kTwoTimedEvents:
         CHECK(cudaEventRecord(timed[ticket * 2 % kTimed], stream));
         [[fallthrough]];
@@ -267,8 +267,8 @@ int Beside(const char* ptx, int rounds) {
   return 0;
 }
 
-// Each of the driver's functions that the recorder calls, once in a capture of its own: what it gives, and whether the
-// capture goes on.
+// Each of the driver's functions that the recorder calls, once in a separate capture: its result, and whether the
+// capture continues.
 struct Called {
   CUstream stream, other;
   CUdeviceptr mark;

@@ -161,7 +161,7 @@ class Job {
     std::printf("{\"what\": \"ways\", \"operations\": 7}\n");
   }
 
-  // Rank `culprit` does not come to the 21st operation.
+  // Rank `culprit` does not reach the 21st operation.
   [[noreturn]] void Absent(int culprit) {
     for (int i = 0; i < 19; ++i) Reduce(1024);
     Synchronise();
@@ -169,7 +169,7 @@ class Job {
     Entered();
   }
 
-  // On rank `culprit` a kernel that does not end runs ahead of it.
+  // On rank `culprit` an endless kernel runs ahead of it.
   [[noreturn]] void Spin(int culprit) {
     for (int i = 0; i < 19; ++i) Reduce(1024);
     Synchronise();

@@ -1,5 +1,4 @@
-// What a ring file says, as one line of JSON for each file: enough to check what was recorded where no analyzer is
-// built.
+// The contents of a ring file as one line of JSON for each file: enough to check the records without an analyzer.
 #include <cstdio>
 #include <map>
 #include <string>

@@ -84,7 +84,7 @@ class AccessTest(unittest.TestCase):
             self.addCleanup(waiting.communicate)
             self.addCleanup(waiting.kill)
             told = waiting.stderr.readline()
-            for part in ("no word from the collector at " + endpoint, "--collector", "goes on trying", "--timeout", "lockstep doctor"):
+            for part in ("no word from the collector at " + endpoint, "--collector", "trying again", "--timeout", "lockstep doctor"):
                 self.assertIn(part, told)
             self.assertIsNone(waiting.poll(), "it goes on trying")
             done = self.tool(made, "lockstep-dump", "--collector", endpoint, "--timeout", "1", "train")

@@ -175,7 +175,7 @@ class Stories(unittest.TestCase):
             self.assertIn(said, done.stderr)
             self.assertTrue(done.stderr.startswith("lockstep view: "), done.stderr)
         self.assertTrue(run(VIEW, "--version").stdout.startswith("lockstep "))
-        self.assertTrue(run(VIEW, "--help").stdout.startswith("Usage: lockstep view "))
+        self.assertTrue(run(VIEW, "--help").stdout.startswith("lockstep view - "))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ struct StageProgram {
 // By stage.
 std::vector<StageProgram> LargeJobPrograms(int stages, int micro_batches);
 
-// Calls of the step that complete, by stage, if a rank of stage `culprit` never comes to its call `stop`: in the
+// The calls of the step that complete, by stage, if a rank of stage `culprit` never reaches its call `stop`: in the
 // replica of that rank, and in the others.
 struct Stalled {
   std::vector<int64_t> here, elsewhere;

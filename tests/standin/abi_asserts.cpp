@@ -1,4 +1,4 @@
-// Compiled twice, against the stand-in's headers and, where they are installed, against NVIDIA's: values, layouts and
+// Compiled twice, against the stand-in's headers and, if they are installed, against NVIDIA's: values, layouts and
 // signatures that both must have.
 #include <cuda.h>
 #include <cuda_runtime.h>

@@ -16,7 +16,7 @@ int Seen(const char* name) {
 
 int main() {
   ncclComm_t comm = nullptr;
-  // Reached through the strong name: what it calls inside is interposed all the same.
+  // Called through the strong name: its inner calls are interposed all the same.
   RANK_NCCL(pncclCommInitAll(&comm, 1, nullptr));
   RANK_CHECK(Seen("standin_seen_unique_id") == 1);
   float* data = standin_test::ToDevice(std::vector<float>(4, 1.0f));

@@ -188,7 +188,7 @@ TEST(Programs, GroupedBatchesInBothDirections) {
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   const auto statuses = RunRanks(4, [&](int rank) {
     Rank me(id, 4, rank);
-    // Everybody sends two blocks to everybody, itself included, with sizes of many mailbox slots.
+    // Every rank sends two blocks to every rank, itself included, with sizes of many mailbox slots.
     std::vector<float*> out;
     std::vector<float*> in;
     RANK_NCCL(ncclGroupStart());

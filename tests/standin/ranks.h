@@ -22,7 +22,7 @@ namespace standin_test {
 
 constexpr auto kLimit = std::chrono::seconds(60);
 
-// In a rank: a failed expectation ends the process with status 1 and says where.
+// In a rank: a failed expectation ends the process with status 1 and prints the place.
 #define RANK_CHECK(condition)                                                                   \
   do {                                                                                          \
     if (!(condition)) {                                                                         \
@@ -75,8 +75,8 @@ inline Board* NewBoard() {
   return page == MAP_FAILED ? nullptr : new (page) Board{};
 }
 
-// Runs body(rank) in `count` processes and gives their wait statuses: 0 is success. Who has not ended after kLimit is
-// killed.
+// Runs body(rank) in `count` processes and returns their wait statuses: 0 is success. A process that runs longer than
+// kLimit is killed.
 inline std::vector<int> RunRanks(int count, const std::function<void(int)>& body) {
   std::vector<pid_t> pids;
   fflush(nullptr);

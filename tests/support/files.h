@@ -37,7 +37,7 @@ class TempFolder {
   std::string path_;
 };
 
-// A test with a folder of its own.
+// A test with its own folder.
 class FolderTest : public ::testing::Test {
  private:
   const TempFolder temp_;

@@ -38,16 +38,15 @@ struct Comm {
 
 class Communicators {
  public:
-  // Collective over the job: makes world from a unique id of rank 0, splits tp, dp and ep from it, and makes pp from
-  // unique ids of its own. Exits the process with status 1 on an error.
+  // Collective over the job: creates world from a unique id of rank 0, splits tp, dp and ep from it, and creates pp
+  // from its own unique ids. Exits the process with status 1 on an error.
   Communicators(const Options& options, const Environment& environment, TCPStore* store);
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 
   Comm& operator[](CommKind kind) { return comms_[static_cast<size_t>(kind)]; }
 
-  // Aborts one split communicator with whatever is queued on it, and splits it from world again. Collective over the
-  // job.
+  // Aborts one split communicator with all queued work, and splits it from world again. Collective over the job.
   void Recreate(CommKind kind);
 
   // Finalizes and destroys all, the children first; then the streams.

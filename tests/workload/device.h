@@ -10,7 +10,7 @@
 
 namespace trainsim {
 
-// Prints "trainsim: rank R: WHAT: WHY" and exits 1: after a failed call the job cannot go on.
+// Prints "trainsim: rank R: WHAT: WHY" and exits 1: after a failed call the job cannot continue.
 [[noreturn]] void FailCall(const char* what, const char* why, const char* file, int line);
 void SetRankForMessages(int rank);
 
@@ -53,9 +53,9 @@ double Decode(ncclDataType_t type, const void* in);
 // How far a reduction's result may be from the exact one: nothing, but for types of few bits.
 double Tolerance(ncclDataType_t type, double expected);
 
-// What a rank puts into a step: 1, 2 or 3, so that sums tell ranks and steps apart.
+// A rank's values in a step: 1, 2 or 3, so that sums identify ranks and steps.
 double BaseValue(uint64_t seed, int step, int rank);
-// Buffers hold one value per group member's share, so that results tell shares apart.
+// Buffers hold one value per group member's share, so that results identify shares.
 inline double ShareValue(double base, int64_t share) {
   return base + static_cast<double>(share % 4);
 }

@@ -40,10 +40,10 @@ class FaultPlan {
   // it: they change *args, put something on the stream, throw LeaveLoop, or never return.
   void Arrive(CommKind comm, OpKind op, cudaStream_t stream, CallArgs* args);
 
-  // Whether a fault of `kind`, which has a place of its own, is due in this step. It counts as played then.
+  // Whether a fault of `kind` with its own place is due in this step. It then counts as played.
   bool Due(FaultKind kind);
 
-  // Empty when every fault of the current step has been played; else a line that says which was not, and why.
+  // Empty if every fault of the current step has been played; else a line with the first that was not, and the reason.
   std::string Unplayed() const;
 
  private:
@@ -65,7 +65,7 @@ class FaultPlan {
 bool StrikesAtStart(const Options& options, int rank, FaultKind kind, CommKind comm);
 
 [[noreturn]] void SleepForEver();
-// Reads from a pipe that nobody writes to, as a loader does whose workers hang.
+// Reads from a pipe without a writer, like a loader whose workers hang.
 [[noreturn]] void WaitForBatchForEver();
 
 }  // namespace trainsim

@@ -94,7 +94,7 @@ bool TakeInteger(std::map<std::string, std::string>* pairs, const std::string& k
   return true;
 }
 
-// Whether the fault is one of the host or of what stands ahead of the graph, not of an operation's arguments.
+// Whether the fault is in the CPU thread or in work ahead of the graph, not in an operation's arguments.
 bool InGraph(FaultKind kind) {
   switch (kind) {
     case FaultKind::kStallHost:
@@ -156,7 +156,7 @@ OpKind DefaultOp(FaultKind kind, CommKind comm) {
   return comm == CommKind::kPp ? OpKind::kSend : OpKind::kAllReduce;
 }
 
-// Where a fault happens when nobody says: the tensor group, else the innermost group that has more than one rank.
+// The default place of a fault: the tensor group, else the innermost group that has more than one rank.
 CommKind DefaultComm(const Options& options, FaultKind kind) {
   if (kind == FaultKind::kSwapOrder) return CommKind::kDp;
   if (kind == FaultKind::kNoGroup || kind == FaultKind::kWrongPeer) return CommKind::kPp;
@@ -168,7 +168,7 @@ CommKind DefaultComm(const Options& options, FaultKind kind) {
   return CommKind::kWorld;
 }
 
-// Communicators that a fault with a place of its own may have; empty: all.
+// Communicators for a fault with its own place; empty: all.
 std::vector<CommKind> CommsOf(FaultKind kind) {
   switch (kind) {
     case FaultKind::kStallLoader:

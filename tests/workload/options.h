@@ -35,7 +35,7 @@ enum class FaultKind {
   kNeverInit,
   kWrongColor,
 };
-// Whether a fault strikes at an operation, and not at a place of its own.
+// Whether a fault strikes at an operation, not at its own place.
 inline constexpr bool AtOperation(FaultKind kind) {
   return kind < FaultKind::kStallLoader;
 }
@@ -63,13 +63,13 @@ struct Fault {
 struct Pause {
   int step = 0;  // after this step
   double seconds = 0;
-  int rank = 0;  // checkpoint only: who writes
+  int rank = 0;  // checkpoint only: the writer
 };
 
 // What a healthy rank does for a while outside NCCL.
 enum class PrepareKind {
   kCompile,  // waits for children that compute, one after another
-  kThread,   // waits for a thread of its own that computes
+  kThread,   // waits for its own computing thread
   kRead,     // reads a file, a piece at a time
   kLock,     // looks again and again whether another process is done
   kService,  // waits for a server that answers late
@@ -101,7 +101,7 @@ struct Options {
   std::vector<Pause> checkpoints;
   std::vector<Pause> evaluations;
   std::vector<Prepare> preparations;
-  int recreate_step = 0;  // after this step the data group is aborted and made anew; 0 never
+  int recreate_step = 0;  // after this step the data group is aborted and created again; 0 never
   Straggler straggler;
   double jitter_ms = 0;  // in every step another rank computes longer by this
   uint64_t seed = 1;
@@ -120,7 +120,7 @@ struct Options {
   bool ExpectsWrongData() const;
 };
 
-// What the launcher says about this process.
+// The launcher's facts about this process.
 struct Environment {
   int rank = 0;
   int world = 1;

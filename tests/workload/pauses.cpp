@@ -64,7 +64,7 @@ void ReadFile(double seconds) {
   close(fd);
 }
 
-// The server is nobody's child: its parent is gone.
+// The server has no parent: it is gone.
 void WaitForService(double seconds) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)

@@ -14,7 +14,7 @@ inline constexpr size_t kMaxKey = 64;
 inline constexpr size_t kMaxValue = 256;
 inline constexpr size_t kMaxEntries = 1 << 16;
 
-// Serves from a thread of its own until destroyed.
+// Serves from its own thread until destroyed.
 class TCPStoreServer {
  public:
   TCPStoreServer() = default;
@@ -45,7 +45,7 @@ class TCPStore {
 
   // Retries until the server is up. A key is set once; setting it again replaces the value.
   bool Set(const std::string& key, const std::string& value, std::string* error);
-  // Waits until somebody has set the key.
+  // Waits until the key is set.
   bool Get(const std::string& key, std::string* value, std::string* error);
 
  private:

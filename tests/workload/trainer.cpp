@@ -433,7 +433,7 @@ void Trainer::Optimize() {
   }
 }
 
-// Small launches that need the norm of the gradients, and the host's own look at it, as clip_grad_norm_ has.
+// Small launches that need the norm of the gradients, and the CPU's read of it, as in clip_grad_norm_.
 void Trainer::UseNorm(const char* norm) {
   if (dry_ || capturing_) return;
   for (int i = 0; i < options_.launches; ++i) CUDA_OK(cudaMemsetAsync(work_.data(), 0, kWidest, compute_));

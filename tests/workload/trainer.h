@@ -23,13 +23,14 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Queues step `step` (from 1), waits for its loss and verifies every result. Throws LeaveLoop where a fault says so.
+  // Queues step `step` (from 1), waits for its loss and verifies every result. Throws LeaveLoop if a fault requires it.
   void Step(int step);
 
   // Mean loss over all ranks of the last step.
   double loss() const { return loss_; }
 
-  // Leaves an operation of the data group without its first member, aborts the communicator on all, and makes it anew.
+  // Leaves an operation of the data group without its first member, aborts the communicator on all, and creates it
+  // again.
   void Recreate();
 
   // Occupies the GPU for a while without any communication, and waits for it.
@@ -47,7 +48,7 @@ class Trainer {
     Memory staging;  // pinned
     Memory device;
   };
-  // A result to compare with what it must be, once the step is over.
+  // A result to compare with its expected value, once the step is over.
   struct Check {
     const Comm* comm;
     const char* what;
@@ -95,7 +96,7 @@ class Trainer {
   // The communication stream waits for the computation so far; and back.
   void HandOver(Comm& comm);
   void TakeBack(Comm& comm);
-  // Issues one operation: call(args) makes the NCCL call, so that each has a call site of its own.
+  // Issues one operation: call(args) makes the NCCL call, so that each has its own call site.
   template <typename Call>
   void Launch(Comm& comm, OpKind op, CallArgs args, Join join, Call&& call);
 
@@ -104,7 +105,7 @@ class Trainer {
   // After the computation so far: *element must decode to `expected`.
   void Expect(const Comm& comm, const char* what, ncclDataType_t type, const char* element, double expected);
   double Base(int rank) const { return BaseValue(options_.seed, step_, rank); }
-  // Sum over the members of `comm` of what they hold in share `share`.
+  // Sum over the members of `comm` of their values in share `share`.
   double SumOf(const Comm& comm, int64_t share) const;
 
   const Options& options_;
@@ -113,7 +114,7 @@ class Trainer {
   FaultPlan faults_;
   const Place place_;
   int step_ = 0;
-  // Nothing is issued: the graph of the step does it. Faults of the host strike, and what is expected is noted.
+  // Nothing is issued: the graph of the step does it. Faults of the CPU thread strike, and expected results are noted.
   bool dry_ = false;
   bool capturing_ = false;
   cudaGraphExec_t graph_ = nullptr;
@@ -124,7 +125,7 @@ class Trainer {
   cudaEvent_t loss_ready_ = nullptr;
   std::map<std::pair<CommKind, ncclDataType_t>, Plane> planes_;
   std::array<Memory, kCommKinds> results_;
-  std::vector<Memory> gradients_;  // one a layer: reduced while the backward pass goes on
+  std::vector<Memory> gradients_;  // one a layer: reduced while the backward pass continues
   Memory send_next_, send_prev_, recv_next_, recv_prev_;
   Memory work_;
   Memory loss_host_;

@@ -59,7 +59,7 @@ void RuleOut(NotTheCause::What what, std::string why, Verdict* verdict) {
 
 CallRef CallOf(const Bundle& bundle, const Rank& rank, const Op& op) {
   CallRef call;
-  call.set_text(OpText(bundle, rank, op));
+  call.set_text(OpText(bundle, rank, op, BeforeNumber(op.kind)));
   if (op.membership < rank.memberships.size())
     call.set_on(CommText(bundle.comms[rank.memberships[op.membership].comm]));
   if (op.call_site != kNoIndex && op.call_site < bundle.strings.size()) {

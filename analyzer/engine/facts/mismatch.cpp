@@ -254,7 +254,8 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
 std::string ArgumentsText(const Bundle& bundle, const Op& op) {
   std::string text = OpName(bundle, op);
   if (op.count >= 0) absl::StrAppend(&text, " of ", op.count, " x ", DatatypeText(op.datatype));
-  if (op.count < 0 && op.input_elements >= 0) absl::StrAppend(&text, " of ", op.input_elements, " elements");
+  if (op.count < 0 && op.input_elements >= 0)
+    absl::StrAppend(&text, " of ", op.input_elements, op.input_elements == 1 ? " element" : " elements");
   if (op.reduction != ring::kNoReduction) absl::StrAppend(&text, ", ", ReductionText(op.reduction));
   if (CallFactsOf(op.kind).has_root && op.root_or_peer >= 0) absl::StrAppend(&text, ", root ", op.root_or_peer);
   return text;

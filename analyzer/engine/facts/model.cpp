@@ -431,8 +431,15 @@ std::string OpName(const Bundle& bundle, const Op& op) {
   return ring::CallName(op.kind);
 }
 
-std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
+const char* BeforeNumber(CallKind kind) {
+  return IsCollective(kind) ? ", collective #" : " #";
+}
+
+std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op, const char* before_number) {
   std::string text = OpName(bundle, op);
+  // Calls that are not operations are not counted.
+  const bool counted = op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind)));
+  const std::string number = counted ? absl::StrCat(before_number, op.seq) : "";
   if (IsPointToPoint(op.kind) && op.root_or_peer >= 0 && op.membership != kNoIndex) {
     const Communicator& comm = bundle.comms[rank.memberships[op.membership].comm];
     int32_t peer = -1;
@@ -441,11 +448,10 @@ std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
     if (text.find("->") != std::string::npos || text.find("<-") != std::string::npos) {
       text = op.kind == CallKind::kSend ? "send" : "recv";
     }
-    absl::StrAppend(&text, " ", side, peer >= 0 ? " rank " : " member ", peer >= 0 ? peer : op.root_or_peer);
+    absl::StrAppend(&text, number, " ", side, peer >= 0 ? " rank " : " member ", peer >= 0 ? peer : op.root_or_peer);
+  } else {
+    text += number;
   }
-  // Calls that are not operations are not counted.
-  if (op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind))))
-    absl::StrAppend(&text, " #", op.seq);
   if (const Replay* replay = ReplayOf(rank, op); replay != nullptr) {
     absl::StrAppend(&text, " (replay ", replay->number, " of graph ", replay->graph + 1, ")");
   }
@@ -468,13 +474,24 @@ std::string CommName(const Communicator& comm) {
 }
 
 std::string CommText(const Communicator& comm) {
-  if (!comm.name.empty()) return comm.name;
   constexpr size_t kColumns = 24;
   const bool known =
       !comm.members.empty() && std::none_of(comm.members.begin(), comm.members.end(), [](int32_t r) { return r < 0; });
-  std::string ranks = known ? absl::StrCat("ranks ", FoldRanks(comm.members, SIZE_MAX)) : "";
-  if (ranks.empty() || ranks.size() > kColumns) ranks = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
-  return absl::StrCat(CommName(comm), " (", ranks, ")");
+  std::string ranks = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
+  if (known) {
+    const std::string listed = absl::StrCat("ranks ", FoldRanks(comm.members, SIZE_MAX));
+    if (listed.size() <= kColumns) {
+      ranks = listed;
+    } else if (comm.name.empty()) {
+      const auto [first, last] = std::minmax_element(comm.members.begin(), comm.members.end());
+      absl::StrAppend(&ranks, " (", *first, " .. ", *last, ")");
+    }
+  }
+  // It may have members that left no trace.
+  const bool open = comm.members_inferred || comm.may_have_more;
+  if (!comm.name.empty()) return open ? comm.name : absl::StrCat(comm.name, " (", ranks, ")");
+  if (open) return absl::StrCat("a group with ", ranks);
+  return comm.twin == 0 ? absl::StrCat("the group of ", ranks) : absl::StrCat("group ", comm.twin, " of ", ranks);
 }
 
 std::string ReductionText(uint8_t reduction) {

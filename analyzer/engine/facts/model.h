@@ -130,13 +130,16 @@ std::string HostStateText(const Rank& rank, HostState host);
 
 // "AllReduce" or the framework's own name of it.
 std::string OpName(const Bundle& bundle, const Op& op);
-// "AllReduce #41", "Send to rank 3 #7"; "AllReduce #41 (replay 412 of graph 1)".
-std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op);
+// In sentences a collective's number says what it counts: "AllReduce, collective #41"; of other calls " #".
+const char* BeforeNumber(ring::CallKind kind);
+// "AllReduce #41", "Send #7 to rank 3"; "AllReduce #41 (replay 412 of graph 1)".
+std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op, const char* before_number = " #");
 // The launch of a CUDA graph that issued the operation, and that graph; null where none did.
 const Replay* ReplayOf(const Rank& rank, const Op& op);
 const ring::GraphSnapshot* GraphOf(const Rank& rank, const Replay& replay);
 std::string CommName(const Communicator& comm);  // without a name "communicator ID"
-std::string CommText(const Communicator& comm);  // and who is in it, where a name does not say so
+// A communicator as sentences name it: "tp_3 (ranks 24-31)"; without a name "the group of ranks 24-31".
+std::string CommText(const Communicator& comm);
 std::string ReductionText(uint8_t reduction);
 std::string DatatypeText(uint8_t datatype);
 

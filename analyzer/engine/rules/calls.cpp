@@ -31,11 +31,11 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
     c.grade = m.majority ? GRADE_STRONG : GRADE_OPEN;
   } else if (m.kind == MISMATCH_SPLITS) {
     c.reason = m.majority ? REASON_SPLITS_UNEVEN_ALONE : REASON_SPLITS_DO_NOT_ADD_UP;
-    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *m.odd_op), " #", m.seq), on);
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *m.odd_op), ", collective #", m.seq), on);
     c.grade = m.majority ? GRADE_GOOD : GRADE_WEAK;
   } else if (m.usual_op == nullptr) {
     c.reason = REASON_CONTRADICTS_ITSELF;
-    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *m.odd_op), " #", m.seq), on);
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *m.odd_op), ", collective #", m.seq), on);
     c.grade = GRADE_STRONG;
   } else if (m.by_siblings) {
     c.reason = REASON_UNLIKE_SIBLINGS;
@@ -84,7 +84,8 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.op_rank = d.sibling_rank;
     c.reason = REASON_SKIPPED;
     *c.detail.mutable_call() =
-        CallNamed(absl::StrCat(OpName(bundle_, *theirs), " #", theirs->seq), CommText(bundle_.comms[c.comm]));
+        CallNamed(absl::StrCat(OpName(bundle_, *theirs), BeforeNumber(theirs->kind), theirs->seq),
+                  CommText(bundle_.comms[c.comm]));
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks with the same role issued ",
                                        ArgumentsText(bundle_, *theirs), " there; ", Who(d.rank), " issued ",
                                        d.own == nullptr ? "nothing" : ArgumentsText(bundle_, *d.own), " instead"),
@@ -95,8 +96,8 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.op = d.own;
     c.op_rank = d.rank;
     c.reason = REASON_EXTRA;
-    *c.detail.mutable_call() =
-        CallNamed(absl::StrCat(OpName(bundle_, *d.own), " #", d.own->seq), CommText(bundle_.comms[c.comm]));
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *d.own), BeforeNumber(d.own->kind), d.own->seq),
+                                         CommText(bundle_.comms[c.comm]));
     c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
                                        " ranks with the same role continued with ", ArgumentsText(bundle_, *theirs)),
                           {d.sibling_rank, d.rank}});
@@ -135,8 +136,8 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.detail.set_name(own_text);
     c.detail.set_other_name(their_text);
     c.detail.set_count(static_cast<int64_t>(d.siblings_agreeing));
-    *c.detail.mutable_call() =
-        CallNamed(absl::StrCat(OpName(bundle_, *theirs), " #", d.own->seq), CommText(bundle_.comms[c.comm]));
+    *c.detail.mutable_call() = CallNamed(absl::StrCat(OpName(bundle_, *theirs), BeforeNumber(theirs->kind), d.own->seq),
+                                         CommText(bundle_.comms[c.comm]));
     c.evidence.push_back({absl::StrCat(Who(d.rank), ": ", ArgumentsText(bundle_, *d.own), "; ", Who(d.sibling_rank),
                                        " at the same place: ", ArgumentsText(bundle_, *theirs)),
                           {d.rank, d.sibling_rank}});

@@ -23,10 +23,19 @@ struct Link {
   uint32_t last_collective = kNoIndex;  // whose `waits_for` were added last
 };
 
-// "dp_0, dp_1, dp_2 and 5 more"; one name where the communicators share it.
+// "dp_0, dp_1, dp_2 and 5 more"; one name where the communicators share it; "8 groups of 4 ranks" without names.
 std::string Names(const Bundle& bundle, const std::set<uint32_t>& comms) {
+  if (comms.size() == 1) return CommText(bundle.comms[*comms.begin()]);
   std::set<std::string> names;
-  for (uint32_t c : comms) names.insert(CommText(bundle.comms[c]));
+  std::set<int32_t> sizes;
+  for (uint32_t c : comms) {
+    const Communicator& comm = bundle.comms[c];
+    if (!comm.name.empty()) names.insert(comm.name);
+    sizes.insert(comm.size);
+  }
+  if (names.empty())
+    return absl::StrCat(comms.size(), " groups",
+                        sizes.size() == 1 ? absl::StrCat(" of ", *sizes.begin(), " ranks") : "");
   std::vector<std::string> shown(names.begin(), names.end());
   const size_t more = shown.size() > kMaxNames ? shown.size() - kMaxNames : 0;
   if (more > 0) shown.resize(kMaxNames);

@@ -110,16 +110,24 @@ TEST(CommText, OfOneWithoutANameSaysWhoIsInIt) {
   comm.id = "44e8ec155b0c1557";
   comm.size = 2;
   comm.members = {4, 5};
-  EXPECT_EQ(CommText(comm), "communicator 44e8ec155b0c1557 (ranks 4, 5)");
+  EXPECT_EQ(CommText(comm), "the group of ranks 4, 5");
   comm.members = {0, 8, 16, 24, 32, 40, 48, 56};
   comm.size = 8;
-  EXPECT_EQ(CommText(comm), "communicator 44e8ec155b0c1557 (ranks 0-56 by 8)");
+  EXPECT_EQ(CommText(comm), "the group of ranks 0-56 by 8");
   comm.members = {0, 1, 4, 9, 16, 25, 36, 49};
-  EXPECT_EQ(CommText(comm), "communicator 44e8ec155b0c1557 (8 ranks)");
+  EXPECT_EQ(CommText(comm), "the group of 8 ranks (0 .. 49)");
   comm.members[3] = -1;
-  EXPECT_EQ(CommText(comm), "communicator 44e8ec155b0c1557 (8 ranks)");
+  EXPECT_EQ(CommText(comm), "the group of 8 ranks");
+  comm.members = {4, 5};
+  comm.twin = 2;
+  EXPECT_EQ(CommText(comm), "group 2 of ranks 4, 5");
   comm.name = "tp_3";
+  EXPECT_EQ(CommText(comm), "tp_3 (ranks 4, 5)");
+  // Who is in it was only inferred.
+  comm.members_inferred = true;
   EXPECT_EQ(CommText(comm), "tp_3");
+  comm.name.clear();
+  EXPECT_EQ(CommText(comm), "a group with ranks 4, 5");
 }
 
 // As PyTorch does it: tensor parallel reductions on the compute stream, data parallel ones beside it; each stream is

@@ -1,4 +1,4 @@
-// From what was read of each rank to the ranks of a bundle.
+// Turns the data read of each rank into the ranks of a bundle.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_ADD_RANKS_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_ADD_RANKS_H_
 
@@ -10,7 +10,7 @@
 namespace lockstep::fr {
 
 // Fills the empty bundle's ranks, communicators and tables of texts. `files` are usable, ascending by rank, one a rank.
-// What is wrong with them goes to `problems`.
+// Problems of the files go to `problems`.
 void AddRanks(std::vector<FileData> files, Bundle* bundle, std::vector<Problem>* problems);
 
 }  // namespace lockstep::fr

@@ -72,7 +72,7 @@ TEST(FrBackends, AStartThatIsNotedAtCompletionIsNone) {
 
 TEST(FrBackends, CountersByOpIdBecomeNumbersThatEntriesCarry) {
   FrDump dump = Nccl2();
-  dump.entries.erase(dump.entries.begin(), dump.entries.begin() + 2);  // the counters alone know of these
+  dump.entries.erase(dump.entries.begin(), dump.entries.begin() + 2);  // only the counters know these
   const Bundle bundle = LoadDumps({dump});
   EXPECT_EQ(bundle.ranks[0].memberships[0].issued, 4);
   EXPECT_EQ(bundle.ranks[0].memberships[0].completed, 2);

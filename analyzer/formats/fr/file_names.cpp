@@ -9,7 +9,7 @@ namespace lockstep::fr {
 namespace {
 
 constexpr size_t kMostDigits = 9;
-constexpr size_t kMostNumbers = 16;  // a name with more of them is none that somebody gave to a rank's file
+constexpr size_t kMostNumbers = 16;  // a name with more numbers is not the name of a rank's file
 
 bool IsSeparator(char c) {
   return c == '_' || c == '-' || c == '.' || c == '=' || c == ' ';
@@ -106,7 +106,7 @@ std::string HostInName(std::string_view path, const NamedNumber& rank) {
   }
   while (!host.empty() && IsSeparator(host.back())) host.remove_suffix(1);
   while (!host.empty() && IsSeparator(host.front())) host.remove_prefix(1);
-  // Behind a rank stands all sorts of text: a time, a process, an attempt.
+  // Various texts follow a rank: a time, a process, an attempt.
   const std::string begin_of_host = Lower(host.substr(0, 4));
   if (rank.after_rank && begin_of_host != "node" && begin_of_host != "host") return "";
   return std::any_of(host.begin(), host.end(), IsWord) ? std::string(host) : "";

@@ -1,4 +1,4 @@
-// What the names of Flight Recorder files say of ranks and hosts. A dump does not hold its rank.
+// Ranks and hosts in the names of Flight Recorder files. A dump does not hold its rank.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_FILE_NAMES_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_FILE_NAMES_H_
 
@@ -10,7 +10,7 @@
 
 namespace lockstep::fr {
 
-// A number in a file's name, or in the name of a folder above it, that may be the file's rank.
+// A number in a file's or a parent folder's name that may be the file's rank.
 struct NamedNumber {
   int32_t value = -1;
   bool after_rank = false;      // "rank_5", "rank5", "rank=5"; not "local_rank_5"
@@ -19,13 +19,13 @@ struct NamedNumber {
 };
 
 struct FileName {
-  // The path from the folder that all files share, each number in it replaced: files with the same shape are named by
-  // one rule, and the numbers of one index mean the same in all of them.
+  // The path from the folder that all files share, with placeholders for numbers: files with the same shape have names
+  // of one rule, and the numbers of one index have the same meaning in all of them.
   std::string shape;
   std::vector<NamedNumber> numbers;
 };
 
-// `shared`: length of the folders that all files share. Only the innermost of them may hold the rank, behind the word
+// `shared`: length of the folders that all files share. Only the innermost of them may contain the rank, after the word
 // "rank".
 FileName ParseFileName(std::string_view path, size_t shared);
 
@@ -36,7 +36,7 @@ size_t SharedFolders(const std::vector<std::string>& paths);
 int32_t RankInName(std::string_view path);
 
 // The host in the file's name: between "rank_" and the rank (nccl_trace_rank_node02_5), before "_dump_"
-// (node02_dump_5), or behind the rank if it begins with "node" or "host" (rank_5_node02.pkl). Empty: the name has none.
+// (node02_dump_5), or after the rank if it begins with "node" or "host" (rank_5_node02.pkl). Empty: the name has none.
 std::string HostInName(std::string_view path, const NamedNumber& rank);
 
 }  // namespace lockstep::fr

@@ -29,7 +29,7 @@ using ::testing::SizeIs;
 
 constexpr int kNamed = 8;
 
-// Pairs of a job of eight; each rank has made as many calls as its number tells.
+// Pairs of a job of eight; each rank has made as many calls as its number.
 FrDump DumpNamed(int rank, bool pairs = true) {
   FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -106,7 +106,8 @@ TEST(FrFileNames, OfOneFile) {
   }
 }
 
-// Beside the rank a name holds a node, a process, a time, an attempt: what is unique and fits the groups is the rank.
+// Beside the rank a name holds a node, a process, a time, an attempt: the unique number that fits the groups is the
+// rank.
 TEST(FrFileNames, OfASet) {
   using std::to_string;
   const std::vector<std::pair<const char*, std::string (*)(int)>> rules = {

@@ -51,7 +51,7 @@ struct Group {
   uint64_t hash = 0;
   int64_t first_seq = 1;
   Counters counters;
-  int64_t same_enqueued = kUnknown;  // when no entries tell: the last number on every rank; kNone if they differ
+  int64_t same_enqueued = kUnknown;  // without entries: the last number on every rank; kNone if they differ
 };
 
 // One rank's link to a group.
@@ -132,7 +132,7 @@ class Merger {
     return std::find(group.members.begin(), group.members.end(), rank) != group.members.end();
   }
 
-  // A believed group that the file's entries mean; kNoIndex when no pg_config of any file tells.
+  // A trusted group that the file's entries mean; kNoIndex if no pg_config of any file decides it.
   uint32_t Resolve(size_t f, const UsedGroup& used) {
     for (const Link& link : links_[f]) {
       if (groups_[link.group].name == used.name && !used.local_id_only) return link.group;
@@ -245,8 +245,8 @@ class Merger {
   // pg_config and pg_status list the same groups.
   bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
 
-  // Groups are numbered in the order of their making, and named so. Not where entries of ranks that made the same
-  // groups say otherwise: names may have been given in another order.
+  // Groups are numbered and named in the order of their creation. Not if entries of ranks that made the same groups
+  // contradict this: names may have been given in another order.
   bool LinkByOrder(size_t f, const Witnesses& witnesses) {
     if (!SameCount(f)) return false;
     const auto known = witnesses.find(Signature(f));
@@ -368,8 +368,8 @@ class Merger {
     } else if (siblings.seen) {
       counter = siblings.p2ps == kUnknown ? 1 : NearerCounter(status.enqueued, siblings.collectives, siblings.p2ps);
     } else if (group.same_enqueued == status.enqueued) {
-      // Nothing tells the counter. Collectives that all have completed stand at one number everywhere; sends and
-      // receives usually do not.
+      // Nothing identifies the counter. Completed collectives have one number everywhere; sends and receives usually do
+      // not.
       counter = 1;
     }
     if (status.enqueued < 0 && own.p2ps == kUnknown && siblings.p2ps == kUnknown) counter = 1;

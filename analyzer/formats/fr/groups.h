@@ -1,4 +1,4 @@
-// From the groups that each file tells of to the communicators of the job.
+// Builds the communicators of the job from the groups in each file.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_GROUPS_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_GROUPS_H_
 

@@ -21,7 +21,7 @@ bool MayCountInside(const std::vector<int32_t>& members) {
   return members.empty() || (members.front() == 0 && static_cast<size_t>(members.back()) + 1 == members.size());
 }
 
-// Descriptions of groups of which one list at least holds ranks of the job: then all do.
+// Group descriptions with at least one list of job ranks: then all their lists hold job ranks.
 absl::flat_hash_set<std::string> OfTheJob(const std::vector<FileData>& files) {
   absl::flat_hash_set<std::string> out;
   for (const FileData& file : files) {
@@ -41,7 +41,7 @@ enum class Name { kUnknown, kRight, kWrong };
 struct Finding {
   Name name = Name::kUnknown;
   int32_t rank = -1;  // of a wrong name: the only rank that is in all groups; -1: several are, or none
-  std::string group;  // of a wrong name: the first that lacks the rank
+  std::string group;  // of a wrong name: the first that does not contain the rank
 };
 
 Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std::string>& of_the_job) {
@@ -65,7 +65,7 @@ Finding Judge(const FileData& file, int32_t rank, const absl::flat_hash_set<std:
   return out;
 }
 
-// How badly the numbers of one index serve as ranks of these files: best is least.
+// How badly the numbers of one index serve as ranks of these files: lower is better.
 struct Price {
   bool mostly_misfits = false, no_word = false;
   size_t misfits_and_doubles = 0;
@@ -131,7 +131,7 @@ void CorrectRanks(std::vector<FileData>* files, std::vector<Problem>* problems) 
     wrong += found.name == Name::kWrong;
     if (found.name == Name::kWrong) each_its_own &= found.rank >= 0 && ranks.insert(found.rank).second;
   }
-  // Where most lists lack the rank of the file's name, these are counted in a way of their own (a job inside a job).
+  // If most lists do not contain the rank in the file's name, they use their own numbering (a job inside a job).
   const bool count_otherwise = wrong >= right && !each_its_own;
   std::vector<FileData> kept;
   for (size_t i = 0; i < files->size(); i++) {

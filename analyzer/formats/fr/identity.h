@@ -1,4 +1,4 @@
-// Which rank each file is of: its name and its pg_config together.
+// Determines the rank of each file, from its name and its pg_config.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_IDENTITY_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_IDENTITY_H_
 

@@ -1,4 +1,4 @@
-// Dumps under the name of another rank: what their pg_config lists tells whose they are.
+// Dumps under the name of another rank: the groups in their pg_config identify them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,8 +25,7 @@ using ::testing::SizeIs;
 
 constexpr int kRanks = 8;
 
-// Rank of a job of two by four: pairs, and ranks of one parity. Each rank has issued as many operations as its number
-// tells.
+// Rank of a job of two by four: pairs, and ranks of one parity. Each rank has issued as many operations as its number.
 FrDump DumpOf(int rank, bool pairs = true) {
   FrDump dump;
   dump.groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -114,8 +113,8 @@ TEST(FrIdentity, AFileThatMayBeOfSeveralRanksIsNotUsed) {
   ExpectGroupsAsConfigured(bundle);
 }
 
-// A job inside a job counts its ranks anew, in lists that need not begin with 0: then names and lists are of different
-// counts everywhere.
+// A job inside a job numbers its ranks again, in lists that need not begin with 0: names and lists then differ
+// everywhere.
 TEST(FrIdentity, ListsOfAnotherCountMoveNobody) {
   DumpFolder folder;
   for (int rank = 0; rank < kRanks; rank++) {

@@ -22,7 +22,7 @@ class JsonBuilder : public nlohmann::json_sax<nlohmann::json> {
     if (!whole && error_.text.empty()) error_.text = "not JSON";
     if (!error_.text.empty() && !error_.refused) {
       for (const Level& level : levels_) document_.SetPartial(level.container.index);
-      // Innermost first, so that each container stands complete in its parent.
+      // Innermost first, so that each container is complete in its parent.
       while (!levels_.empty()) Close();
     }
     return error_;

@@ -11,7 +11,7 @@ namespace lockstep::fr {
 // Deeper nesting than this is damage: the format has six levels.
 constexpr size_t kMaxJsonDepth = 64;
 
-// As ParsePickle: iterative, bounded, what was complete before damage stays usable.
+// Like ParsePickle: iterative, bounded; data before damage stays usable.
 ParseError ParseJson(std::string_view bytes, Document* document);
 
 }  // namespace lockstep::fr

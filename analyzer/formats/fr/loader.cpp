@@ -34,7 +34,7 @@ using fr::FileData;
 constexpr size_t kMaxFileBytes = 256u << 20;
 constexpr size_t kMostNameBytes = 512;  // of a file in an archive
 
-// Grows only; what it holds is raw bytes.
+// Only grows; contains raw bytes.
 class Buffer {
  public:
   char* Reserve(size_t size, size_t keep) {
@@ -143,7 +143,7 @@ std::vector<FileData> LoadFile(const std::string& path, Workspace* space) {
     space->Spend();
     read(space->unpacked, path, damage);
   } else if (fr::IsZip(bytes)) {
-    written_ns = 0;  // the archive's time says little of its files, whose own are local times of an unknown zone
+    written_ns = 0;  // an archive's time does not apply to its files, whose own are local times of an unknown zone
     const absl::StatusOr<std::vector<fr::Packed>> files = fr::FilesInZip(bytes);
     if (!files.ok()) {
       dumps.emplace_back();
@@ -266,8 +266,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   std::vector<FileData> kept;
   for (FileData& file : files) {
     if (!kept.empty() && kept.back().rank.rank == file.rank.rank) {
-      // An older set beside the newer one is expected in one folder; of two folders it may be another hang, which
-      // nobody has looked at then.
+      // An older set beside the newer one is expected in one folder. In two folders it may be another, unexamined hang.
       const bool together = Folder(file.rank.path) == Folder(kept.back().rank.path);
       problems.push_back({.path = file.rank.path,
                           .text = absl::StrCat("not used: another file of rank ", file.rank.rank,

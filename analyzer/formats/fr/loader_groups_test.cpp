@@ -1,4 +1,4 @@
-// Which groups a job has, what they are called and who is in them, as the dumps of several ranks tell together.
+// The groups of a job, their names and their members, from the dumps of several ranks together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

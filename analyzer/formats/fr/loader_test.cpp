@@ -326,7 +326,7 @@ TEST(FrLoader, WhatAnotherThreadCallsInAnOpenBatchIsQueuedToo) {
 }
 
 TEST(FrLoader, ABatchWithoutItsEnd) {
-  // A dump of what is active leaves a completed end out, but its members, which never complete, stay.
+  // A dump of active operations leaves a completed end out, but keeps its members, which never complete.
   FrDump dump;
   dump.groups[0] = {.enqueued = 9, .completed = 7};
   for (int batch = 7; batch <= 8; batch++) {
@@ -408,7 +408,7 @@ TEST(FrLoader, ACollectiveWithoutItsNumberIsNobodysPeer) {
   }
 }
 
-// A dump that was asked for without collectives has numbers of its groups alone. What its rank is in nobody knows.
+// A dump without collectives has only numbers of its groups. The rank's current operation is unknown.
 TEST(FrLoader, ADumpWithoutItsListOfEntriesIsNoIdleRank) {
   FrDump dump;
   dump.groups = {{.enqueued = 40, .started = 21, .completed = 20}};
@@ -468,8 +468,8 @@ TEST(FrLoader, OfTwoFoldersOneIsNotLookedAtAndThatIsNoNote) {
   EXPECT_FALSE(bundle.problems[0].note);
 }
 
-// Only the file tells when a dump was taken; a copy that was made later tells nothing, nor does one written before its
-// last record, whose clock was set back in between. File times may stand in whole seconds.
+// Only the file's time shows when a dump was taken. A later copy shows nothing, nor does a file older than its last
+// record, whose clock was set back in between. File times may be whole seconds.
 TEST(FrLoader, WhenItWasTaken) {
   constexpr int64_t kSecond = 1'000'000'000, kEntry = 1'758'000'000 * kSecond + kSecond / 2;
   const auto load = [](int64_t last_ns, int64_t written_ns) {

@@ -69,7 +69,7 @@ void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, const s
   }
 }
 
-// Puts the members where send and receive say they stand, the others in ascending order around them.
+// Puts the members at their places from sends and receives, the others in ascending order around them.
 void Place(UnlistedGroup* group) {
   size_t size = group->members.size();
   if (group->size_hint > static_cast<int32_t>(size)) {

@@ -1,4 +1,4 @@
-// Members of groups that no pg_config explains.
+// Members of groups that are in no pg_config.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_MEMBERS_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_MEMBERS_H_
 
@@ -12,9 +12,9 @@ namespace lockstep::fr {
 struct UnlistedGroup {
   std::string name, desc;
   std::vector<int32_t> users;        // ranks with entries of it, ascending
-  std::vector<int32_t> group_ranks;  // parallel: own rank in the group as send and receive give it; negative unknown
-  int32_t size_hint = 0;             // from send and receive
-  std::vector<int32_t> members;      // the result; -1 where a member is known to exist but not which
+  std::vector<int32_t> group_ranks;  // parallel: own rank in the group, from sends and receives; negative unknown
+  int32_t size_hint = 0;             // from sends and receives
+  std::vector<int32_t> members;      // the result; -1 for a member whose rank is unknown
 };
 
 // Fills `members` of each. `silent` holds, ascending, the ranks below `job_size` that have entries of no group at all

@@ -12,7 +12,7 @@ namespace lockstep::fr {
 
 class PickleMemo {
  public:
-  // False: more entries than a file may have.
+  // False: too many entries.
   bool Put(uint64_t index, const Value& value) {
     if (puts_++ >= kMaxValues) return false;
     if (index < near_.size()) {
@@ -26,13 +26,13 @@ class PickleMemo {
     }
     return true;
   }
-  // nullptr: nothing was stored under that number.
+  // nullptr: the number is unused.
   const Value* Find(uint64_t index) const {
     if (index < near_.size() && near_[index].type != Type::kMissing) [[likely]]
       return &near_[index];
     return FindFar(index);
   }
-  // The value under a number that was Put before is another one.
+  // Replaces the value of a used number.
   void Replace(uint64_t index, const Value& value) {
     if (index < near_.size()) {
       near_[index] = value;
@@ -41,15 +41,15 @@ class PickleMemo {
     }
   }
 
-  // How many were stored: the number that MEMOIZE takes. May be set back to read the same bytes again.
+  // The number of stored values, which MEMOIZE uses next. May be set back to read the same bytes again.
   uint64_t puts() const { return puts_; }
   void SetPuts(uint64_t puts) { puts_ = puts; }
 
-  // Changes whenever a number that may have been used could now mean something else.
+  // Changes whenever a used number may have got another meaning.
   uint64_t overwrites() const { return overwrites_; }
 
  private:
-  // Numbers up to this far beyond what a writer that counts would use live in an array, others in a map.
+  // Numbers up to this far beyond a counting writer's are in an array, others in a map.
   static constexpr uint64_t kSlack = 4096;
 
   [[gnu::noinline]] void PutFar(uint64_t index, const Value& value) {
@@ -61,7 +61,7 @@ class PickleMemo {
       far_[index] = value;
     }
   }
-  // A number can be in both when the array grew past it later.
+  // A number can be in both after the array grew past it.
   [[gnu::noinline]] const Value* FindFar(uint64_t index) const {
     auto found = far_.find(index);
     return found == far_.end() ? nullptr : &found->second;

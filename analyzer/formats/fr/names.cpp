@@ -113,7 +113,7 @@ OpName ParseOpName(std::string_view profiling_name) {
     ParsePair(rest, "<-", &out);
   } else {
     out.kind = CollectiveKind(squeezed);
-    // The end of a batch carries the batch's operation in capitals; "allreduce_coalesced" is one operation of its own.
+    // The end of a batch has the batch's operation in capitals; "allreduce_coalesced" is an operation itself.
     out.batch_end = word == "coalesced" || (word.ends_with("_coalesced") && IsUpper(word[0]));
   }
   return out;

@@ -1,4 +1,4 @@
-// What profiling names say of operations, and other texts of dumps.
+// Parses profiling names of operations and other texts of dumps.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_NAMES_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_NAMES_H_
 
@@ -11,18 +11,18 @@
 
 namespace lockstep::fr {
 
-// Larger ranks are taken for something else: a time, a process id.
+// Larger numbers are not ranks but times or process ids.
 constexpr int32_t kMaxRank = (1 << 20) - 1;
 
 struct OpName {
-  // kNone: the name was rejected.
+  // kNone: rejected.
   ring::CallKind kind = ring::CallKind::kNone;
   std::string_view text;        // without the backend: "_all_gather_base", "send 0->3"
   int32_t own = -1, peer = -1;  // of send and receive: ranks inside the group
   bool batch_end = false;       // the record that stands for a coalesced batch
 };
 
-// Bytes that no writer puts into a name: controls, or what is no UTF-8. Such text was damaged.
+// Bytes that no writer puts into a name: controls or invalid UTF-8. Such text was damaged.
 bool IsGarbled(std::string_view text);
 
 // "nccl:all_reduce" and the like. The backend is accepted when it follows the naming of collective libraries: a known
@@ -30,13 +30,13 @@ bool IsGarbled(std::string_view text);
 // there is none. Any other backend rejects the name. An unknown operation of an accepted backend is kOtherCollective.
 OpName ParseOpName(std::string_view profiling_name);
 
-// Files of PyTorch itself: where it is installed, or its own folders in a source tree.
+// Files of PyTorch itself: in its installed place, or in its own source tree.
 bool IsTorchFile(std::string_view file);
 
-// "[0, 1, 8]" into its numbers. False when it is anything else, holds a rank above kMaxRank or one rank twice.
+// Parses "[0, 1, 8]". False for anything else, for a rank above kMaxRank, or a repeated rank.
 bool ParseRankList(std::string_view text, std::vector<int32_t>* ranks);
 
-// "2.27.3" as 22703 (ncclGetVersion's form); 0 when it is not three small numbers.
+// "2.27.3" as 22703 (ncclGetVersion's form); 0 unless it is three small numbers.
 int32_t ParseLibraryVersion(std::string_view text);
 
 }  // namespace lockstep::fr

@@ -284,7 +284,7 @@ std::string_view EntryReader::MakePattern(const Fields& fields, const Types& inp
   op.batch_end = info.name.batch_end;
   op.membership = group;
   raw.p2p = Truth(fields.is_p2p) || ring::IsPointToPoint(op.kind);
-  // It stands for sends and receives: a group, in no collective's numbering.
+  // It represents sends and receives: a group, outside the numbering of collectives.
   if (raw.p2p && op.batch_end) op.kind = CallKind::kGroup;
   op.retired = Truth(fields.retired);
   raw.state = StateOf(fields.state);
@@ -320,7 +320,7 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
   raw.p2p_seq = counter(kP2pSeq, raw.p2p ? single_seq : kUnknown);
   op.seq = raw.p2p ? raw.p2p_seq : raw.collective_seq;
   if (op.seq < 0 && !raw.p2p) {
-    // Which of its peers' operations it is nobody can say.
+    // The matching operation of its peers is unknown.
     file_.rank.ops.pop_back();
     raw_.pop_back();
     detail_.clear();
@@ -332,7 +332,7 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
   op.enter_ns = std::max<int64_t>(integer(kCreated, 0), 0);
   op.started_ns = std::max<int64_t>(integer(kStarted, 0), 0);
   op.completed_ns = std::max<int64_t>(integer(kCompleted, 0), 0);
-  // When it was noticed says little of when it was; how long it took was measured by events on the stream.
+  // The time of noticing says little about the time of the event; events on the stream measured the duration.
   const Value& duration = numbers[kDuration];
   const double ms = duration.type == Type::kDouble ? duration.real
                     : duration.type == Type::kInt  ? static_cast<double>(duration.integer)
@@ -598,8 +598,8 @@ uint32_t EntryReader::ThreadOf(const Value& id) {
   return thread;
 }
 
-// Entries stand oldest first as the writer leaves them; a file put together otherwise is brought into record order.
-// Then each operation gets its place in its thread (without thread ids: in the file).
+// The writer stores entries oldest first; other files are sorted by record. Then each operation gets its place in its
+// thread (without thread ids: in the file).
 void EntryReader::SortByRecord() {
   std::vector<Op>& ops = file_.rank.ops;
   bool numbered = std::all_of(ops.begin(), ops.end(), [](const Op& op) { return op.record_id >= 0; });

@@ -1,4 +1,4 @@
-// The entries of one file into operations.
+// Turns the entries of one file into operations.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_OPS_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_OPS_H_
 
@@ -16,30 +16,30 @@
 
 namespace lockstep::fr {
 
-// The state text of an entry, and what else decides the operation's state.
+// The state text of an entry, and the other inputs of the operation's state.
 enum class RawState : uint8_t { kUnknown, kScheduled, kStarted, kCompleted };
 
 struct RawOp {
   RawState state = RawState::kUnknown;
   bool p2p = false;
-  bool measured = false;  // its duration is in the dump
+  bool measured = false;  // the dump has its duration
   int64_t collective_seq = kUnknown, p2p_seq = kUnknown;
   int64_t op_id = kUnknown;  // counts collectives, sends and receives of the group together
-  int64_t timeout_ms = -1;   // after which the watchdog gives up; -1 not known
+  int64_t timeout_ms = -1;   // of the watchdog; -1 unknown
 };
 
-// An integer of any of the forms the format has: int, whole double, bool, decimal text. False for anything else.
+// An integer in any form of the format: int, whole double, bool, decimal text. False for anything else.
 bool ToInteger(const Document& document, const Value& value, int64_t* out);
 
 class EntryReader {
  public:
-  // Of the tensors on one side of an operation.
+  // The tensors on one side of an operation.
   struct Shape {
     uint32_t index = kNoIndex;
     int64_t elements = -1;
   };
   struct Types {
-    bool given = false;        // there is a list, be it empty
+    bool given = false;        // there is a list, possibly empty
     std::vector<Value> items;  // strings
   };
   // The numbers that differ between entries of one call.
@@ -57,29 +57,28 @@ class EntryReader {
     kNumbers
   };
   using Numbers = std::array<Value, kNumbers>;
-  // What one entry says. Strings are the document's.
+  // The fields of one entry. Strings are the document's.
   struct Fields {
     Numbers numbers;
     Value pg_id, group_name, group_desc, thread_id, profiling_name, state, retired, is_p2p;
     Shape input, output;
     uint32_t call_site = kNoIndex;
   };
-  // What entries that differ in their numbers alone have in common.
+  // The common part of entries that differ only in their numbers.
   struct Pattern {
     Op op;
     RawOp raw;
     int32_t own = -1;  // of send and receive
   };
 
-  // `document` may grow meanwhile.
+  // `document` may grow during the object's life.
   EntryReader(const Document& document, FileData* file);
 
-  // Reads the list of entries, appending to file->rank.ops and file->used; what cannot be read is skipped with a
-  // problem.
+  // Reads the list of entries, appending to file->rank.ops and file->used; unreadable ones are skipped with a problem.
   void ReadEntries(const Value& entries);
 
-  // The same for entries that a parser takes apart itself: Take for each, then Finish. Take returns false if the entry
-  // is skipped; else `pattern`, if given, serves to take entries like it again.
+  // For a parser that splits entries itself: Take for each, then Finish. Take returns false if the entry is skipped;
+  // otherwise a given `pattern` can take similar entries.
   bool Take(const Fields& fields, const Types& input, const Types& output, Pattern* pattern);
   void TakeAgain(const Pattern& pattern, const Numbers& numbers) {
     AddOp(pattern, numbers);
@@ -87,11 +86,11 @@ class EntryReader {
   }
   void Finish();
   bool full() const { return file_.rank.ops.size() >= kMaxEntries; }
-  // A shape is given as the number of its dimensions and these, tensor after tensor; `elements` -1 where unknown.
+  // A shape is the number of dimensions and the dimensions, tensor after tensor; `elements` -1 if unknown.
   Shape InternShape(const std::vector<int64_t>& numbers, int64_t elements);
-  // A frame's code: 1 of no use, else the interned text + 1 doubled, odd inside PyTorch.
+  // A frame's code: 1 if useless, else twice (the interned text + 1), odd inside PyTorch.
   uint32_t FrameCode(std::string_view file, std::string_view name, int64_t line);
-  // One more frame, going outwards; false when the call site is found.
+  // Adds one frame, going outwards; false once the call site is found.
   static bool AddFrame(uint32_t code, uint32_t* call_site);
 
   // Parallel to file->rank.ops.
@@ -108,14 +107,14 @@ class EntryReader {
     uint32_t text = kNoIndex;  // interned
     bool garbled = false;
   };
-  // The group that was found for these values last time.
+  // The group of the last entry with these values.
   struct RecentGroup {
     uint32_t name = kNoIndex, desc = kNoIndex;
     int64_t pg_id = 0;
     uint32_t group = 0;
   };
 
-  // These return a reason when the entry cannot be used.
+  // These return a reason if the entry is unusable.
   std::string_view ReadEntry(const Value& entry);
   std::string_view MakePattern(const Fields& fields, const Types& input, const Types& output, Pattern* pattern);
   void AddOp(const Pattern& pattern, const Numbers& numbers);
@@ -157,7 +156,7 @@ class EntryReader {
   absl::flat_hash_map<uint32_t, uint32_t> threads_;  // interned thread id -> number
   uint32_t recent_thread_value_ = kNoIndex, recent_thread_ = kNoIndex;
   std::vector<int64_t> thread_ops_;
-  size_t entry_ = 0;  // number of the entry that is being read
+  size_t entry_ = 0;  // number of the current entry
   uint64_t work_left_;
   struct Skipped {
     size_t first = 0, count = 0;

@@ -437,8 +437,8 @@ class PickleReader {
     Fail(absl::StrCat("opcode ", static_cast<int>(op), " is no pickle data of protocol 2 to 5"), "opcode");
   }
 
-  // After damage: what waits on the stack goes into the containers it was meant for, from the innermost outwards, and
-  // these are marked as partial. A container that stands there empty was about to be filled.
+  // After damage: waiting items on the stack go into their containers, from the innermost outwards, and these are
+  // marked as partial. An empty container there was about to be filled.
   void CloseOpen() {
     if (!stack_.empty() && Document::IsContainer(stack_.back()) && document_.Size(stack_.back()) == 0) {
       document_.SetPartial(stack_.back().index);

@@ -1,5 +1,4 @@
-// A restricted pickle reader: the opcodes of protocols 2 to 5 that carry data, and nothing that could name or call
-// code.
+// A restricted pickle reader: the opcodes of protocols 2 to 5 that carry data, and none that could name or call code.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_PICKLE_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_PICKLE_H_
 
@@ -18,8 +17,8 @@ ParseError ParsePickle(std::string_view bytes, Document* document);
 
 enum class Streaming {
   kDone,    // the entries went to the EntryReader, all else is in the document
-  kNone,    // the document holds everything: there is no list of entries
-  kFailed,  // neither can be used
+  kNone,    // the document contains everything: there is no list of entries
+  kFailed,  // neither is usable
 };
 
 // The same, quicker, for a whole and sound dump with entries of the usual form, which PyTorch and Python's pickle

@@ -119,7 +119,7 @@ TEST(FrPickle, CodeIsRefusedByNameAndPlace) {
   }
 }
 
-// Whatever the place a file is cut at, what was whole before stays.
+// Wherever a file is cut, complete data before the cut stays.
 void CutEverywhere(const std::string& bytes) {
   size_t most = 0;
   for (size_t size = 0; size < bytes.size(); size++) {

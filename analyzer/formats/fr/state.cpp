@@ -113,8 +113,8 @@ class StateJudge {
     }
   }
 
-  // Where the dump tells how long operations took, those of which it does not (their duration was not asked for yet)
-  // have only the moments at which the watchdog noticed them: often one moment for both, which is no duration.
+  // If the dump has durations, an operation without one (not requested yet) only has the times of the watchdog's
+  // notices: often one time for both, which is no duration.
   void DropNoticedStarts() {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
     for (size_t i = 0; i < rank_.ops.size(); i++) {
@@ -122,10 +122,10 @@ class StateJudge {
     }
   }
 
-  // A call that is captured into a CUDA graph is recorded like any other, but nothing is enqueued: the group's own
-  // counter does not move. One call that the counter does not hold may be about to be enqueued, or block in NCCL, and
-  // so may several that share its number: they are launched as one. Two or more, outside of any batch, were captured
-  // and never ran as recorded. A counter that has not begun says so only in a process that counts at all.
+  // A call captured into a CUDA graph is recorded like any other, but nothing is enqueued: the group's own counter does
+  // not move. One call beyond the counter may be about to be enqueued, or block in NCCL; so may several with the same
+  // number, which are launched as one. Two or more, outside of any batch, were captured and never ran as recorded. A
+  // counter that has not begun proves this only in a process that counts at all.
   void FindCaptured() {
     const bool counts =
         std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
@@ -161,7 +161,7 @@ class StateJudge {
     rank_.ends_untold = retires_;
     for (size_t i = 0; i < raw_.size(); i++) {
       const Op& op = rank_.ops[i];
-      // A start time written at completion says nothing of the start; nor does a state that is never updated.
+      // A start time written at completion does not show the start, nor does a state that is never updated.
       const bool noted = op.started_ns > 0 && (op.completed_ns == 0 || op.started_ns < op.completed_ns);
       if (noted || (raw_[i].state == RawState::kStarted && !retires_)) rank_.start_recorded = true;
     }
@@ -172,9 +172,9 @@ class StateJudge {
     }
   }
 
-  // A dump of what is active holds all of it. Where a group's counters show older operations unfinished than its oldest
-  // entry, nothing has completed since the ring was full, and what is in flight has left it. (A counter may be a little
-  // behind what the GPU did.)
+  // A dump of active operations is complete. If a group's counters show unfinished operations older than its oldest
+  // entry, nothing has completed since the ring was full, and the operations in flight have left it. (A counter may be
+  // slightly behind the GPU.)
   bool LacksActive() const {
     // Sends and receives to several peers end in an order of their own, but not far from that of their numbers.
     constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
@@ -193,7 +193,7 @@ class StateJudge {
     return false;
   }
 
-  // Tells which counter the numbers of pg_status belong to.
+  // Decides which counter the numbers of pg_status belong to.
   void ReadCounters(size_t index) {
     GroupView& view = views_[index];
     const UsedGroup& group = file_.used[index];
@@ -234,8 +234,8 @@ class StateJudge {
     if (raw.state == RawState::kCompleted) return OpState::kCompleted;
     if (retires_) return op.retired ? OpState::kCompleted : OpState::kIncomplete;
     int64_t proven = raw.p2p ? view.p2p_completed : view.collective_completed;
-    // Collectives of a group complete in order. Sends and receives to different peers do not, so there the count proves
-    // something only of those that the watchdog has dropped as well.
+    // Collectives of a group complete in order. Sends and receives to different peers do not: for them the count proves
+    // only those that the watchdog has dropped as well.
     if (op.seq >= 0 && op.seq <= proven && (!raw.p2p || op.retired)) return OpState::kCompleted;
     if (op.retired) return OpState::kIncomplete;
     // Members of a batch are never marked completed themselves, so they remain in a dump of active operations.
@@ -265,8 +265,8 @@ class StateJudge {
       CloseRun(&views_[i]);
       for (const std::vector<uint32_t>& run : views_[i].open) JudgeOpenBatch(i, run);
     }
-    // In a group that was never ended nothing is launched, whatever communicator it is for. It may have begun before
-    // the first batch that tells, where the counters do not hold what was called there either.
+    // A group that was never ended launches nothing, for any communicator. It may have begun before its first batch, if
+    // the counters also miss the calls there.
     for (uint32_t i = first_queued_; i-- > 0 && first_queued_ < rank_.ops.size();) {
       Op& op = rank_.ops[i];
       const GroupView& view = views_[op.membership];
@@ -328,8 +328,7 @@ class StateJudge {
     view->run.clear();
   }
 
-  // A damaged file whose entries are in no order lacks some in between: the rest of a batch and its end may be among
-  // them.
+  // A damaged file with unordered entries has gaps: the rest of a batch and its end may be in them.
   bool BesideLost(uint32_t at) const {
     if (!rank_.damaged || rank_.ops[at].state == OpState::kStarted) return false;
     const auto follows = [&](size_t i) {
@@ -338,8 +337,8 @@ class StateJudge {
     return (at > 0 && !follows(at)) || (at + 1 < rank_.ops.size() && !follows(at + 1));
   }
 
-  // Point-to-point operations that share a number belong to a batch; its end record is missing. Members never complete
-  // on their own, so their own state says nothing.
+  // Point-to-point operations with the same number belong to a batch; its end record is missing. Members never complete
+  // on their own, so their own state proves nothing.
   void JudgeOpenBatch(size_t index, const std::vector<uint32_t>& run) {
     const GroupView& view = views_[index];
     bool batch = run.size() > 1;
@@ -352,8 +351,7 @@ class StateJudge {
       if (op.state == OpState::kCompleted) continue;
       op.state = OpState::kUnknown;
       const bool open = view.p2p_enqueued != kUnknown && view.p2p_enqueued < op.seq;
-      // The group's newest work is this batch, and less than it is complete; its end record is what a damaged file
-      // lacks.
+      // The group's newest work is this batch, and it is incomplete; a damaged file lacks its end record.
       if (rank_.damaged && op.seq >= 0 && view.p2p_enqueued == op.seq && view.p2p_completed != kUnknown &&
           view.p2p_completed < op.seq) {
         op.state = OpState::kIncomplete;
@@ -368,7 +366,7 @@ class StateJudge {
       if (open) {
         continue;
       } else if (rank_.only_active && !rank_.damaged && (view.p2p_enqueued >= op.seq || view.last_op > run.back())) {
-        // The end was enqueued, and a dump of what is active leaves out what has completed.
+        // The end was enqueued; a dump of active operations leaves completed ones out.
         op.state = OpState::kCompleted;
       }
     }

@@ -1,4 +1,4 @@
-// What a file's operations and groups had reached, from the entries' states and pg_status together.
+// The progress of a file's operations and groups, from the entries' states and pg_status together.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_STATE_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_STATE_H_
 
@@ -10,18 +10,18 @@
 namespace lockstep::fr {
 
 // Fills Rank::only_active, start_recorded, records_lost, every Op's state and batch marks, and UsedGroup::progress.
-// `entries_included`: the dump has a list of entries, be it empty.
+// `entries_included`: the dump has a list of entries, possibly empty.
 void DecideStates(const std::vector<RawOp>& raw, bool entries_included, FileData* file);
 
-// Progress of a group from its pg_status alone. PyTorch writes the number of the last operation there, a collective's
-// or a point-to-point operation's, whichever came last: `p2p` says which.
+// Progress of a group from its pg_status alone. PyTorch writes the number of the last operation there, collective or
+// point-to-point: `p2p` shows which.
 Progress FromStatus(const GroupStatus& status, bool p2p, bool start_recorded);
 
-// Which of the two counters a number continues: 1 collectives, 2 point to point, 0 cannot be told. The last numbers
-// seen of each kind are given; kUnknown for none.
+// Which of the two counters a number continues: 1 collectives, 2 point to point, 0 undecided. The last numbers of each
+// kind are given; kUnknown for none.
 int NearerCounter(int64_t number, int64_t collectives, int64_t p2ps);
 
-// The line of pg_status of `group`; nullptr when there is none or it cannot be told.
+// The line of pg_status of `group`; nullptr if there is none or it is ambiguous.
 const GroupStatus* StatusOf(const FileData& file, const UsedGroup& group);
 
 }  // namespace lockstep::fr

@@ -69,7 +69,7 @@ inline EntryStream::Bytes EntryStream::Put(Bytes at, const Value& value, int64_t
   return memo_.Put(index, value) ? at : nullptr;
 }
 
-// A container is complete: what its memo entry, made before (`slot` >= 0) or after its items, stands for.
+// A container is complete: stores it in its memo entry, made before (`slot` >= 0) or after its items.
 inline EntryStream::Bytes EntryStream::Close(Bytes at, int64_t slot, const Value& value) {
   if (slot >= 0) memo_.Replace(static_cast<uint64_t>(slot), value);
   return Put(at, value);
@@ -157,9 +157,8 @@ inline EntryStream::Bytes EntryStream::Scalar(Bytes at, Value* out) {
   }
 }
 
-// What fills an empty list: batches between MARK and APPENDS, or one item and APPEND, or nothing. `item` reads one
-// item. An item that turns out to stand behind an empty list is taken back with item(nullptr), which gives nullptr if
-// that cannot be.
+// Reads the contents of a list: batches between MARK and APPENDS, or one item and APPEND, or nothing. `item` reads one
+// item. item(nullptr) takes back an item that follows an empty list; it returns nullptr if that is impossible.
 template <typename Item>
 inline EntryStream::Bytes EntryStream::List(Bytes at, Item item) {
   at = Token(at);
@@ -227,7 +226,7 @@ EntryStream::Bytes EntryStream::ReadEntry(Bytes at) {
   return at;
 }
 
-// The entry once more, by the template it fits; nullptr when it fits none.
+// The entry again, by a matching template; nullptr if there is none.
 inline EntryStream::Bytes EntryStream::Repeat(Bytes at) {
   if (overwrites_ != memo_.overwrites()) {
     templates_.clear();
@@ -256,7 +255,7 @@ inline EntryStream::Bytes EntryStream::Repeat(Bytes at) {
 }
 
 inline bool EntryStream::Matches(const Template& one, Bytes at) const {
-  // Numbers are read eight bytes at a time, so that much must stand behind.
+  // Numbers are read eight bytes at a time, so that much must follow.
   if (static_cast<size_t>(end_ - at) < one.padded + 8) return false;
   using Block = uint64_t __attribute__((vector_size(16)));
   const uint8_t* bytes = bytes_.data() + one.bytes;
@@ -449,7 +448,7 @@ EntryStream::Bytes EntryStream::Sizes(Bytes at, EntryReader::Shape* out) {
   return Close(at, slot, Simple(Type::kShape, out->elements, out->index));
 }
 
-// One tensor's dimensions; `total` of elements becomes -1 for good where one cannot be told.
+// One tensor's dimensions; `total` of elements becomes -1 for good if one is unknown.
 EntryStream::Bytes EntryStream::Tensor(Bytes at, int64_t* total) {
   if (*at != kEmptyList) return nullptr;
   at = Put(at + 1, Simple(Type::kOpaque));

@@ -1,5 +1,5 @@
-// The entries of a pickle straight into operations, without values in between: nearly all of a dump is entries, and
-// nearly every entry has the same form.
+// Turns the entries of a pickle directly into operations, without values in between: nearly all of a dump is entries,
+// and nearly every entry has the same form.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_H_
 
@@ -12,37 +12,37 @@
 
 namespace lockstep::fr {
 
-// Reads one list of entries as PyTorch's pickler and Python's write it. Whatever has another form (values of other
-// types, tuples for lists, entries that refer to each other, damage, opcodes without a place here) ends the reading:
-// what was read so far is then of no use, and the file is for the reader of values. So this need not understand every
-// pickle, but what it accepts must mean what that reader makes of it. Every access is checked against `end`.
+// Reads one list of entries in the form that PyTorch's pickler and Python's write. Any other form (values of other
+// types, tuples for lists, entries that refer to each other, damage, unexpected opcodes) ends the reading: the result
+// is then discarded, and the general parser reads the file. So this parser need not understand every pickle, but must
+// agree with the general one on what it accepts. Every access is checked against `end`.
 class EntryStream {
  public:
   EntryStream(const uint8_t* end, Document* document, PickleMemo* memo, EntryReader* entries)
       : end_(end), document_(*document), memo_(*memo), entries_(*entries) {}
 
-  // `at` stands behind the list's EMPTY_LIST. Returns the position behind the list; nullptr for another form.
+  // `at` is behind the list's EMPTY_LIST. Returns the position behind the list; nullptr for another form.
   const uint8_t* Read(const uint8_t* at);
 
  private:
-  using Bytes = const uint8_t*;  // nullptr from any of the functions below: another form
+  using Bytes = const uint8_t*;  // a nullptr result means another form
 
   // A number's bytes in an entry.
   struct Hole {
     uint16_t at;
     uint8_t size;
     bool is_signed;
-    EntryReader::Number number;  // kNumbers: none that is needed
+    EntryReader::Number number;  // kNumbers: not needed
   };
   static constexpr size_t kMaxHoles = 16;
-  // The job repeats its calls, and so does the dump the bytes of entries, numbers aside: what an entry came to, for all
-  // whose bytes agree outside the holes. References into the memo mean the same there as long as nothing in the memo
-  // was overwritten.
+  // Jobs repeat their calls, so dumps repeat the bytes of entries except for numbers. Keeps the result of an entry for
+  // all entries with the same bytes outside the holes. References into the memo keep their meaning as long as nothing
+  // in the memo was overwritten.
   struct Template {
     size_t bytes;  // place in bytes_ and masks_
     uint32_t size;
     uint32_t padded;             // to whole blocks
-    uint32_t first_memo, memos;  // in memo_values_: what the entry adds to the memo
+    uint32_t first_memo, memos;  // in memo_values_: the entry's additions to the memo
     uint32_t holes = 0;
     uint32_t next = 0;  // the template that followed last time
     Hole hole[kMaxHoles];
@@ -84,15 +84,15 @@ class EntryStream {
   EntryReader::Fields fields_;
   EntryReader::Types types_[2];
   std::vector<int64_t> numbers_;
-  // Of the entry that is being read.
+  // State of the current entry.
   Bytes begin_ = nullptr;
   std::vector<Hole> holes_;
-  bool numbered_puts_ = false;  // it stores into memo places of its choice
+  bool numbered_puts_ = false;  // it chooses its memo places itself
   std::vector<Template> templates_;
   std::vector<uint8_t> bytes_, masks_;
   std::vector<Value> memo_values_;
-  uint64_t overwrites_ = 0;  // the memo's, when the templates were made
-  size_t last_ = SIZE_MAX;   // the template of the entry before
+  uint64_t overwrites_ = 0;  // the memo's count when the templates were made
+  size_t last_ = SIZE_MAX;   // the template of the previous entry
   size_t hits_ = 0, misses_ = 0;
 };
 

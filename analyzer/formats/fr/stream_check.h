@@ -1,4 +1,4 @@
-// For tests and fuzzers: the two ways of reading a pickle's entries must come to the same.
+// For tests and fuzzers: both ways of reading a pickle's entries must give the same result.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_CHECK_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_CHECK_H_
 
@@ -12,7 +12,7 @@
 
 namespace lockstep::fr {
 
-// All that an EntryReader made, as text.
+// Everything that an EntryReader produced, as text.
 inline std::string DescribeEntries(const FileData& file, const EntryReader& reader) {
   auto text = [](const std::vector<std::string>& table, uint32_t index) {
     return index == kNoIndex ? std::string("-") : index < table.size() ? table[index] : std::string("out of range");
@@ -42,8 +42,8 @@ inline std::string DescribeEntries(const FileData& file, const EntryReader& read
   return out;
 }
 
-// What the two ways make of `bytes` where they differ; empty if they agree or the quick way does not take the file.
-// `streamed`, if given: whether it did.
+// The results of both ways for `bytes` if they differ; empty if they agree or the fast way rejects the file.
+// `streamed`, if given: whether it accepted.
 inline std::string StreamDifference(std::string_view bytes, bool* streamed = nullptr) {
   static thread_local Document quick_document, document;
   FileData quick_file, file;

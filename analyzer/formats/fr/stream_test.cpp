@@ -20,7 +20,7 @@ using fr_test::FrFrame;
 using fr_test::FrValue;
 using fr_test::PickleWriter;
 
-// A job that repeats itself for so many steps: collectives, batches, stacks, several types, an unknown backend.
+// A job that repeats itself for this many steps: collectives, batches, stacks, several types, an unknown backend.
 FrDump Steps(int steps) {
   FrDump dump;
   const FrFrame loop = {"train", "/job/train.py", 812}, wrapper = {"wrapper", "/x/torch/distributed/c10d.py", 81};
@@ -98,7 +98,7 @@ TEST(FrStream, LeavesOtherFormsToTheReaderOfValues) {
   EXPECT_FALSE(streamed);
   EXPECT_EQ(fr_test::LoadBytes(PickleWriter().Write(dump)).ranks.at(0).ops.size(), 15u);
 
-  // An entry that stands elsewhere too.
+  // An entry that is stored elsewhere too.
   dump = ToValue(Steps(3));
   dump.Find("entries")->items[1].shared = 1;
   FrValue again = dump.Find("entries")->items[1];
@@ -125,7 +125,7 @@ TEST(FrStream, SeesThatAMemoPlaceChangedItsMeaning) {
   EXPECT_TRUE(streamed);
 }
 
-// Whatever is done to a sound file, what is still taken the quick way means the same.
+// After any change to a sound file, whatever the fast reader still accepts has the same meaning.
 TEST(FrStream, NeverTakesAnythingInAnotherWay) {
   std::mt19937 random(7);
   auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };

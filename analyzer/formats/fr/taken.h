@@ -1,4 +1,5 @@
-// When a dump was taken. It holds no time itself: not before its newest entry, and not after its file was written.
+// Determines when a dump was taken. It contains no time itself: not before its newest entry, and not after its file was
+// written.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_TAKEN_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_TAKEN_H_
 

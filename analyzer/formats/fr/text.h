@@ -1,4 +1,4 @@
-// Small text helpers over std::string_view: the distribution's Abseil has a string_view of its own.
+// Small text helpers over std::string_view, because the distribution's Abseil has another string_view.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_TEXT_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_TEXT_H_
 
@@ -8,7 +8,7 @@
 
 namespace lockstep::fr {
 
-// Names and texts out of files are cut to this many columns.
+// Names and texts from files are cut to this many columns.
 inline constexpr size_t kMostNameColumns = 80;
 
 constexpr bool IsSpace(char c) {
@@ -39,7 +39,7 @@ inline std::string_view Strip(std::string_view text) {
   return text;
 }
 
-// The whole of `text`, blanks around it aside, as a decimal number.
+// Parses all of `text`, without blanks around it, as a decimal number.
 template <typename Integer>
 bool ParseNumber(std::string_view text, Integer* out) {
   text = Strip(text);

@@ -1,6 +1,6 @@
-// The values of one Flight Recorder dump, flat: containers hold their items in a shared pool and are referred to by
-// number, so that shared and even cyclic structures cost nothing, nothing is freed recursively, and one Document is
-// reused for file after file. Whoever walks it follows the dump's schema, a fixed number of levels deep.
+// The values of one Flight Recorder dump, flat: containers hold their items in a shared pool and refer to them by
+// number. Shared and even cyclic structures cost nothing, nothing is freed recursively, and one Document is reused for
+// file after file. Readers follow the dump's schema, a fixed number of levels deep.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_FR_VALUE_H_
 #define LOCKSTEP_ANALYZER_FORMATS_FR_VALUE_H_
 
@@ -13,11 +13,11 @@
 namespace lockstep::fr {
 
 // A file with more than this many values (16 bytes each) or containers is refused: ring buffers of 200,000 entries with
-// stacks stay far below, and a hostile file cannot make the reader take more than about a gigabyte.
+// stacks stay far below, and a hostile file cannot make the reader use more than about a gigabyte.
 constexpr uint64_t kMaxValues = 16u << 20;
 constexpr uint64_t kMaxContainers = 8u << 20;
 
-// Dictionary keys of the dump format, so that they are compared as numbers.
+// Dictionary keys of the dump format, compared as numbers.
 enum class Key : uint16_t {
   kOther,
   kVersion,
@@ -71,8 +71,8 @@ enum class Type : uint8_t {
   kDouble,
   kString,
   kBytes,
-  // Only in the memo and on the stack of a pickle whose entries are streamed: containers that went straight into what
-  // they stand for (see stream.h).
+  // Only in the memo and on the stack of a pickle whose entries are streamed: containers that were stored directly as
+  // entries (see stream.h).
   kFrame,     // integer: EntryReader's code of the frame
   kCallSite,  // of a list of frames; index: the call site
   kShape,     // index and integer: EntryReader::Shape
@@ -97,14 +97,14 @@ static_assert(sizeof(Value) == 16);
 
 class Document {
  public:
-  // Forgets everything but keeps the memory.
+  // Clears the contents but keeps the memory.
   void Clear();
 
   // Strings are views: into the bytes of the file, or into this document (OwnString).
   Value NewString(std::string_view text, Type type = Type::kString);
   Value OwnString(std::string text);
   Value NewContainer(Type type);
-  // Dictionaries get key, value, key, value. Returns false when the document is full.
+  // Dictionaries get key, value, key, value. False if the document is full.
   bool Append(uint32_t container, const Value* values, size_t count);
   bool full() const {
     return containers_.size() > kMaxContainers || pool_.size() + chunks_.size() > kMaxValues ||
@@ -117,7 +117,7 @@ class Document {
   size_t string_count() const { return strings_.size(); }
   size_t container_count() const { return containers_.size(); }
 
-  // Damage met inside this container: what it holds is not all.
+  // Damage inside this container: its contents are incomplete.
   void SetPartial(uint32_t container) { containers_[container].partial = true; }
   bool IsPartial(const Value& value) const { return IsContainer(value) && containers_[value.index].partial; }
   static bool IsContainer(const Value& value) { return value.type >= Type::kList; }
@@ -136,7 +136,7 @@ class Document {
   void ForEachPair(const Value& value, Visit visit) const {
     if (value.type == Type::kDict) Walk(value.index, 2, [&](const Value* pair) { return visit(pair[0], pair[1]); });
   }
-  // The last value stored under `key`, as a dictionary would give it; Type::kMissing when there is none.
+  // The last value stored under `key`, as in a dictionary; Type::kMissing if there is none.
   Value Get(const Value& dict, Key key) const;
 
   Value root;
@@ -171,11 +171,11 @@ class Document {
   std::vector<Value> pool_;
 };
 
-// What a parser says when it stops early. `refused`: the file is hostile and nothing of it may be used; otherwise
-// what was complete before `offset` is in the document, and the containers that were open are marked partial.
+// The reason of a parser that stops early. `refused`: the file is hostile and nothing of it may be used. Otherwise the
+// document holds what was complete before `offset`, and open containers are marked partial.
 struct ParseError {
   std::string text;       // empty: no error
-  const char* like = "";  // equal for errors that differ in numbers only; "": such have equal texts
+  const char* like = "";  // equal for errors that differ only in numbers; "": equal texts
   int64_t offset = -1;
   bool refused = false;
 };

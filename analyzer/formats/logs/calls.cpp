@@ -49,7 +49,7 @@ class Calls {
       }
       std::map<int32_t, int> of_size;
       for (const NcclComm& comm : process->comms) {
-        // Without their identities communicators are told apart by their size and the order of first use.
+        // Without identities, communicators are told apart by their size and the order of first use.
         const int ordinal = comm.id != 0 ? 0 : of_size[comm.size]++;
         if (comm.calls == 0) continue;
         std::string name = comm.id != 0 ? absl::StrCat("comm ", absl::Hex(comm.id))
@@ -141,7 +141,7 @@ class Calls {
     for (const Part& part : parts) ranks.insert(part.rank);
     if (ranks.size() != parts.size() || parts.size() > static_cast<size_t>(size)) {
       out_.Report(parts[0].file->path, absl::StrCat(parts.size(), " processes use a ", name,
-                                                    ", and nothing tells which belong together: "
+                                                    ", and nothing shows which belong together: "
                                                     "NCCL_DEBUG_SUBSYS=INIT,COLL would. Not used"));
       return;
     }

@@ -1,4 +1,4 @@
-// Counts that ncclras reported: who has launched fewer operations than the others, and does not move.
+// Counts from ncclras: ranks that launched fewer operations than the others, and do not move.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -53,7 +53,7 @@ void AddRank(int32_t rank, int64_t count, int64_t least, const Reported& last, R
   op.kind = last.comm->op.empty() ? ring::CallKind::kOtherCollective : fr::ParseOpName(last.comm->op).kind;
   if (op.kind == ring::CallKind::kNone) op.kind = ring::CallKind::kOtherCollective;
   op.state = OpState::kIncomplete;
-  op.retired = true;  // somebody has not launched it, so nobody can end it
+  op.retired = true;  // a member has not launched it, so it cannot end
   op.record_id = static_cast<int64_t>(data->rank.ops.size());
   op.index = op.record_id;
   if (op.kind == ring::CallKind::kOtherCollective) op.name = Ranks::Intern(data, "collective operation");

@@ -1,4 +1,4 @@
-// What TORCH_DISTRIBUTED_DEBUG=DETAIL found: calls that differ, ranks that did not come to a barrier.
+// Reports of TORCH_DISTRIBUTED_DEBUG=DETAIL: calls that differ, ranks that did not reach a barrier.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -77,7 +77,7 @@ void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks) {
 }
 
 void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
-  std::map<int32_t, std::pair<bool, const std::string*>> came;  // who, and which file says so
+  std::map<int32_t, std::pair<bool, const std::string*>> came;  // the rank, and the file that names it
   for (const FileFacts& file : files) {
     for (const auto& said : file.barriers) {
       for (const int32_t rank : said.what.missing) came.insert_or_assign(rank, std::pair(false, &file.path));
@@ -88,7 +88,7 @@ void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks) {
   for (const auto& [rank, how] : came) {
     const auto& [arrived, path] = how;
     fr::FileData* const data = ranks->Of(rank, *path);
-    // A group of its own: these barriers are in no group's counters.
+    // A separate group: these barriers are in no group's counters.
     const uint32_t index = Ranks::GroupOf(data, "monitored_barrier", "");
     fr::UsedGroup& used = data->used[index];
     used.progress.issued = used.collectives = arrived ? 1 : kNone;

@@ -63,7 +63,7 @@ std::optional<FingerprintLine> ParseFingerprints(std::string_view text) {
   line.own = RankBehind(text.substr(0, own), "ranks. Rank ");
   line.other = RankBehind(text.substr(but), "but Rank ");
   line.own_call = Read(text.substr(own, but - own));
-  // What the two differ in stands behind, with fields of the same names.
+  // The differences follow, in fields of the same names.
   const size_t diff = text.find("Collectives differ", other);
   line.other_call = Read(text.substr(other, diff == std::string_view::npos ? diff : diff - other));
   if (line.own < 0 || line.other < 0 || line.own_call.op.empty() || line.other_call.op.empty()) return std::nullopt;

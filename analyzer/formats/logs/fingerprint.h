@@ -1,4 +1,4 @@
-// The error of TORCH_DISTRIBUTED_DEBUG=DETAIL: two ranks of a group came to different calls.
+// The error of TORCH_DISTRIBUTED_DEBUG=DETAIL: two ranks of a group made different calls.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_FINGERPRINT_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LOGS_FINGERPRINT_H_
 
@@ -16,7 +16,7 @@ namespace lockstep::logs {
 struct Fingerprint {
   int64_t seq = kUnknown;
   std::string op, shape, dtype;
-  int64_t elements = -1;  // of the first tensor; -1: no shape, or one too large
+  int64_t elements = -1;  // of the first tensor; -1: no shape, or too large
   bool operator==(const Fingerprint&) const = default;
 };
 

@@ -17,8 +17,7 @@ bool IsWhole(const std::string& group, const std::string& desc) {
   return desc == kWholeDesc || (group == kWholeName && desc.empty());
 }
 
-// Whether "[Rank 3]" of lines without a group counts in the job: not where processes that are told apart otherwise say
-// the same number.
+// Whether "[Rank 3]" of lines without a group is the rank in the job. Not if different processes print the same number.
 class BareRanks {
  public:
   explicit BareRanks(const std::vector<FileFacts>& files) {
@@ -56,8 +55,8 @@ int32_t FirstKnown(std::initializer_list<int32_t> ranks) {
   return -1;
 }
 
-// Labels that are no ranks by themselves (tasks, local ranks, files): whether they were those of all lines that say
-// their rank, and of several.
+// Labels that are no ranks (tasks, local ranks, files): whether they belong to all lines that name their rank, and to
+// several.
 class Labels {
  public:
   void Add(size_t kind, int32_t label, int32_t rank) {
@@ -72,7 +71,7 @@ class Labels {
   std::set<int32_t> ranks_[3];
 };
 
-// One group as the lines of one rank tell of it.
+// One group in the lines of one rank.
 struct Progress {
   int32_t inside = -1;
   int64_t enqueued = kUnknown, completed = kUnknown, failed_at = kUnknown;
@@ -178,7 +177,7 @@ class Watchdogs {
       group->timeouts[line.seq] = &line;
   }
 
-  // "[Rank 3] Watchdog caught" does not say the group: the line behind it does, by the same number.
+  // "[Rank 3] Watchdog caught" does not name the group; the next line with the same number does.
   void PlaceBare(int32_t rank, OfRank* of) {
     for (const auto* said : of->bare) {
       const WatchdogLine& line = said->what;
@@ -200,7 +199,7 @@ class Watchdogs {
         Merge(line, found);
         if (inside >= 0) found->inside = inside;
       } else if (of->groups.empty() && bare_count_as_job_) {
-        // Older PyTorch never says it. Ranks that count as the job does are taken for the group of all.
+        // Older PyTorch never prints it. Ranks numbered like the job's are taken for the group of all.
         whole_[rank].push_back(&line);
       } else if (without_group_++ == 0) {
         out_.Report(
@@ -231,7 +230,7 @@ class Watchdogs {
     }
     std::map<std::string, int> of_desc;
     for (const auto& [name, use] : uses) of_desc[DescOf(name)]++;
-    constexpr size_t kSparse = 16;  // far more ranks than say anything: numbers of another kind
+    constexpr size_t kSparse = 16;  // far more ranks than lines: numbers of another kind
     for (const auto& [name, use] : uses) {
       // The members of several groups of one description follow from each other.
       if (IsWhole(name, DescOf(name)) || !use.counted || use.users < 2 || of_desc[DescOf(name)] > 1) continue;
@@ -251,7 +250,7 @@ class Watchdogs {
   void Fill(int32_t rank, const OfRank& of) {
     for (const auto& [name, group] : of.groups) {
       fr::FileData* const data = out_.Of(rank, of.path);
-      data->rank.only_active = true;  // what is complete is not told one by one
+      data->rank.only_active = true;  // completed operations are not listed
       const uint32_t index = Ranks::GroupOf(data, name, DescOf(name));
       fr::UsedGroup& used = data->used[index];
       used.own_group_rank = group.inside;

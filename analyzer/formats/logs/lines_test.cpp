@@ -234,7 +234,7 @@ TEST(PythonStacks, LinesOfRanksMayBeMixed) {
   EXPECT_THAT(stacks[1].frames, ElementsAre("f (a.py:2)"));
 }
 
-// An exception's traceback is no stack of a process that stands still.
+// An exception's traceback is no stack of a stuck process.
 TEST(PythonStacks, TracebacksOfExceptionsAreNone) {
   EXPECT_THAT(StacksIn({"Traceback (most recent call last):", "  File \"a.py\", line 1, in f", "    f()"}), IsEmpty());
 }

@@ -1,4 +1,4 @@
-// Whole logs: which ranks they tell of, and what the analysis makes of them.
+// Whole logs: the ranks found in them, and the analysis of these.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ class LogsTest : public ::testing::Test {
   const support::TempFolder folder_;
 };
 
-// "[Rank 3] Watchdog caught ..", without what stands before it.
+// "[Rank 3] Watchdog caught ..", without its prefix.
 std::string Caught(int inside, int seq, const std::string& op = "ALLREDUCE", int elements = 64) {
   return absl::StrCat("[E1120 10:00:01.5 ProcessGroupNCCL.cpp:632] [Rank ", inside,
                       "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=", seq, ", OpType=", op,
@@ -109,7 +109,7 @@ TEST_F(LogsTest, AFileForEachRank) {
   ExpectOnly(Told(), RANK_NO_DATA, {3});
 }
 
-// Older PyTorch names neither rank nor group but by "[Rank 3]"; srun and mpirun label what it prints.
+// Older PyTorch identifies rank and group only by "[Rank 3]"; srun and mpirun label its output.
 TEST_F(LogsTest, LinesOfOlderReleasesUnderALauncher) {
   for (const char* label : {"%: ", "[1,%]<stderr>:"}) {
     std::string log;
@@ -249,7 +249,7 @@ TEST_F(LogsTest, CommunicatorsThatNothingTellsApartAreNotCompared) {
   for (int rank = 0; rank < 4; ++rank) log += Of(rank) + NcclCall(rank, 1, 6, 2);
   Put("nccl.txt", log);
   EXPECT_THAT(std::string(LoadPaths({folder_.path()}).status().message()),
-              HasSubstr("4 processes use a comm of 2 ranks, and nothing tells which belong together"));
+              HasSubstr("4 processes use a comm of 2 ranks, and nothing shows which belong together"));
 }
 
 std::string Ras(int behind, int ahead) {

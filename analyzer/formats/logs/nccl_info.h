@@ -1,4 +1,4 @@
-// Lines of NCCL_DEBUG=INFO: calls (NCCL_DEBUG_SUBSYS=COLL), and communicators that were made (INIT).
+// Lines of NCCL_DEBUG=INFO: calls (NCCL_DEBUG_SUBSYS=COLL), and created communicators (INIT).
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_NCCL_INFO_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LOGS_NCCL_INFO_H_
 
@@ -23,12 +23,12 @@ std::optional<NcclPlace> ParseNcclPlace(std::string_view line);
 // "AllReduce: opCount 1a2 sendbuff 0x.. count 1024 datatype 7 op 0 root 0 comm 0x.. [nranks=8] stream 0x..".
 struct NcclCall {
   ring::CallKind kind = ring::CallKind::kNone;
-  uint64_t op_count = 0;  // per communicator, in hexadecimal; not every call moves it
+  uint64_t op_count = 0;  // per communicator, in hexadecimal; some calls do not increment it
   int64_t count = -1;
   int32_t datatype = -1, reduction = -1, root = -1;
   uint64_t comm = 0;  // address in the process
   int32_t size = 0;
-  int32_t global_rank = -1;  // RCCL says it
+  int32_t global_rank = -1;  // from RCCL
 };
 std::optional<NcclCall> ParseNcclCall(std::string_view text);
 

@@ -99,7 +99,7 @@ void StackReader::Take(std::string_view text, int32_t rank, int64_t number) {
     const bool spied = !current && text.find("): \"") != std::string_view::npos;
     const bool unnamed = !current && !first && text.size() < 64 && text.ends_with(')') && LeadingNumber(text.substr(7));
     if (!first && !spied && !unnamed) return;
-    // A dump after another of the same process: faulthandler begins each with its newest thread, and does not say so.
+    // A second dump of the same process: faulthandler begins each with its newest thread, without a mark.
     if (process == nullptr || (first && process->threads.size() >= kMostThreads)) {
       Begin("", 0, rank, number);
       process = Of(rank);

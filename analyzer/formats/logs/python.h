@@ -15,17 +15,17 @@ namespace lockstep::logs {
 // The stack of a process's main thread.
 struct PythonStack {
   std::vector<std::string> frames;  // innermost first: "forward (model.py:12)"
-  int32_t rank = -1;                // as the lines' prefixes or the command line say it
-  int32_t local = -1;               // likewise: a rank where the job has one host
+  int32_t rank = -1;                // from the lines' prefixes or the command line
+  int32_t local = -1;               // local rank, from the same places: equals the rank if the job has one host
   int64_t pid = 0;
-  int64_t line = 0;  // where it begins in its file; 0: in no lines
+  int64_t line = 0;  // its first line in the file; 0: not in lines
 };
 
-// Takes a log line by line. A file may hold the stacks of several processes, told apart by "Process 12: .." of py-spy
-// or by the rank before each line; of one process the last stack counts.
+// Takes a log line by line. A file may hold the stacks of several processes, separated by "Process 12: .." of py-spy or
+// by the rank before each line. Of one process the last stack counts.
 class StackReader {
  public:
-  // `rank`: what stands before the line; -1: nothing.
+  // `rank`: the prefix of the line; -1: none.
   void Take(std::string_view text, int32_t rank, int64_t number);
   std::vector<PythonStack> Finish();
 
@@ -51,10 +51,10 @@ class StackReader {
 
 // `py-spy dump --json`: a list of threads.
 absl::StatusOr<PythonStack> ReadPySpyJson(std::string_view text);
-// Whether a file begins as one.
+// Whether a file begins like one.
 bool IsPySpyJson(std::string_view head);
 
-// What a command line says: "--rank 3", "--rank=3"; "--local-rank=3", or "_TP3" as workers of servers are called.
+// Ranks in a command line: "--rank 3", "--rank=3"; "--local-rank=3", or "_TP3" in workers' names of servers.
 void ReadCommand(std::string_view command, PythonStack* stack);
 
 }  // namespace lockstep::logs

@@ -102,7 +102,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
     if (file.cut)
       ranks.Report(file.path, "more than is kept of one file was in it: split it, or leave older lines out");
   }
-  // How large the job is, as far as any line says. A rank that said nothing else counts.
+  // The size of the job, as far as any line reports it. Ranks without other lines count.
   int32_t world = ranks.world, said = 0;
   if (!ranks.ranks.empty()) world = std::max(world, ranks.ranks.rbegin()->first + 1);
   for (const FileFacts& file : files) {
@@ -113,7 +113,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   // A smaller size is that of some group.
   ranks.sized |= said >= world;
   world = std::max(world, said);
-  // One rank's word alone names nobody where the size is not known: any number of others may be missing.
+  // A single rank's report names no culprit if the size is unknown: any number of others may be missing.
   if (!ranks.sized && ranks.ranks.size() == 1 && !ranks.ranks.begin()->second.rank.ops.empty()) {
     fr::FileData& only = ranks.ranks.begin()->second;
     for (const fr::UsedGroup& group : only.used) {
@@ -129,7 +129,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
       if (group.desc == kWholeDesc) group.size_hint = std::max(group.size_hint, world);
       group.may_have_more &= !ranks.sized;
       unsized |= group.may_have_more;
-      // Lists of members as long as the file says would fill the memory.
+      // Member lists as long as the file claims would fill the memory.
       if (entries > kMaxMemberEntries) group.size_hint = 0;
       if (sized.insert(group.name).second) entries += std::max(group.size_hint, 0);
     }

@@ -1,4 +1,4 @@
-// From what files of text say to what is known of each rank, in the form that Flight Recorder dumps are read into.
+// Builds per-rank data from text files, in the form that Flight Recorder dumps are read into.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_RANKS_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LOGS_RANKS_H_
 
@@ -21,10 +21,10 @@ inline constexpr char kWholeDesc[] = "default_pg";
 // Groups of one rank; work on them is quadratic.
 constexpr size_t kMostGroupsOfRank = 1024;
 
-// Ranks in the making.
+// Ranks under construction.
 class Ranks {
  public:
-  // The rank's data; `path`: the first file that says something of it.
+  // The rank's data; `path`: the first file that mentions it.
   fr::FileData* Of(int32_t rank, const std::string& path);
   // Index into FileData::used of the rank's group.
   static uint32_t GroupOf(fr::FileData* rank, const std::string& name, const std::string& desc);
@@ -32,16 +32,16 @@ class Ranks {
   void Report(const std::string& path, std::string text, int32_t rank = -1, bool note = false);
 
   int32_t world = 0;   // ranks in the job, at least
-  bool sized = false;  // that is all of them
+  bool sized = false;  // the number is complete
   std::map<int32_t, fr::FileData> ranks;
   std::vector<Problem> problems;
 };
 
 // Counters and timeouts of PyTorch's watchdog.
 void AddWatchdog(const std::vector<FileFacts>& files, Ranks* ranks);
-// Calls that TORCH_DISTRIBUTED_DEBUG=DETAIL found to differ.
+// Differing calls that TORCH_DISTRIBUTED_DEBUG=DETAIL found.
 void AddFingerprints(const std::vector<FileFacts>& files, Ranks* ranks);
-// Ranks that did not come to a monitored barrier.
+// Ranks that did not reach a monitored barrier.
 void AddBarriers(const std::vector<FileFacts>& files, Ranks* ranks);
 // Calls that NCCL printed.
 void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
@@ -50,7 +50,7 @@ void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks);
 // Python stacks of processes.
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
 
-// All of it, ascending by rank. Problems are appended.
+// All ranks, ascending. Problems are appended.
 std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems);
 
 }  // namespace lockstep::logs

@@ -21,7 +21,7 @@ struct RasRank {
 // Ranks that have launched equally many operations.
 struct RasClass {
   int64_t launched = 0, count = 0;
-  std::vector<RasRank> ranks;  // those that the report lists; none: too many
+  std::vector<RasRank> ranks;  // the listed ones; none: too many
   bool operator==(const RasClass&) const = default;
 };
 
@@ -29,12 +29,12 @@ struct RasClass {
 struct RasComm {
   std::string id;
   std::string op;    // "AllReduce"; empty: of every kind together
-  int32_t size = 0;  // 0: the report does not say
+  int32_t size = 0;  // 0: not in the report
   std::vector<RasClass> classes;
   int64_t number = 0;  // of its first line
 };
 
-// Takes a file line by line; one file may hold several reports.
+// Parses a file line by line; one file may contain several reports.
 class RasReader {
  public:
   void Take(std::string_view text, int64_t number);

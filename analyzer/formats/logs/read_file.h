@@ -1,4 +1,4 @@
-// What one file of text says, before other files are known.
+// The contents of one text file, before other files are known.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LOGS_READ_FILE_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LOGS_READ_FILE_H_
 
@@ -17,7 +17,7 @@
 
 namespace lockstep::logs {
 
-// Who says a line: see Line.
+// The writer of a line: see Line.
 struct Speaker {
   int32_t rank = -1, task = -1, local = -1;
 };
@@ -32,7 +32,7 @@ struct Said {
 // Calls of one process on one communicator, in order.
 struct NcclComm {
   uint64_t address = 0, id = 0;
-  int32_t rank = -1, size = 0;  // rank inside; -1 not said
+  int32_t rank = -1, size = 0;  // rank inside the group; -1 not printed
   int64_t calls = 0;            // collectives
   bool by_count = true;         // each call's opCount is one more than the last one's
   uint64_t first_op_count = 0;
@@ -43,7 +43,7 @@ struct NcclProcess {
   std::string host;
   int64_t pid = 0;
   int32_t gpu = -1;
-  int32_t global_rank = -1;  // where a call said it
+  int32_t global_rank = -1;  // from a call
   Speaker who;
   int64_t number = 0;  // of its first line
   int64_t calls = 0;
@@ -52,17 +52,17 @@ struct NcclProcess {
 
 struct FileFacts {
   std::string path;
-  int32_t rank = -1;  // in the file's name; set by the caller
+  int32_t rank = -1;  // from the file's name; set by the caller
   std::vector<Said<WatchdogLine>> watchdog;
   std::vector<Said<FingerprintLine>> fingerprints;
   std::vector<Said<BarrierLine>> barriers;
   std::vector<NcclProcess> nccl;
   std::vector<RasComm> ras;
   std::vector<PythonStack> stacks;
-  std::set<int32_t> ranks;                  // that "[rank3]:" stands for before any line
+  std::set<int32_t> ranks;                  // ranks that "[rank3]:" prefixes name
   int32_t last_task = -1, last_local = -1;  // the largest before any line
-  int32_t world = 0;                        // the largest world size that any line says
-  bool cut = false;                         // more than is kept was in it
+  int32_t world = 0;                        // the largest world size in any line
+  bool cut = false;                         // there was more than is kept
 
   bool Empty() const {
     return watchdog.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() && ras.empty() &&
@@ -72,7 +72,7 @@ struct FileFacts {
 
 constexpr size_t kMostCallsKept = 4096;  // of one communicator in one process
 
-// Takes what is known of the file at `path`. Errors: it cannot be read, or is damaged; CANCELLED.
+// Reads the file at `path`. Errors: it cannot be read, or is damaged; CANCELLED.
 absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_on, FileFacts* facts);
 
 }  // namespace lockstep::logs

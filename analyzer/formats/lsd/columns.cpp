@@ -18,7 +18,7 @@ enum Flag : uint32_t {
   kReplayed = 64,
 };
 
-// Differences wrap: any pair of values survives, whatever a broken clock wrote.
+// Differences wrap: any pair of values survives, even those of a broken clock.
 int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }

@@ -12,12 +12,12 @@
 
 namespace lockstep {
 
-// Where Op's text indexes (input_shape .. call_site) point to in the file's TextTable; kNoIndex stays none.
+// Translates Op's text indexes (input_shape .. call_site) to the file's TextTable; kNoIndex stays none.
 struct TextIndexes {
   std::vector<uint32_t> strings, shapes;  // from the bundle's (or the file's) index
 };
 
-// `ops` are some of the rank's.
+// `ops` are some of the rank's operations.
 OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexes& texts);
 
 // Appends the columns' operations to rank->ops. Indexes of communicators, threads and streams are as the file has them,

@@ -256,7 +256,7 @@ RankCommunicator EncodeRecorded(const CommSnapshot& comm) {
   return out;
 }
 
-// Also used on a whole RankCommunicator, to see whether it tells what the ring said without more words.
+// Also used on a whole RankCommunicator, to check whether it already contains everything of the ring.
 CommSnapshot DecodeRecorded(const RankCommunicator& message) {
   CommSnapshot comm;
   comm.index = message.has_ring_index() ? message.ring_index() : message.index();
@@ -322,7 +322,7 @@ void EncodeNetwork(const NetworkOp& op, NetworkOperation* out) {
   out->set_since_ns(op.since_ns);
 }
 
-// Whether the communicator is there is checked by whoever reads them: they may come after this.
+// Their reader checks whether the communicator exists: it may come later.
 NetworkOp DecodeNetwork(const NetworkOperation& message) {
   NetworkOp op;
   op.membership = message.communicator() < 0 ? kNoIndex : static_cast<uint32_t>(message.communicator());
@@ -429,7 +429,7 @@ Rank DecodeRank(const RankHeader& header) {
   rank.boot_id = header.boot_id();
   rank.restart_count = header.restart_count();
   rank.job = header.job();
-  // The engine reads Flight Recorder data by other rules, wherever it has been meanwhile.
+  // The engine has other rules for Flight Recorder data, in any container.
   rank.source = Bounded(header.source_kind(), Source::kFlightRecorder) == Source::kFlightRecorder
                     ? Source::kFlightRecorder
                     : Source::kDump;

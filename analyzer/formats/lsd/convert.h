@@ -1,4 +1,4 @@
-// Between the bundle's values and the dump's messages, both ways without loss.
+// Converts between the bundle's values and the dump's messages, without loss.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_CONVERT_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSD_CONVERT_H_
 
@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Everything of a rank but its communicators and operations; their counts are set.
+// Everything of a rank except its communicators and operations; their counts are set.
 RankHeader EncodeRank(const Rank& rank);
 Rank DecodeRank(const RankHeader& header);
 

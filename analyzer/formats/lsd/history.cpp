@@ -40,7 +40,7 @@ uint64_t Signature(const Op& op) {
   return Combine(hash, CallFactsOf(op.kind).has_root ? static_cast<uint64_t>(op.root_or_peer) : 0);
 }
 
-// 0 stands for "not known".
+// 0 means "unknown".
 uint64_t Known(uint64_t hash) {
   return hash == 0 ? 1 : hash;
 }
@@ -54,9 +54,9 @@ struct Growing {
   // Calls one by one: `old` up to the first whole block, `recent` the newest without a gap, cut to size at the end.
   std::vector<uint32_t> old, recent;
   bool old_ended = false;
-  int64_t run = 0;  // numbers of the block at hand that came one after the other from its first
+  int64_t run = 0;  // how many numbers of the current block follow each other from its first
   uint64_t hash = 0;
-  // Where the program stood at the last block's first call.
+  // The place of the program at the last block's first call.
   int64_t mark_seq = -1;
   uint64_t mark_hash = 0;
   size_t mark_calls = 0;
@@ -117,7 +117,7 @@ class Maker {
       if (g.recent.size() > kLsdNewestCalls)
         g.recent.erase(g.recent.begin(), g.recent.end() - static_cast<ptrdiff_t>(kLsdNewestCalls));
       g.lane.new_seq = previous_[static_cast<size_t>(&g - lanes_.data())] - static_cast<int64_t>(g.recent.size()) + 1;
-      // What is told among the newest is not told twice.
+      // Calls among the newest are not repeated.
       if (g.lane.old_seq + static_cast<int64_t>(g.old.size()) > g.lane.new_seq)
         g.old.resize(static_cast<size_t>(
             std::clamp<int64_t>(g.lane.new_seq - g.lane.old_seq, 0, static_cast<int64_t>(g.old.size()))));

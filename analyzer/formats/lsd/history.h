@@ -1,5 +1,6 @@
-// The history of one rank in short: hashes over runs of calls, made when a dump is written, so that a reader of a large
-// job can tell without unpacking where members of a communicator, or ranks in the same role, called differently.
+// A short history of one rank: hashes over runs of calls, computed when a dump is written. With them a reader of a
+// large job finds, without unpacking, where members of a communicator, or ranks with the same role, made different
+// calls.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_
 
@@ -36,10 +37,10 @@ struct History {
   std::vector<uint32_t> singles;
 };
 
-// Which numbering an operation belongs to; false where it has none (no communicator, no number, failed, recent only).
+// The numbering of an operation; false if it has none (no communicator, no number, failed, recent only).
 bool LaneOf(const Op& op, LaneHistory* lane);
 
-// Equal for communicators made at the same place of the program on other ranks; stored, so it never changes.
+// Equal for communicators created at the same place of the program on other ranks; stored, so it never changes.
 uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal);
 
 // `classes`: CommClassHash of the communicator of each of rank.memberships. Hashes of Flight Recorder's ranks stay
@@ -47,7 +48,7 @@ uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uin
 History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes);
 
 RankHistory EncodeHistory(const History& history, int32_t rank);
-// Lists that do not fit each other, and lanes past kLsdMaxLanes, are left out.
+// Leaves out inconsistent lists, and lanes beyond kLsdMaxLanes.
 History DecodeHistory(const RankHistory& message);
 
 // Fills described, newest_ns, keep and lanes.

@@ -1,4 +1,4 @@
-// The messages of a .lsd file one after the other, checksums checked.
+// Reads the messages of a .lsd file in order and checks their checksums.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_INPUT_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSD_INPUT_H_
 
@@ -11,13 +11,13 @@
 
 namespace lockstep {
 
-// Reads ahead; knows the file offset of what it shows. May be used for one file after the other.
+// Reads ahead and tracks the file offset. One object can read several files in turn.
 class LsdInput {
  public:
   void Start(int fd);
   // The next `size` bytes, fewer at the end of the file; valid until the next call.
   absl::Status Peek(size_t size, std::string_view* bytes);
-  // Past bytes that Peek has shown.
+  // Skips bytes that Peek has returned.
   void Skip(size_t size) {
     begin_ += size;
     offset_ += size;
@@ -36,10 +36,10 @@ struct LsdMessage {
   uint64_t start = 0;      // of its length
   uint64_t offset = 0;     // of the message itself
   std::string_view bytes;  // kIntact: without its checksum; valid until the next call
-  std::string text;        // else: what is wrong
+  std::string text;        // otherwise, what is wrong
 };
 
-// kStop: nothing after it can be found.
+// kStop: no later message can be found.
 LsdMessage NextLsdMessage(LsdInput* input);
 
 }  // namespace lockstep

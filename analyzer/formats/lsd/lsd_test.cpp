@@ -357,7 +357,7 @@ std::vector<size_t> AllRanks(const Bundle& bundle) {
   return all;
 }
 
-// A dump message as it stands in a file.
+// A dump message in its encoded form.
 std::string Framed(const DumpRecord& record) {
   std::string bytes = record.SerializeAsString();
   const uint32_t crc = Crc32c(bytes);
@@ -640,7 +640,7 @@ TEST_F(LsdTest, MutatedFilesNeverCrashAndKeepTheirSize) {
     std::string bytes = file;
     for (size_t i = 1 + below(4); i > 0; --i) bytes[below(bytes.size())] = static_cast<char>(random());
     if (round % 3 == 0) bytes.erase(below(bytes.size()), below(64));
-    // Damage that the checksum vouches for, so that what is behind it is reached.
+    // Damage with a valid checksum, so that the code behind the check is reached.
     if (round % 2 == 0) {
       bytes = file;
       const size_t which = below(offsets.size() - 1);

@@ -35,7 +35,7 @@ bool ReadVarint(std::string_view* bytes, uint64_t* value) {
   return false;
 }
 
-// The fields of an OpChunk that say what it is, without a copy of what it holds. False: not understood.
+// The identifying fields of an OpChunk, without a copy of its contents. False: not understood.
 bool SkimChunk(std::string_view message, int32_t* rank, LsdFile::Chunk* chunk) {
   uint64_t value = 0;
   message.remove_prefix(1);
@@ -249,7 +249,7 @@ void LsdFile::TakeRecord(DumpRecord& record, uint64_t offset, uint32_t length) {
       ended_ = true;
       break;
     case DumpRecord::RECORD_NOT_SET:
-      break;  // a newer writer's; min_reader_version says we may pass over it
+      break;  // from a newer writer; min_reader_version allows skipping it
   }
 }
 
@@ -292,7 +292,7 @@ void LsdFile::TakeMembership(const RankCommunicator& message, uint64_t offset) {
   }
   const auto place = static_cast<uint32_t>(rank->loose.rank.memberships.size());
   const uint32_t taken = Place(*rank, message.index());
-  // While every entry stands at its own index, no table is needed.
+  // While every entry is at its own index, no table is needed.
   if (taken == kNoIndex && (message.index() != place || !rank->position.empty())) {
     if (rank->position.empty()) {
       for (uint32_t i = 0; i < place; ++i) rank->position[i] = i;
@@ -473,7 +473,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
   struct Piece {
     size_t begin = 0, end = 0;  // in rows
     bool unpacked = false;
-    bool needed_only = false;  // of it, only what a need names is kept
+    bool needed_only = false;  // keep only the parts of it that a need names
   };
   std::vector<Piece> pieces(chunks.size());
   Rank& rows = parts->rows;
@@ -499,7 +499,7 @@ void LsdFile::LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace
     unpack(i, false);
     taken += chunks[i].count;
   }
-  // Of what was not finished the oldest tells most: the rest waits behind it.
+  // The oldest unfinished operation is the most informative: the rest waits behind it.
   size_t kept = 0;
   for (auto it = order.rbegin(); it != order.rend() && kept < 2 * plan.newest; ++it) {
     if (!chunks[*it].keep || pieces[*it].unpacked) continue;

@@ -1,5 +1,5 @@
 // Reads a .lsd dump (docs/dump-file.md) as a hostile file, in two steps: Scan() checks every byte, decodes everything
-// but the operations, and notes where these are; Load() unpacks as many of them as asked for.
+// but the operations, and records their places; Load() unpacks the requested ones.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_READER_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSD_READER_H_
 
@@ -21,12 +21,12 @@
 namespace lockstep {
 
 // Adds the ranks of the dump behind `fd` (not owned, read from its start by pread) to *builder. `path` is for messages.
-// Damage is stepped over where the framing survives, else reading stops there; what was lost becomes problems with
-// offsets, and the ranks concerned are marked as damaged. *header (may be null) gets the file's header. Errors: no
-// dump, a version this reader must not read, no header, or nothing to be read at all; nothing is added then.
+// Skips damage if the framing survives, else stops there. Lost parts become problems with offsets, and their ranks are
+// marked as damaged. *header (may be null) gets the file's header. Errors: no dump, a version that this reader must not
+// read, no header, or nothing readable; then nothing is added.
 absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header = nullptr);
 
-// Operations of one numbering that have to be loaded where the file holds them, however old.
+// Operations of one numbering that must be loaded if the file contains them, at any age.
 struct LsdNeed {
   uint32_t membership = kNoIndex;  // into Rank::memberships
   Direction direction = Direction::kCollective;
@@ -34,14 +34,14 @@ struct LsdNeed {
   int64_t first = 0, last = 0;  // sequence numbers
 };
 
-// What to load of one rank's operations: at least the newest so many, all that were unfinished (of many the oldest),
-// and the needs. What is left in the file is counted in Rank::not_loaded and Membership::not_loaded.
+// The operations of one rank to load: at least this many of the newest, all unfinished ones (of many the oldest), and
+// the needs. Rank::not_loaded and Membership::not_loaded count the rest.
 struct LsdPlan {
   size_t newest = SIZE_MAX;
   std::vector<LsdNeed> needs;
 };
 
-// Buffers of one thread that reads files, one after the other.
+// Buffers of one thread that reads files in turn.
 class LsdWorkspace {
  public:
   LsdWorkspace();
@@ -55,7 +55,7 @@ class LsdWorkspace {
 
 class LsdFile {
  public:
-  // A run of operations as it lies in the file.
+  // A run of operations in the file.
   struct Chunk {
     uint64_t offset = 0;  // of the message
     uint32_t length = 0;
@@ -79,23 +79,23 @@ class LsdFile {
     bool damaged = false;
   };
 
-  // When *cancel (may be null) turns true, Scan() fails with CANCELLED, and what the other steps leave is of no use.
+  // If *cancel (may be null) becomes true, Scan() fails with CANCELLED, and the results of the other steps are useless.
   explicit LsdFile(std::string path, const std::atomic<bool>* cancel = nullptr)
       : path_(std::move(path)), cancel_(cancel) {}
 
-  // Errors as ReadLsd's. Different files may be scanned at the same time, each with a workspace of its own.
+  // The same errors as ReadLsd. Different files may be scanned at the same time, each with its own workspace.
   absl::Status Scan(int fd, LsdWorkspace* workspace);
   const DumpHeader& header() const { return header_; }
   std::vector<ReadRank>& ranks() { return ranks_; }
   const std::string& path() const { return path_; }
 
-  // Makes history and descriptions of chunks for ranks whose writer did not, by unpacking them once.
+  // Creates history and descriptions of chunks for ranks whose writer did not, by unpacking them once.
   void DescribeAll(int fd, LsdWorkspace* workspace);
-  // The texts of the file become texts of the bundle. One file at a time; before Load().
+  // Interns the file's texts in the bundle. One file at a time; before Load().
   void InternTexts(BundleBuilder* builder);
   // `plans` is by rank, as ranks(). Different files at the same time, as Scan().
   void Load(int fd, const std::vector<LsdPlan>& plans, LsdWorkspace* workspace);
-  // Hands everything over; the file is empty afterwards.
+  // Moves all results out; the file is empty afterwards.
   void Deliver(BundleBuilder* builder);
 
  private:
@@ -105,7 +105,7 @@ class LsdFile {
   void TakeRank(const RankHeader& header, uint64_t offset);
   void TakeMembership(const RankCommunicator& message, uint64_t offset);
   void TakeChunk(int32_t rank, Chunk chunk);
-  // Appends the operations of a chunk to *rows, references checked. False: nothing could be used, which is noted.
+  // Appends the operations of a chunk to *rows, references checked. False: nothing was usable, which is reported.
   bool Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::Parts* parts, Rank* rows);
   absl::Status UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* parts, Rank* rows) const;
   void CheckRows(const ReadRank& read, size_t first, Rank* rows) const;

@@ -11,10 +11,11 @@
 namespace lockstep {
 namespace {
 
-// A communicator that differs is looked at whole together with so many of its siblings, up to so many members of each.
+// Limits for a communicator that differs: how many of its siblings are loaded whole with it, and up to how many members
+// of each.
 constexpr size_t kSiblings = 8, kSiblingMembers = 64;
-// Ranks of a communicator that differs are loaded in full where it has no more members than that: their programs tell
-// who left out or added a call.
+// Ranks of a communicator that differs are loaded in full if it has at most this many members: their programs show who
+// left out or added a call.
 constexpr size_t kFullMembers = 16;
 // Ranks of one role whose program differs from that of most, and ranks to compare them with.
 constexpr size_t kOddRanks = 64, kWitnesses = 3;
@@ -75,7 +76,7 @@ int64_t FirstDifference(const Strip<Hash>& a, const Strip<Hash>& b) {
   return -1;
 }
 
-// The first numbers [first, last] in which two lines differ; {-1, -1}: none that both tell.
+// The first numbers [first, last] in which two lines differ; {-1, -1}: none that both have.
 std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
   std::pair<int64_t, int64_t> found{INT64_MAX, -1};
   if (const int64_t block = FirstDifference(a.blocks, b.blocks); block >= 0)
@@ -192,8 +193,8 @@ class Chooser {
     return it != places.end() && it->member == member ? &*it : nullptr;
   }
 
-  // What somebody has issued and another member has not may be under way, whatever the GPU said: the first of these
-  // tells where the rank stands, and the newest are loaded anyway.
+  // An operation that one member issued and another did not may be in progress, whatever the GPU reported. The first of
+  // these shows the rank's place; the newest are loaded anyway.
   void NeedUnfinished() {
     auto arrived = [](const Membership& m) { return m.launched >= 0 ? m.launched : m.issued; };
     for (const auto& places : places_) {
@@ -293,7 +294,7 @@ class Chooser {
     }
   }
 
-  // Whether lines differ from their neighbours where the first one says nothing.
+  // Whether lines differ from their neighbors if the first one is empty.
   static bool NeighboursDiffer(const std::vector<Line>& lines) {
     for (size_t i = 2; i < lines.size(); ++i) {
       if (Differ(lines[i - 1], lines[i])) return true;

@@ -16,14 +16,15 @@ namespace lockstep {
 
 struct LoadChoice {
   std::vector<std::vector<LsdPlan>> plans;  // by file, by rank of the file
-  std::string note;                         // what was left in the files and how it was compared; empty: nothing
+  std::string note;                         // what was not loaded from the files, and how it was compared; empty:
+                                            // nothing
 };
 
-// Operations recorded in all files: above limits.all the rest of this page is for them.
+// Operations recorded in all files: if they exceed limits.all, the functions below apply.
 uint64_t CountOperations(const std::vector<std::unique_ptr<LsdFile>>& files);
 
-// The ranks must be described (LsdFile::DescribeAll) where their operations are more than limits.all. The choice does
-// not depend on the order of the files.
+// The ranks must be described (LsdFile::DescribeAll) if their operations exceed limits.all. The choice does not depend
+// on the order of the files.
 LoadChoice ChooseOperations(const std::vector<std::unique_ptr<LsdFile>>& files, const LoadLimits& limits);
 
 }  // namespace lockstep

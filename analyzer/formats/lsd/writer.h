@@ -11,9 +11,9 @@
 
 namespace lockstep {
 
-// Writes the ranks `rank_indexes` (into bundle.ranks) with everything a Rank holds, to a temporary name beside `path`,
-// fsyncs, renames. Ranks whose history was not loaded in full are refused. On error the temporary file is removed and
-// `path` is untouched.
+// Writes the ranks `rank_indexes` (into bundle.ranks) with all data of a Rank to a temporary name beside `path`,
+// fsyncs, renames. Refuses ranks whose history was not loaded in full. On error the temporary file is removed and
+// `path` is unchanged.
 absl::Status WriteLsd(const Bundle& bundle, const std::vector<size_t>& rank_indexes, const DumpHeader& header,
                       const std::string& path);
 

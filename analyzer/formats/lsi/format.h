@@ -1,6 +1,5 @@
-// index.lsi: what a viewer draws from, as columns for mmap. docs/index-file.md gives the layout in words. Plain
-// structs, little-endian, every section 64-byte aligned; nothing in it that the dumps do not hold, so it can be thrown
-// away.
+// index.lsi: the columns that a viewer draws from, for mmap. docs/index-file.md describes the layout. Plain structs,
+// little-endian, every section 64-byte aligned. It contains nothing that the dumps lack, so it can be deleted.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSI_FORMAT_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSI_FORMAT_H_
 
@@ -11,11 +10,11 @@ namespace lockstep {
 
 constexpr std::string_view kIndexMagic = "LSINDEX1";
 constexpr uint32_t kIndexVersion = 4;
-// Of what the analysis makes of the same files: with another one an index is out of date.
+// Version of the analysis: an index of another version is out of date.
 constexpr uint32_t kIndexRevision = 1;
 constexpr uint32_t kIndexByteOrder = 0x01020304;
 constexpr uint64_t kIndexAlign = 64;
-// What a reader accepts and a writer keeps to.
+// Limits of readers and writers.
 constexpr uint32_t kIndexMaxRanks = 1u << 20;
 constexpr uint32_t kIndexMaxComms = 1u << 22;
 constexpr uint64_t kIndexMaxMemberships = uint64_t{1} << 26;
@@ -23,7 +22,7 @@ constexpr uint64_t kIndexMaxMembers = uint64_t{1} << 26;
 constexpr uint64_t kIndexMaxOps = uint64_t{1} << 36;
 constexpr uint64_t kIndexMaxTextBytes = uint64_t{1} << 32;
 constexpr uint64_t kIndexMaxFactsBytes = uint64_t{256} << 20;
-constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;   // with more there is no table of them
+constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;   // above it there is no table of them
 constexpr uint32_t kIndexMaxColumns = 4096;             // of one communicator's cells: its newest collectives
 constexpr uint64_t kIndexMaxCells = uint64_t{1} << 40;  // the region is sparse
 
@@ -65,7 +64,7 @@ struct IndexHeader {
   uint32_t byte_order = 0;
   uint32_t crc = 0;  // CRC-32C of the header with this field 0
   uint64_t file_bytes = 0;
-  uint64_t source = 0;  // fingerprint of the files it was made from (FingerprintSources)
+  uint64_t source = 0;  // fingerprint of its source files (FingerprintSources)
   IndexSectionEntry sections[static_cast<int>(IndexSection::kCount)] = {};
 };
 static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 * 20);
@@ -104,8 +103,7 @@ struct IndexMembership {
 };
 static_assert(sizeof(IndexMembership) == 56);
 
-// An operation in flight: what its columns hold, so that whoever looks for those alone need not read the columns of
-// all.
+// An operation in flight: a copy of its columns, so that readers of these operations need not read all columns.
 struct IndexOpen {
   uint64_t op = 0;  // among all operations; in the last entry their count
   uint32_t seq = 0, enter = 0;
@@ -117,23 +115,23 @@ static_assert(sizeof(IndexOpen) == 24);
 
 constexpr uint16_t kIndexNoMembership = UINT16_MAX;
 constexpr uint32_t kIndexNoSeq = UINT32_MAX;
-// Times are microseconds after IndexRank::base_ns. Not known, or outside of 71 minutes: kIndexNoTime.
+// Times are microseconds after IndexRank::base_ns. Unknown, or outside of 71 minutes: kIndexNoTime.
 constexpr uint32_t kIndexNoTime = UINT32_MAX;
 constexpr uint8_t kIndexNoStream = UINT8_MAX;       // kStream: else the place in RankFacts.streams
 constexpr uint32_t kIndexNoPeer = 0;                // kPeer: else 1 + member rank of the root or peer; a sparse column
 constexpr uint16_t kIndexNotReturned = UINT16_MAX;  // kHost: microseconds in the call, at most 65,534
 
-// What one member's cell of one collective shows. The first three are never stored: an empty cell is told apart by the
-// member's counters, see IndexReader::CellAt.
+// The state of one member's cell of one collective. The first three are never stored: the member's counters tell empty
+// cells apart, see IndexReader::CellAt.
 enum class IndexCell : uint8_t {
   kEmpty = 0,
-  kNoData = 1,       // nothing is known of this member
+  kNoData = 1,       // this member is unknown
   kOverwritten = 2,  // issued, its record is gone or was not loaded
-  kNotEnqueued = 3,  // the member has not come to it
+  kNotEnqueued = 3,  // the member has not reached it
   kUnknown = 4,      // from here on: 4 + OpState
 };
 
-constexpr int64_t kHighestSeq = int64_t{1} << 60;  // no job counts so far, and sums of it cannot overflow
+constexpr int64_t kHighestSeq = int64_t{1} << 60;  // above any real count, and sums of it cannot overflow
 
 }  // namespace lockstep
 

@@ -31,7 +31,7 @@ void WriteIndexFile(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-// A job of random operations: what an index keeps is compared field by field, what it drops is left at its default.
+// A job of random operations: kept fields are compared one by one, dropped ones stay at their default.
 Bundle RandomBundle(uint32_t seed) {
   std::mt19937 random(seed);
   auto number = [&](int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random); };
@@ -192,7 +192,7 @@ TEST_F(IndexTest, TimesOlderThanTheNewestHourAreUnknown) {
   EXPECT_EQ((*index)->op(0, 1).return_ns, 7'200'000'001'000);
 }
 
-// Reads everything an index offers; crashes are what it is for.
+// Reads everything of an index; the purpose is to provoke crashes.
 uint64_t ReadThrough(const IndexReader& index) {
   uint64_t sum = 0;
   for (size_t r = 0; r < index.ranks().size(); ++r) {
@@ -257,7 +257,7 @@ TEST_F(IndexTest, PeersThatAreNotThereTakeNoSpace) {
   EXPECT_EQ((*index)->op(0, 0).peer, -1);
 }
 
-// Who looks for what is in flight need not read the columns of all; the table and the columns say the same.
+// Readers of operations in flight need not read all columns; the table and the columns agree.
 TEST_F(IndexTest, OperationsInFlightStandInATableOfTheirOwn) {
   size_t found = 0;
   for (uint32_t seed = 1; seed <= 30; ++seed) {

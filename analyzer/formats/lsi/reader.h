@@ -1,6 +1,5 @@
-// Reads index.lsi through mmap, as a hostile file: every reference between tables is checked when it is opened, every
-// value of a column when it is asked for. An index is written under another name and renamed, so a mapped one is never
-// cut short by its writer.
+// Reads index.lsi through mmap, as a hostile file: every reference between tables is checked at opening, every value of
+// a column at its use. An index is written under another name and renamed, so its writer never truncates a mapped one.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSI_READER_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSI_READER_H_
 
@@ -18,7 +17,7 @@
 
 namespace lockstep {
 
-// One operation as far as an index holds it.
+// The part of an operation that an index stores.
 struct IndexOp {
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
@@ -31,8 +30,8 @@ struct IndexOp {
   int32_t peer = -1;                // member rank of the root, or of the other side; -1 none
 };
 
-// One rank's operations as they lie in the file, for scans over all of them. Any value may stand in a damaged file:
-// only IndexReader::op checks.
+// One rank's operations as the file stores them, for scans over all of them. A damaged file may hold any value: only
+// IndexReader::op checks.
 struct IndexColumns {
   absl::Span<const uint8_t> kind, state, size, stream;
   absl::Span<const uint16_t> membership, host;
@@ -45,7 +44,7 @@ bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMember
 // Immutable after opening; any thread.
 class IndexReader {
  public:
-  // Errors name the file and what is wrong: NotFound, FailedPrecondition (another version), DataLoss (damaged: make it
+  // Errors name the file and the problem: NotFound, FailedPrecondition (another version), DataLoss (damaged: make it
   // again).
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(const std::string& path);
   ~IndexReader();
@@ -56,35 +55,33 @@ class IndexReader {
   absl::Span<const IndexRank> ranks() const { return ranks_; }
   absl::Span<const IndexComm> comms() const { return comms_; }
   absl::Span<const IndexMembership> memberships() const { return memberships_; }
-  // Global rank of each member, or empty where the members are not known.
+  // Global rank of each member, or empty if the members are unknown.
   absl::Span<const int32_t> members(const IndexComm& comm) const {
     return members_.subspan(comm.first_member, comm.members_known);
   }
-  std::string_view text(uint32_t index) const;  // empty for an index that is not there
+  std::string_view text(uint32_t index) const;  // empty for an unknown index
   uint64_t operations() const { return kinds_.size(); }
   absl::Span<const char> facts() const { return facts_; }  // serialised ViewFacts; empty: none
   IndexColumns columns(size_t rank) const;                 // of ranks()[rank]
-  // Asks the kernel for the pages of all columns of ranks()[rank] at once and does not wait: where they are not in
-  // memory, reading a record would otherwise wait for the disk once for each of its columns. A few microseconds where
-  // they are. Any thread.
+  // Asks the kernel for the pages of all columns of ranks()[rank] at once, without waiting: otherwise reading a record
+  // would wait for the disk once for each column that is not in memory. A few microseconds if they are. Any thread.
   void WillNeed(size_t rank) const;
-  // Columns of all operations as they are stored (docs/index-file.md), for scans. Values are not checked: a place among
-  // the rank's memberships may lie outside of them.
+  // Columns of all operations in stored form (docs/index-file.md), for scans. Values are not checked: an index of a
+  // membership may be out of range.
   absl::Span<const uint8_t> kind_column() const { return kinds_; }
   absl::Span<const uint8_t> state_column() const { return states_; }
   absl::Span<const uint16_t> membership_column() const { return op_memberships_; }
   absl::Span<const uint32_t> seq_column() const { return seqs_; }
   // Operation `index` of all, which belongs to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
-  // A rank's operations in flight, ascending: those handed over and neither completed nor failed, and those of which
-  // nothing but the rank's counters tells it. From the table of them, or where there is none by reading the rank's
-  // columns. Values as in columns().
+  // A rank's operations in flight, ascending: those issued and neither completed nor failed, and those known only from
+  // the rank's counters. From their table, or without one from the rank's columns. Values as in columns().
   std::vector<IndexOpen> OpenOps(size_t rank) const;
 
-  // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 where the
-  // row's counters must tell. Empty for a member that the communicator does not have.
+  // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 if the row's
+  // counters decide. Empty for a member that the communicator does not have.
   absl::Span<const uint8_t> cells(const IndexComm& comm, int32_t member) const;
-  // What the cell of (member, sequence number) shows, with `membership` the member's own counters or null without data.
+  // The state of cell (member, sequence number); `membership`: the member's own counters, or null without data.
   IndexCell CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const;
 
  private:

@@ -19,8 +19,8 @@
 namespace lockstep {
 namespace {
 
-// What this host says of the process behind a ring: nothing, unless the ring was recorded here, and on this boot in
-// this process-number space.
+// This host's facts about the process behind a ring: none, unless the ring was recorded here, and on this boot in this
+// process-number space.
 Process LookFor(const ring::ProcessInfo& info) {
   Process process;
   if (BootId().empty() || info.boot_id.empty() || info.pid <= 0) return process;

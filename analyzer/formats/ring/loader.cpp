@@ -31,7 +31,7 @@ int64_t Total(uint64_t count) {
 
 std::string CommId(const RingInput& input, const ring::CommSnapshot& comm) {
   if (comm.id != 0) return absl::StrFormat("%016x", comm.id);
-  // Identity not known (yet): nobody else's entry can be the same communicator for sure.
+  // Identity not known (yet): no other entry is certainly the same communicator.
   const ring::ProcessInfo& process = input.snapshot.process;
   return CleanUtf8(absl::StrCat("unknown/", process.host, ".", process.pid, ".", comm.index), 256);
 }
@@ -97,7 +97,8 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.datatype = from.datatype;
   op.reduction = from.reduction;
   op.root_or_peer = from.root_or_peer;
-  op.seq = ring::IsOneSided(from.kind) ? kUnknown : Total(from.seq);  // they count signals, which stand with the peers
+  op.seq = ring::IsOneSided(from.kind) ? kUnknown : Total(from.seq);  // they count signals, which are stored with the
+                                                                      // peers
   op.count = Total(from.count);
   op.thread = thread;
   op.index = Total(from.index);
@@ -219,7 +220,7 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
   for (Draft& draft : *drafts) {
     const RingInput& input = inputs[draft.input];
     if (draft.rank >= 0) continue;
-    if (draft.part.comms.empty()) continue;  // said by the caller
+    if (draft.part.comms.empty()) continue;  // the caller reports it
     if (next >= kMaxRanks) return;
     draft.rank = next++;
     builder->AddProblem(
@@ -390,8 +391,8 @@ class RankMaker {
     op->graph = ReplayedAs(static_cast<uint32_t>(replays.size() - 1), from.place);
   }
 
-  // Most times are better than the worst one, of a first operation: nineteen in twenty are late by at most what is
-  // said.
+  // Most times are better than the worst one, of a first operation: nineteen in twenty are late by at most the reported
+  // value.
   void SayWhatTimesAreWorth() {
     Rank& rank = loose_.rank;
     std::vector<int64_t> late;
@@ -413,7 +414,7 @@ class RankMaker {
       thread.comm = Find(comm_at_, comm);
       thread.wait_stream = Find(stream_at_, thread.wait_stream);
       if (!draft_.split) continue;
-      // A thread that drives other devices only says nothing of this one's rank.
+      // A thread that drives only other devices is irrelevant to this one's rank.
       const bool elsewhere = comm != UINT32_MAX
                                  ? thread.comm == kNoIndex && !my_threads_.count(thread.index)
                                  : others_threads_.count(thread.index) && !my_threads_.count(thread.index);

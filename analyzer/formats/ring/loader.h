@@ -13,14 +13,14 @@ namespace lockstep {
 
 struct RingInput {
   ring::Snapshot snapshot;
-  std::string path;  // where it was read from, for messages
-  Process process;   // how its process was seen from outside; Life::kUnknown when nobody looked
+  std::string path;  // its file, for messages
+  Process process;   // its process as observed from outside; Life::kUnknown if nobody looked
 };
 
 // Merges the rings into one bundle: communicators by identity, members by (process rank, member rank). Of several
-// generations of one job (restart count) only the newest is kept, the others are named in problems.
+// generations of one job (restart count) only the newest is kept; problems name the others.
 Bundle BundleFromRings(std::vector<RingInput> rings);
-// The first half of it: adds the ranks, BundleBuilder::Finish merges them with those of other sources.
+// The first half: adds the ranks. BundleBuilder::Finish merges them with those of other sources.
 void AddRings(std::vector<RingInput> rings, BundleBuilder* builder);
 
 }  // namespace lockstep

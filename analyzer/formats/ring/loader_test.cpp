@@ -134,7 +134,7 @@ TEST(RingLoader, EverythingAheadOnTheStreamCountsAlsoWhenItsRecordIsGone) {
   input.snapshot.streams = {Stream(500, 0, 499)};
   input.snapshot.ops = {Call(0, 100, OpStage::kLaunched, 500)};
   EXPECT_EQ(BundleFromRings({input}).ranks[0].memberships[0].completed, 99);
-  input.snapshot.streams = {Stream(500, 0, 400)};  // others are ahead of it: nothing known of 99
+  input.snapshot.streams = {Stream(500, 0, 400)};  // others are ahead of it: the state of 99 is unknown
   EXPECT_EQ(BundleFromRings({input}).ranks[0].memberships[0].completed, kUnknown);
 }
 

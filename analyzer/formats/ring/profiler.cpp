@@ -12,7 +12,7 @@ constexpr uint32_t kFirstWithKernels = 3;
 struct Run {
   bool launched_only = true;  // none has started
   bool unfinished = false;
-  bool overtaken = false;  // a later operation of the communicator has started: its silence says nothing
+  bool overtaken = false;  // a later operation of the communicator has started: its silence proves nothing
   int64_t started_ns = 0, completed_ns = 0;
 };
 
@@ -32,7 +32,7 @@ uint32_t MembershipOf(const absl::flat_hash_map<uint32_t, uint32_t>& positions, 
 void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of,
                    Rank* rank) {
   rank->profiler_version = snapshot.profiler.interface_version;
-  // Without kernel events this mode says nothing of the GPU.
+  // Without kernel events this mode shows nothing of the GPU.
   if (rank->gpu_marks == ring::GpuMarks::kProfiler && rank->profiler_version < kFirstWithKernels) {
     rank->gpu_marks = ring::GpuMarks::kOff;
   }
@@ -82,7 +82,7 @@ void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uin
   if (runs.empty()) return;
   rank->time_source = TimeSource::kProfiler;
   rank->start_recorded = true;
-  // Where the GPU's clock was not told, the time is when the host heard of it.
+  // Without the GPU's clock, the time is that of the report to the CPU.
   constexpr int64_t kHeardLate = 1'000'000;
   rank->time_uncertainty_ns = std::max<int64_t>(gpu_times ? uncertainty : kHeardLate, 1);
   for (Op& op : rank->ops) {
@@ -92,7 +92,7 @@ void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uin
     const Run& run = it->second;
     op.started_ns = run.started_ns;
     if (!run.unfinished) op.completed_ns = run.completed_ns;
-    // Failed, captured and queued ones keep what the call says; marks say as much as kernels do.
+    // Failed, captured and queued ones keep the call's state; marks show as much as kernels do.
     if (op.state != OpState::kUnknown && op.state != OpState::kIncomplete) continue;
     if (!run.unfinished) {
       op.state = OpState::kCompleted;

@@ -1,4 +1,4 @@
-// What NCCL's profiler interface told, laid over the operations that the calls told.
+// Combines the reports of NCCL's profiler interface with the recorded calls.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_RING_PROFILER_H_
 #define LOCKSTEP_ANALYZER_FORMATS_RING_PROFILER_H_
 
@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-// Gives operations the state and times of their kernels, and the rank its network operations that are under way.
-// `membership_of`: positions in `rank->memberships` by index of the ring's communicator table.
+// Sets states and times of operations from their kernels, and the rank's running network operations. `membership_of`:
+// positions in `rank->memberships` by index of the ring's communicator table.
 void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of,
                    Rank* rank);
 

@@ -1,4 +1,4 @@
-// What NCCL's profiler interface told becomes the operations' states and times.
+// Reports of NCCL's profiler interface become the operations' states and times.
 #include "analyzer/formats/ring/profiler.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST(RingLoaderProfiler, KernelsGiveStatesTimesAndProgress) {
   EXPECT_EQ(rank.ops[1].state, OpState::kStarted);
   EXPECT_EQ(rank.ops[1].completed_ns, 0);
   EXPECT_EQ(rank.ops[2].state, OpState::kEnqueued);
-  EXPECT_EQ(rank.ops[3].state, OpState::kUnknown);  // nothing was told of it
+  EXPECT_EQ(rank.ops[3].state, OpState::kUnknown);  // not reported
   EXPECT_EQ(rank.memberships[0].completed, 1);
   EXPECT_EQ(rank.memberships[0].started, 2);
 }

@@ -1,5 +1,4 @@
-// Runs that share one name because none was given: they are told apart by their communicators, their processes and
-// times.
+// Separates runs without a name by their communicators, their processes and times.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_RING_RUNS_H_
 #define LOCKSTEP_ANALYZER_FORMATS_RING_RUNS_H_
 
@@ -9,9 +8,9 @@
 
 namespace lockstep {
 
-// Where rings of jobs without a name are of several runs, gives each run a name of its own: when it began. Processes
-// that share a communicator are of one run. Others are of another run where both claim one rank, where their launchers
-// gave them other world sizes, where living ones have other parents, or where they began half a minute apart.
+// If rings of jobs without a name belong to several runs, names each run by its start time. Processes that share a
+// communicator are of one run. They are of different runs if both claim one rank, if their launchers gave them
+// different world sizes, if living ones have different parents, or if they began half a minute apart.
 void NameRuns(std::vector<RingInput>* rings);
 
 }  // namespace lockstep

@@ -60,7 +60,7 @@ OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot
     return OpState::kUnknown;
   }
   if (stream->completed >= ticket) return OpState::kCompleted;
-  // Nothing was put on the stream to tell of it: its work may not even be queued.
+  // Nothing on the stream marks it: its work may not even be queued.
   if (stream->given < ticket) return OpState::kUnknown;
   if (StartsAreMarked(*stream, marks)) return stream->started >= ticket ? OpState::kStarted : OpState::kEnqueued;
   // Of operations that are timed, one in so many, the start is known.

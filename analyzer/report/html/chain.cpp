@@ -19,7 +19,7 @@ constexpr char kArrow[] =
 
 void AppendChain(const Finding& finding, std::string* out) {
   if (finding.chain().empty()) return;
-  // How far from the cause: one more than the nearest of those waited for.
+  // Distance from the cause: one more than the nearest awaited rank.
   std::map<int32_t, int> distance;
   for (int32_t rank : finding.culprit_ranks()) distance[rank] = 0;
   std::map<int, std::vector<const ChainLink*>> levels;

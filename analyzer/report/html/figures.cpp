@@ -1,5 +1,4 @@
-// Bandwidth, arrivals, clocks and start-up as bars. What nothing measured is drawn as an empty, dashed bar and said in
-// words.
+// Bandwidth, arrivals, clocks and start-up as bars. Unmeasured values are empty, dashed bars with a text.
 #include <algorithm>
 #include <cmath>
 #include <tuple>

@@ -1,6 +1,5 @@
-// The sections of the HTML report. Each appends a whole <section>, or nothing when the data has nothing for it. Every
-// text that came from a file goes through Escaped; every list has an end, so that a page of 24,576 ranks stays below
-// two megabytes.
+// The sections of the HTML report. Each appends a whole <section>, or nothing without data. Every text from a file
+// passes through Escaped; every list is bounded, so that a page of 24,576 ranks stays below two megabytes.
 #ifndef LOCKSTEP_ANALYZER_REPORT_HTML_PARTS_H_
 #define LOCKSTEP_ANALYZER_REPORT_HTML_PARTS_H_
 
@@ -25,24 +24,24 @@ const char* HtmlStyle();
 // "<section><h2>title</h2>" .. ; close with "</section>\n".
 void OpenSection(std::string_view id, std::string_view title, std::string* out);
 
-// What is said of each rank: named by a finding, waiting because of it, neither, or without data.
+// The role of each rank: named by a finding, waiting because of it, neither, or without data.
 enum class RankRole : uint8_t { kFine, kVictim, kCulprit, kNoData };
-// By global rank, up to the largest that is known or expected.
+// By global rank, up to the largest known or expected one.
 std::vector<RankRole> RolesOf(const Verdict& verdict, const Bundle& bundle);
 
 // The chain as a flow, causes on top.
 void AppendChain(const Finding& finding, std::string* out);
-// Every rank as a cell of a map; of large jobs, equal neighbours as one.
+// Every rank as a cell of a map; in large jobs, equal neighbors as one.
 void AppendRankMap(const std::vector<RankRole>& roles, std::string* out);
-// What each rank reached, per communicator: ranks against sequence numbers.
+// The progress of each rank, per communicator: ranks against sequence numbers.
 void AppendSequences(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
                      std::string* out);
-// The last calls of a culprit and of one that waits for it, over all communicators in program order.
+// The last calls of a culprit and of one waiting rank, over all communicators in program order.
 void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::vector<RankRole>& roles,
                      std::string* out);
-// Ranks by what they were seen doing.
+// Ranks by their observed activity.
 void AppendStates(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out);
-// Native and Python stacks, outermost frame first, merged where they agree.
+// Native and Python stacks, outermost frame first, merged where they are equal.
 void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, const MergedStacks* merged,
                   std::string* out);
 void AppendBandwidths(const Verdict& verdict, std::string* out);

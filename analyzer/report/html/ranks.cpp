@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxRoles = size_t{1} << 20;
 constexpr size_t kMaxRuns = 6000;
-constexpr size_t kMaxSingle = 1024;    // up to here each rank has a cell of its own
+constexpr size_t kMaxSingle = 1024;    // up to here each rank has its own cell
 constexpr size_t kMaxRings = 1 << 16;  // bytes of markup
 constexpr size_t kMaxStates = 60;
 
@@ -103,7 +103,7 @@ void AppendRankMap(const std::vector<RankRole>& roles, std::string* out) {
 }
 
 void AppendStates(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out) {
-  // Equal states are one line, whatever the number of ranks; what matters comes first.
+  // Equal states are one line, at any number of ranks; important ones come first.
   struct Band {
     std::vector<int32_t> ranks;
     std::map<std::string, size_t> hosts;

@@ -1,5 +1,4 @@
-// What each rank reached: ranks (those alike as one band) against the sequence numbers around which the job stands
-// still.
+// The progress of each rank: ranks (equal ones as one band) against the sequence numbers around the stop.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -21,7 +20,7 @@ constexpr int64_t kBefore = 6;  // columns before the first difference
 constexpr size_t kMaxBands = 48;
 constexpr size_t kMaxCalls = 12;
 
-// In the order in which one rank's several records of a number are summed up: the largest stands.
+// The order for merging one rank's records of a number: the largest wins.
 enum class Cell : uint8_t {
   kNothing,
   kDone,

@@ -41,7 +41,7 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
   if (*left == 0) return;
   --*left;
   const bool all = top.named == top.ranks.size();
-  // Frames that nobody leaves or joins are one line.
+  // Frames with the same ranks are one line.
   const Node* node = &top;
   std::string text = Escaped(node->frame, 160);
   while (node->children.size() == 1 && node->children[0]->ranks.size() == node->ranks.size()) {
@@ -74,8 +74,8 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
 
 using Stacks = std::vector<std::vector<std::string>>;
 
-// A rank may have several stacks; it counts once wherever they go the same way. `each` calls its argument with the
-// stacks of each rank, ascending.
+// A rank may have several stacks; it counts once where they agree. `each` calls its argument with the stacks of each
+// rank, ascending.
 using EachRank = std::function<void(const std::function<void(int32_t, const Stacks&)>&)>;
 
 void AppendTree(const std::string& title, const std::vector<RankRole>& roles, const EachRank& each, std::string* out) {

@@ -1,5 +1,5 @@
-// Prometheus metrics of agent, relay and collector, on loopback. Bounded: a metric has at most kMostSeries series, and
-// the only label a program may use for something that grows is the job's; more of them are summed up under job="other".
+// Prometheus metrics of agent, relay and collector, on loopback. Bounded: a metric has at most kMostSeries series. The
+// only label that may grow is the job's; further jobs are summed up under job="other".
 #ifndef LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_
 #define LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_
 
@@ -28,7 +28,7 @@ class MetricSet {
     std::vector<Series> series;
   };
 
-  // `name` without "lockstep_"; counters get "_total". Values of equal name and label are added up.
+  // `name` without "lockstep_"; counters get "_total". Values with equal name and label are added up.
   void Gauge(const std::string& name, const std::string& help, double value) {
     Add(Kind::kGauge, name, help, "", "", value);
   }
@@ -47,11 +47,11 @@ class MetricSet {
   std::vector<Metric> metrics_;
 };
 
-// GET /metrics gives what was published last. Threads of its own; Publish() never waits for a reader.
+// GET /metrics returns the last published values. Own threads; Publish() never waits for a reader.
 class MetricsServer {
  public:
-  // "ADDRESS:PORT", ":PORT" or "PORT" (127.0.0.1 then; port 0: any free one). Addresses off loopback are refused: there
-  // is no password; let the node's own exporter or a proxy carry it out.
+  // "ADDRESS:PORT", ":PORT" or "PORT" (127.0.0.1 then; port 0: any free one). Refuses addresses off loopback, because
+  // there is no password: use the node's own exporter or a proxy.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address);
   virtual ~MetricsServer() = default;
   virtual void Publish(MetricSet metrics) = 0;

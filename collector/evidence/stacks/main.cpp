@@ -1,4 +1,5 @@
-// lockstep evidence PID: everything about a process, as text. Also the disposable child of those who gather it.
+// lockstep evidence PID: everything about a process, as text. Also the disposable child of programs that gather
+// evidence.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +24,7 @@ namespace {
 
 namespace settings = lockstep::settings;
 
-// Nobody may wait for a child of ours for good, whatever became of its parent.
+// No program may wait for a child of ours for good, whatever happened to its parent.
 void LimitTime(int milliseconds) {
   signal(SIGALRM, SIG_DFL);
   itimerval timer{};

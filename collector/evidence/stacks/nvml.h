@@ -1,5 +1,5 @@
-// The part of NVML that is used, declared by us so that building needs no CUDA. nvml_test compares it with the
-// toolkit's header where there is one. Structures and values that NVML has promised to keep.
+// The used part of NVML, declared here so that the build needs no CUDA. nvml_test compares it with the toolkit's header
+// if available. NVML guarantees these structures and values.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_NVML_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_NVML_H_
 

@@ -80,7 +80,7 @@ std::vector<MappedFile> MappedFiles(const std::vector<Mapping>& maps) {
     MappedFile file{first.path, first.start, first.end, first.inode, first.deleted, first.executable};
     ++i;
     if (!named || first.offset != 0) continue;
-    // Its zero-initialised part has no file; whatever comes after it that is the file's belongs to it still.
+    // Its zero-initialized part has no file; later mappings of the file still belong to it.
     for (size_t next = i; next < maps.size(); ++next) {
       const Mapping& m = maps[next];
       // Small files have their code in their first page, which is then mapped twice; a second copy of a whole file

@@ -15,24 +15,24 @@ namespace lockstep {
 struct Mapping {
   uint64_t start = 0, end = 0, offset = 0, inode = 0;
   bool readable = false, writable = false, executable = false;
-  bool deleted = false;  // the file has no name any more
+  bool deleted = false;  // the file was unlinked
   std::string path;      // "[stack]", "[vdso]", "" for memory without a file
 };
 
-// Lines that are no mappings are left out; at most `limit` mappings. Sorted by address.
+// Skips lines that are no mappings; at most `limit` mappings. Sorted by address.
 std::vector<Mapping> ParseMaps(absl::string_view text, size_t limit = 65536);
 std::vector<Mapping> ReadMaps(pid_t pid);
 
-// The mapping that holds the address; null: none.
+// The mapping of the address; null: none.
 const Mapping* FindMapping(const std::vector<Mapping>& maps, uint64_t address);
 
-// An ELF file in memory: mappings of one file that follow each other, the first of them from its start.
+// An ELF file in memory: consecutive mappings of one file, the first of them from its start.
 struct MappedFile {
   std::string path;
   uint64_t start = 0, end = 0;  // of all its mappings
   uint64_t inode = 0;
   bool deleted = false;
-  bool executable = false;  // one of them may be executed
+  bool executable = false;  // one of them is executable
 };
 std::vector<MappedFile> MappedFiles(const std::vector<Mapping>& maps);
 

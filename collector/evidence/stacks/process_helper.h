@@ -1,6 +1,6 @@
-// The recorder's own thread in a process (LOCKSTEP_HELPER=on, recorder/core/helper.h), asked through the process's ring
-// file: its memory and a few files of /proc, where the system refuses them to us. The file is anybody's: nothing of it
-// is mapped to be read, and what it says is believed no more than the process's memory would be.
+// Asks the recorder's own thread in a process (LOCKSTEP_HELPER=on, recorder/core/helper.h) through the process's ring
+// file for memory and a few files of /proc, if the system refuses them to us. The file is not trusted: it is not mapped
+// for reading, and its answers count no more than the process's memory.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PROCESS_HELPER_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PROCESS_HELPER_H_
 
@@ -17,16 +17,16 @@ namespace lockstep {
 
 class ProcessHelper {
  public:
-  // `ring`: descriptor of the ring file, not taken over; it is opened anew for writing. Null: the process has no such
-  // thread, or we may not ask it, or somebody else is asking for longer than `limit_ns`; *why says which (empty: it was
-  // not started with one).
+  // `ring`: descriptor of the ring file, not taken over; it is opened again for writing. Null: the process has no such
+  // thread, or access is refused, or another program asks for longer than `limit_ns`; *why has the reason (empty: it
+  // was started without one).
   static std::unique_ptr<ProcessHelper> Open(int ring, int64_t limit_ns, std::string* why);
   ~ProcessHelper();
   ProcessHelper(const ProcessHelper&) = delete;
   ProcessHelper& operator=(const ProcessHelper&) = delete;
 
-  // As process_vm_readv: as much as can be read from the start; -1 and errno. Once the thread has not answered for half
-  // a second it is not asked again (ETIMEDOUT).
+  // Like process_vm_readv: as much as is readable from the start; -1 and errno. After half a second without an answer
+  // the thread is not asked again (ETIMEDOUT).
   ssize_t Memory(uint64_t address, void* out, size_t size) const;
   std::string Maps() const;
   // `thread` as the process numbers it.
@@ -39,7 +39,7 @@ class ProcessHelper {
 
   UniqueFd fd_;
   uint64_t place_ = 0;
-  void* map_ = nullptr;  // of its first page, for the futexes alone: never read or written here
+  void* map_ = nullptr;  // the first page, only for the futexes: never read or written here
   mutable bool dead_ = false;
 };
 

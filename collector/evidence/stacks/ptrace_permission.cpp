@@ -56,7 +56,7 @@ PtraceFacts ReadPtraceFacts(pid_t pid, int error) {
   const std::string space = absl::StrCat("/proc/", pid, "/ns/user");
   if (stat("/proc/self/ns/user", &here) == 0 && stat(space.c_str(), &there) == 0)
     facts.other_user_namespace = here.st_ino != there.st_ino;
-  // The link may be refused as well; how ids are mapped may not, and who shares a namespace sees the same.
+  // The link may be refused as well; the mapping of ids may not, and it is the same for all processes of a namespace.
   const std::string own_map = ReadSmallFile("/proc/self/uid_map"),
                     other_map = ReadSmallFile(absl::StrCat("/proc/", pid, "/uid_map"));
   if (!own_map.empty() && !other_map.empty() && own_map != other_map) facts.other_user_namespace = true;
@@ -105,7 +105,7 @@ std::string ExplainPtraceRefusal(const PtraceFacts& f) {
           "the process is in another user namespace (a rootless container); run the agent as root on the host");
     }
     if (f.more_capabilities)
-      return absl::StrCat(refused, "the process has capabilities that we lack; run the agent as root, or ",
+      return absl::StrCat(refused, "the process has more capabilities than the agent; run the agent as root, or ",
                           kGrantCapability);
     if (f.yama_scope == 1) {
       return absl::StrCat(refused, "kernel.yama.ptrace_scope is 1, which allows it to a process's ancestors alone; ",

@@ -1,4 +1,4 @@
-// Why the kernel refuses to let us look into a process, and what would grant it.
+// Why the kernel refuses access to a process, and how to permit it.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PTRACE_PERMISSION_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PTRACE_PERMISSION_H_
 
@@ -9,18 +9,19 @@
 
 namespace lockstep {
 
-// What decides over ptrace, as far as it can be seen from outside (ptrace(2), "Ptrace access mode checking").
+// The facts that decide over ptrace, as far as they are visible from outside (ptrace(2), "Ptrace access mode
+// checking").
 struct PtraceFacts {
-  int error = 0;               // what ptrace said
+  int error = 0;               // errno of ptrace
   uid_t own_uid = 0, uid = 0;  // effective, of us and of the process
   bool own_ptrace_capability = false;
   bool other_user_namespace = false;
   bool undumpable = false;         // its /proc files belong to root although it does not run as root
-  bool more_capabilities = false;  // it has some that we lack
+  bool more_capabilities = false;  // it has capabilities that we lack
   int yama_scope = -1;             // kernel.yama.ptrace_scope; -1: no Yama
-  pid_t tracer = 0;                // who traces it already
+  pid_t tracer = 0;                // the current tracer
   std::string tracer_name;
-  bool own_seccomp = false;          // a seccomp filter is on us
+  bool own_seccomp = false;          // a seccomp filter restricts us
   std::string own_profile, profile;  // security module's labels; empty: none
 };
 PtraceFacts ReadPtraceFacts(pid_t pid, int error);

@@ -1,6 +1,5 @@
-// Tracebacks of a Python process, read from its memory. Nothing runs in the process and no lock of it is taken, so it
-// makes no difference who holds the interpreter lock. In two steps: pointers while the thread stands still, texts
-// afterwards.
+// Tracebacks of a Python process, read from its memory. Runs no code in the process and takes none of its locks, so the
+// holder of the interpreter lock does not matter. In two steps: pointers while the thread is stopped, texts afterwards.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_FRAMES_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_FRAMES_H_
 
@@ -15,20 +14,20 @@
 
 namespace lockstep {
 
-// A thread as the interpreter knows it.
+// A thread in the interpreter's list.
 struct PythonThread {
   uint64_t state = 0;      // PyThreadState
   uint64_t thread_id = 0;  // pthread_t
-  uint64_t native_id = 0;  // as the process's pid namespace numbers it; 0: not kept
+  uint64_t native_id = 0;  // in the process's pid namespace; 0: not stored
   bool holds_lock = false;
 };
-// All threads of all interpreters, at most 4,096. The process may change them meanwhile: what does not fit is left out.
+// All threads of all interpreters, at most 4,096. The process may change them meanwhile: inconsistent data is left out.
 std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const PythonLayout& layout, uint64_t runtime);
 
-// A frame as it stands in memory.
+// A frame in memory.
 struct PythonFrameRef {
   uint64_t code = 0;
-  int64_t instruction = 0;         // byte offset into the code, or the address where the layout says so
+  int64_t instruction = 0;         // byte offset into the code, or the address if the layout has one
   bool outermost_of_call = false;  // the frame that C code called: one native evaluation frame covers those up to here
 };
 // Innermost first. `truncated`: there were more than `limit`.
@@ -36,16 +35,16 @@ std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const P
                                              uint64_t thread_state, size_t limit, bool* truncated);
 
 struct PythonFrame {
-  std::string function, file;  // file: from the package on ("torch/serialization.py") where it is in one
+  std::string function, file;  // file: relative to its package ("torch/serialization.py") if it is in one
   uint32_t line = 0;           // 0 not known
   bool outermost_of_call = false;
 };
 
-// Turns references into texts; remembers code objects.
+// Turns references into texts; caches code objects.
 class PythonCode {
  public:
   PythonCode(const RemoteMemory& memory, const PythonLayout& layout) : memory_(memory), layout_(layout) {}
-  // nullopt: it is no code object (any more).
+  // nullopt: not a code object (any more).
   std::optional<PythonFrame> Describe(const PythonFrameRef& frame);
 
  private:
@@ -65,7 +64,7 @@ class PythonCode {
   uint64_t code_type_ = 0;
 };
 
-// Line of the byte offset `at` by a table of one of the three formats; 0: none.
+// Line of the byte offset `at` in a table of one of the three formats; 0: none.
 uint32_t PythonLine(PythonLayout::Lines format, const std::string& table, int32_t first_line, int64_t at);
 // "/usr/lib/python3/dist-packages/torch/serialization.py" -> "torch/serialization.py".
 std::string ShortPythonFile(const std::string& file);

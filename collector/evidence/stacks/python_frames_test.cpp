@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Memory of a process that never was: what was written, and nothing else.
+// Memory of an imaginary process: only what was written.
 class FakeMemory : public RemoteMemory {
  public:
   bool Read(uint64_t address, void* out, size_t size) const override {
@@ -24,7 +24,7 @@ class FakeMemory : public RemoteMemory {
     }
     return true;
   }
-  // Room of `size` zero bytes; nothing stands next to it.
+  // Room of `size` zero bytes, without neighbors.
   uint64_t Room(size_t size) {
     const uint64_t at = next_;
     for (size_t i = 0; i < size; ++i) bytes_[at + i] = 0;
@@ -140,7 +140,7 @@ std::string TwoLines(PythonLayout::Lines format) {
   return "";
 }
 
-// What an interpreter says of itself: words of _Py_DebugOffsets, as far as they differ from those of 3.13.
+// An interpreter's description of itself: words of _Py_DebugOffsets that differ from those of 3.13.
 uint64_t Offsets(FakeMemory* memory, int minor, bool free_threaded = false) {
   const PythonLayout l = *LayoutOf(13);
   const uint64_t at = memory->Room(80 * 8);

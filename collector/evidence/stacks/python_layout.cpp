@@ -111,12 +111,12 @@ std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, u
     if (at(field.byte) > 1 << 20) return std::nullopt;
     *field.field = static_cast<uint32_t>(at(field.byte));
   }
-  // Told from the start of the interpreter, in which the lock's own structure lies.
+  // Derived from the start of the interpreter, which contains the lock's own structure.
   const uint64_t lock = at(120 + after_threads);
   if (l.gil_holder < lock || l.gil_locked < lock) return std::nullopt;
   l.gil_holder -= static_cast<uint32_t>(lock);
   l.gil_locked -= static_cast<uint32_t>(lock);
-  // What a reader copies whole must hold what it looks for.
+  // A structure that is copied whole must contain the wanted fields.
   if (l.frame_size < 16 || l.frame_size > 4096 || l.frame_back + 8 > l.frame_size || l.frame_code + 8 > l.frame_size ||
       l.frame_instruction + 8 > l.frame_size || l.frame_entry >= l.frame_size || l.code_size > 4096 ||
       l.code_file + 8 > l.code_size || l.code_name + 8 > l.code_size || l.code_lines + 8 > l.code_size ||

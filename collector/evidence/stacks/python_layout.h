@@ -1,6 +1,6 @@
-// Where CPython keeps what a traceback needs, for 64-bit builds of 3.8 to 3.14. The numbers are offsets that the public
-// headers of each version give (evidence_test reads the stacks of interpreters that run); from 3.13 on an interpreter
-// has its own in memory, and of 3.14 nothing else is believed.
+// The places of CPython's data for a traceback, for 64-bit builds of 3.8 to 3.14. The numbers are offsets from the
+// public headers of each version (evidence_test reads the stacks of running interpreters). From 3.13 on an interpreter
+// has its own in memory; of 3.14 only these are used.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_LAYOUT_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_LAYOUT_H_
 
@@ -22,17 +22,17 @@ struct PythonLayout {
   uint32_t thread_frame = 0;      // newest frame, or the structure that points to it
   bool by_cframe = false;
   uint32_t cframe_frame = 0;
-  // The interpreter lock: inside _PyRuntime, or (gil_pointer != 0) where the interpreter points to.
+  // The interpreter lock: inside _PyRuntime, or (gil_pointer != 0) at the place to which the interpreter points.
   uint32_t gil = 0, gil_pointer = 0, gil_holder = 0, gil_locked = 0;
 
   uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;
   enum class Instruction { kByteIndex, kUnitIndex, kPointer } instruction = Instruction::kPointer;
-  // Where C code was entered again: every frame (one C call each), a flag of the oldest frame of a call (3.11), or an
-  // extra frame that stands for the C call (3.12). Such a frame has an owner of `first_shim` or above.
+  // Marks an entry from C code: every frame (one C call each), a flag of the oldest frame of a call (3.11), or an extra
+  // frame for the C call (3.12). Such a frame has an owner of `first_shim` or above.
   enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
   uint32_t frame_entry = 0;  // byte: the flag, or the frame's owner
   uint8_t first_shim = 3;
-  uint64_t code_tag = 0;  // bits of a frame's pointer to its code that are no address
+  uint64_t code_tag = 0;  // bits of a frame's pointer to its code that are not part of the address
 
   uint32_t code_size = 0, code_file = 0, code_name = 0, code_lines = 0, code_first_line = 0, code_bytes = 0;
   enum class Lines { kLnotab, kRanges, kLocations } lines = Lines::kLocations;
@@ -41,10 +41,10 @@ struct PythonLayout {
   uint32_t object_type = 8, type_name = 24;
 };
 
-// Of Python 3.`minor`; nullopt: not known, or to be had of the process alone (3.14).
+// For Python 3.`minor`; nullopt: unknown, or only available from the process (3.14).
 std::optional<PythonLayout> LayoutOf(int minor);
-// As the process itself has it in memory, from 3.13 on; nullopt: it has none, or nonsense, or is built without the
-// interpreter lock (*free_threaded), whose frames run code that no code object holds.
+// From the process's memory, from 3.13 on; nullopt: missing, invalid, or a build without the interpreter lock
+// (*free_threaded), whose frames run code that no code object holds.
 std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime, bool* free_threaded);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Memory of another process. What is read is that process's own affair: treat it as hostile.
+// Memory of another process. The contents are hostile.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_REMOTE_MEMORY_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_REMOTE_MEMORY_H_
 
@@ -14,7 +14,7 @@ class ProcessHelper;
 class RemoteMemory {
  public:
   virtual ~RemoteMemory() = default;
-  // All `size` bytes, or false and nothing of use in `out`.
+  // All `size` bytes, or false with useless contents of `out`.
   virtual bool Read(uint64_t address, void* out, size_t size) const = 0;
 
   template <typename T>
@@ -23,14 +23,14 @@ class RemoteMemory {
   }
 };
 
-// By process_vm_readv: takes no lock of the process and does not stop it. Needs the rights of ptrace; where they are
-// refused the recorder's helper in the process is asked, if there is one.
+// By process_vm_readv: takes no lock of the process and does not stop it. Needs the rights of ptrace; if they are
+// refused, asks the recorder's helper in the process, if there is one.
 class ProcessMemory : public RemoteMemory {
  public:
   // `helper` may be null, and must outlive it.
   explicit ProcessMemory(pid_t pid, const ProcessHelper* helper = nullptr) : pid_(pid), helper_(helper) {}
   bool Read(uint64_t address, void* out, size_t size) const override;
-  // As much as can be read from the start; -1 and errno where nothing can.
+  // As much as is readable from the start; -1 and errno if nothing is.
   ssize_t ReadSome(uint64_t address, void* out, size_t size) const;
 
  private:

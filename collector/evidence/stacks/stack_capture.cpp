@@ -85,7 +85,7 @@ bool ReadRegisters(pid_t tid, ThreadCapture* thread) {
   iovec part{&regs, sizeof regs};
   if (ptrace(PTRACE_GETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &part) != 0) return false;
 #if defined(__x86_64__)
-  // A 32-bit process has other registers; the kernel says so by the size.
+  // A 32-bit process has other registers; the kernel reveals it by their size.
   if (part.iov_len != sizeof regs) return false;
   const uint64_t values[kStackRegisters] = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi,
                                             regs.rbp, regs.rsp, regs.r8,  regs.r9,  regs.r10, regs.r11,
@@ -108,7 +108,7 @@ bool ReadRegisters(pid_t tid, ThreadCapture* thread) {
   return true;
 }
 
-// A timer whose signal nobody can catch: the last resort against a thread that stands because we do.
+// A timer with an uncatchable signal: the last resort against a thread that we keep stopped.
 class SelfKiller {
  public:
   explicit SelfKiller(int64_t after_ns) : after_ns_(after_ns) {
@@ -152,7 +152,7 @@ class Capturer {
         scratch_(options.most_stack) {}
 
   Capture Run() {
-    // A thread that stands must not wait for our turn on a busy host. What is not allowed is done without.
+    // A stopped thread must not wait for our turn on a busy host. Works without the priority if it is refused.
     setpriority(PRIO_PROCESS, 0, -20);
     sched_param real_time{};
     real_time.sched_priority = 1;
@@ -196,7 +196,7 @@ class Capturer {
       if (!Stop(tid, &thread, &stopped)) return;
     }
     if (!stopped) {
-      // Also tells whether these were to be seen at all.
+      // Also shows whether these were readable at all.
       if (ReadSyscallPlace(pid_, tid, options_.helper, &thread)) CopyStack(&thread, MonotonicNs());
       if (options_.while_stopped) options_.while_stopped(&thread);
     }
@@ -216,7 +216,7 @@ class Capturer {
       return true;
     }
     const int64_t begin = MonotonicNs();
-    int64_t running = begin;  // when it was seen last not to stand
+    int64_t running = begin;  // when it was last seen running
     killer_.Arm();
     ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
     int status = 0;
@@ -232,12 +232,12 @@ class Capturer {
         return false;
       }
       if (MonotonicNs() - begin > options_.halt_limit_ns) {
-        // It went to sleep where no signal reaches it. It cannot be detached from while it does not stand; it is let go
-        // as soon as it does, and with the end of this thread at the latest.
+        // It sleeps where no signal reaches it. Detaching requires a stopped thread: it is released as soon as it
+        // stops, and with the end of this thread at the latest.
         late_.push_back(tid);
         killer_.Disarm();
         thread->refused =
-            absl::StrCat("not stopped: it did not come to a halt in ", options_.halt_limit_ns / 1'000'000, " ms");
+            absl::StrCat("not stopped: it did not halt within ", options_.halt_limit_ns / 1'000'000, " ms");
         const char state = StateOf(pid_, tid);
         if (state == 'D') absl::StrAppend(&thread->refused, "; it is in uninterruptible sleep (D)");
         return true;
@@ -262,7 +262,7 @@ class Capturer {
     return true;
   }
 
-  // A signal that arrived first goes on its way; a stop that was somebody else's stays.
+  // A signal that arrived first is delivered; another program's stop stays.
   void LetGo(pid_t tid, int status) {
     const bool signal = WIFSTOPPED(status) && status >> 16 == 0;
     ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(signal ? WSTOPSIG(status) : 0)));

@@ -1,5 +1,5 @@
-// What the unwinder needs of each thread of a process - registers and the used part of its stack - taken while the
-// thread stands still for a moment. Unwinding comes later, when it runs again.
+// The unwinder's input for each thread of a process - registers and the used part of its stack - taken while the thread
+// is stopped for a moment. Unwinding comes later, while it runs again.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_CAPTURE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_CAPTURE_H_
 
@@ -16,7 +16,7 @@ namespace lockstep {
 
 class ProcessHelper;
 
-// DWARF numbers of the registers that are kept.
+// DWARF numbers of the stored registers.
 #if defined(__aarch64__)
 constexpr int kStackRegisters = 32, kStackPointerRegister = 31;
 #else
@@ -26,8 +26,8 @@ constexpr int kStackRegisters = 17, kStackPointerRegister = 7;
 struct ThreadCapture {
   pid_t tid = 0, inner_tid = 0;
   std::string name, state, wchan;
-  std::vector<std::string> kernel;  // its frames in the kernel, innermost first, where they say something
-  // `all_registers`: taken while it stood; otherwise the stack pointer and pc alone, as /proc tells them.
+  std::vector<std::string> kernel;  // its informative frames in the kernel, innermost first
+  // `all_registers`: taken while it was stopped; otherwise only the stack pointer and pc, from /proc.
   bool have_pc = false, all_registers = false;
   uint64_t registers[kStackRegisters] = {};
   uint64_t pc = 0;
@@ -35,7 +35,7 @@ struct ThreadCapture {
   uint64_t stack_base = 0;      // address of stack[0]
   std::vector<char> stack;
   std::string refused;     // why it was not stopped; empty: it was
-  int64_t stopped_ns = 0;  // it stood at most so long; 0: it was not stopped
+  int64_t stopped_ns = 0;  // upper limit of the time it was stopped; 0: it was not stopped
 };
 
 struct CaptureOptions {
@@ -43,29 +43,29 @@ struct CaptureOptions {
   size_t most_threads = 2048;
   size_t most_stack = 1 << 20;    // of one thread
   size_t most_total = 192 << 20;  // of all
-  // A thread that has not come to a halt by then (it runs on until it does) is let go.
+  // Releases a thread that has not stopped by then (it runs on until it does).
   int64_t halt_limit_ns = 100'000'000;
   // No thread is stopped after this time.
   int64_t total_limit_ns = 1'500'000'000;
-  // Bytes that are not copied by then stay where they are.
+  // Bytes that are not copied by then are left out.
   int64_t copy_limit_ns = 15'000'000;
-  // The calling process kills itself, and with that lets go of everything, when a thread stands longer than this; 0:
+  // The calling process kills itself, which releases all threads, if a thread is stopped for longer than this; 0:
   // never.
   int64_t kill_self_after_ns = 0;
-  // Asked for what the system refuses; may be null.
+  // Asked for data that the system refuses; may be null.
   const ProcessHelper* helper = nullptr;
-  // Called for each thread, while it stands if it does.
+  // Called for each thread, during its stop if it stops.
   std::function<void(ThreadCapture*)> while_stopped;
 };
 
 struct Capture {
   std::vector<ThreadCapture> threads;  // the main thread first
-  size_t total = 0;                    // threads that there were
-  int error = 0;  // what ptrace said where it was refused for the process as a whole; 0: it was not
+  size_t total = 0;                    // number of threads
+  int error = 0;                       // errno of ptrace if it was refused for the whole process; 0: it was not
 };
 
-// Never touches a thread in uninterruptible sleep, or one that another debugger has; a stopped process stays stopped.
-// However the caller ends, the kernel lets all threads go. Takes its own thread for that.
+// Never touches a thread in uninterruptible sleep, or of another debugger; a stopped process stays stopped. However the
+// caller ends, the kernel releases all threads. Uses its own thread for that.
 Capture CaptureThreads(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options);
 
 }  // namespace lockstep

@@ -164,7 +164,7 @@ std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<M
   if (minor < 0) minor = MinorInName(file.path);
   for (size_t i = 0; minor < 0 && i < files.size(); ++i) minor = MinorInName(files[i].path);
   if (minor < 0) {
-    evidence->set_python_refused(absl::StrCat("its Python version cannot be told (", file.path, ")"));
+    evidence->set_python_refused(absl::StrCat("its Python version is unknown (", file.path, ")"));
     return std::nullopt;
   }
   evidence->set_python_version(absl::StrCat("3.", minor));
@@ -191,7 +191,7 @@ std::optional<Python> ReadPython(const RemoteMemory& memory, const std::vector<M
 const PythonThread* FindThread(const Python& python, const RemoteMemory& memory, const ThreadCapture& thread) {
   for (const PythonThread& known : python.threads) {
     if (thread.thread_pointer != 0 && known.thread_id == thread.thread_pointer) return &known;
-    // Where the thread pointer stands behind the structure rather than at its start.
+    // Where the thread pointer is behind the structure, not at its start.
     if (thread.thread_pointer > known.thread_id && thread.thread_pointer - known.thread_id < 4096) return &known;
   }
   constexpr uint64_t kTidInGlibcThread = 720;
@@ -258,12 +258,11 @@ class StackChild {
   std::string Refusal() const {
     std::string reason = ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error));
     if (capture_.error == ESRCH) return reason;
-    if (helper_ != nullptr)
-      return absl::StrCat(reason, ". What is told comes from the recorder's helper in the process");
+    if (helper_ != nullptr) return absl::StrCat(reason, ". The facts come from the recorder's helper in the process");
     if (!no_helper_.empty()) return absl::StrCat(reason, "; ", no_helper_);
     return options_.ring < 0
                ? reason
-               : absl::StrCat(reason, "; or start the job with LOCKSTEP_HELPER=on, and its recorder tells");
+               : absl::StrCat(reason, "; or start the job with LOCKSTEP_HELPER=on, and its recorder answers");
   }
 
   bool Send() { return WriteEvidence(out_, evidence_); }

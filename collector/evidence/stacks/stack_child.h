@@ -1,4 +1,4 @@
-// What the disposable child does that takes the stacks of a process.
+// The work of the disposable child that takes the stacks of a process.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_CHILD_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_CHILD_H_
 
@@ -10,18 +10,19 @@ namespace lockstep {
 
 struct StackChildOptions {
   bool may_stop = true;
-  // Of the time that there is, stopping threads takes at most a third.
+  // Stopping threads takes at most a third of the available time.
   int64_t limit_ns = 4'500'000'000;
-  // May end itself by SIGKILL rather than keep a thread of the process stopped too long. Not for tests in one process.
+  // May kill itself with SIGKILL rather than keep a thread of the process stopped too long. Not for tests in one
+  // process.
   bool kill_self = true;
-  // Gives up its rights, and limits itself, before it reads foreign files.
+  // Drops its rights, and limits itself, before it reads foreign files.
   bool drop_rights = true;
-  // The process's ring file, whose helper is asked for what the system refuses; -1: not known.
+  // The process's ring file, whose helper is asked for data that the system refuses; -1: unknown.
   int ring = -1;
 };
 
-// Writes to `out` what it finds, in steps (child_pipe.h): states and Python stacks first, then native stacks with
-// function names, then source lines. Returns the exit status.
+// Writes its results to `out` in steps (child_pipe.h): states and Python stacks first, then native stacks with function
+// names, then source lines. Returns the exit status.
 int RunStackChild(pid_t pid, const StackChildOptions& options, int out);
 
 }  // namespace lockstep

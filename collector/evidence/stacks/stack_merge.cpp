@@ -13,8 +13,8 @@ bool Evaluates(const StackFrame& frame) {
   return absl::StartsWith(frame.function(), "_PyEval_EvalFrameDefault");
 }
 
-// Functions of CPython that stand between one Python function and another, or between main() and the first; in a
-// stripped interpreter most have no name.
+// CPython functions between one Python function and another, or between main() and the first; in a stripped interpreter
+// most have no name.
 bool OnlyLeads(const StackFrame& frame, uint32_t interpreter) {
   const absl::string_view name = frame.function();
   if (name.empty()) return frame.module() == interpreter;
@@ -95,7 +95,7 @@ std::vector<StackFrame> MergeStacks(const std::vector<StackFrame>& native, const
   };
   for (const StackFrame& frame : native) {
     if (Evaluates(frame) && next < python.size()) {
-      // What called out of Python leads there too; a name that says more stays.
+      // Frames of calls from Python to C lead there too; a more informative name stays.
       while (!merged.empty() && merged.back().kind() == StackFrame::NATIVE && OnlyLeads(merged.back(), interpreter) &&
              (merged.size() > 1 || !merged.back().function().empty())) {
         merged.pop_back();
@@ -110,7 +110,7 @@ std::vector<StackFrame> MergeStacks(const std::vector<StackFrame>& native, const
     }
   }
   while (next < python.size()) add(python[next++]);
-  // How a thread comes to its first function is the same for all.
+  // Every thread has the same frames before its first function.
   while (merged.size() > 1 && StartsThreads(merged.back().function())) merged.pop_back();
   return merged;
 }

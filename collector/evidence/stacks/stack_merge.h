@@ -1,4 +1,4 @@
-// One stack of native and Python frames.
+// Merges native and Python frames into one stack.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_MERGE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_MERGE_H_
 

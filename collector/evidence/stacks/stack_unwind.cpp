@@ -96,7 +96,7 @@ std::string WithoutParameters(const std::string& name) {
   return name;
 }
 
-// Function templates are demangled with what they return in front.
+// Demangled function templates begin with their return type.
 std::string WithoutReturnType(const std::string& name) {
   if (absl::StrContains(name, "operator ")) return name;
   int depth = 0;
@@ -134,7 +134,7 @@ std::string ShortFunction(const std::string& symbol, size_t limit) {
   } else {
     name = name.substr(0, name.find('@'));  // a version
   }
-  // Pieces of a function that the compiler made of it.
+  // Parts that the compiler split off a function.
   for (const char* piece : {".constprop", ".isra", ".part", ".cold", ".lto_priv", ".localalias", " [clone"}) {
     const size_t at = name.find(piece);
     if (at != std::string::npos && at > 0) name.resize(at);
@@ -248,7 +248,7 @@ struct Unwinder::State {
     const std::string named = absl::StrCat("/proc/", pid, "/root", file->mapped.path);
     // What is mapped, even if its name is gone; only for the privileged.
     const std::string mapped = absl::StrFormat("/proc/%d/map_files/%x-%x", pid, file->mapped.start, file->mapped.end);
-    // Where neither may be followed, the name as it is here: what is mapped is compared.
+    // If neither may be followed, the name as it is here: the mapped contents are compared.
     for (const std::string& path : {named, mapped, file->mapped.path}) {
       UniqueFd fd = OpenRegular(path);
       if (!fd.ok()) continue;

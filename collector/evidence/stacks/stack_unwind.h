@@ -19,9 +19,8 @@ class ProcessHelper;
 
 class Unwinder {
  public:
-  // Opens the files that hold code: later ones need no more rights than to read. Symbols are taken from the files
-  // themselves and from separate debug files below /usr/lib/debug of this host and of the process's.
-  // `helper` may be null, and must outlive it.
+  // Opens the files of code: later ones need only read rights. Symbols come from the files themselves and from separate
+  // debug files below /usr/lib/debug of this host and of the process's. `helper` may be null, and must outlive it.
   Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHelper* helper = nullptr);
   ~Unwinder();
 
@@ -33,14 +32,14 @@ class Unwinder {
   };
   Addresses Unwind(const ThreadCapture& thread, size_t limit);
 
-  // Function, module and offset of an address; remembered.
+  // Function, module and offset of an address; cached.
   const StackFrame& Describe(uint64_t pc);
-  // Adds source file and line where there is DWARF; may take long.
+  // Adds source file and line if there is DWARF; may take long.
   void AddLine(uint64_t pc);
 
-  // The files that described frames are in; StackFrame::module counts from 1.
+  // The files of the described frames; StackFrame::module counts from 1.
   std::vector<StackModule> Modules() const;
-  // Address of a symbol of a mapped file; 0: it has none of that name.
+  // Address of a symbol of a mapped file; 0: no such symbol.
   uint64_t Symbol(const MappedFile& file, const std::string& name);
 
  private:
@@ -48,8 +47,8 @@ class Unwinder {
   std::unique_ptr<State> state_;
 };
 
-// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": what people know it by, at most
-// `limit` characters.
+// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": the usual name, at most `limit`
+// characters.
 std::string ShortFunction(const std::string& symbol, size_t limit = 200);
 
 }  // namespace lockstep

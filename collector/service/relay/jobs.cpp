@@ -1,4 +1,4 @@
-// The part of Relay that keeps jobs which are called alike apart, and knows which of them anybody still speaks of.
+// The part of Relay that keeps jobs of the same name apart, and knows which of them still have reporters.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -23,8 +23,8 @@ std::string ChildKey(uint32_t number, uint32_t life) {
 
 }  // namespace
 
-// Which of the jobs that are called alike the child speaks of. Whoever seemed to be of another one is asked to tell all
-// again.
+// The child's job among those of the same name. A child that seemed to belong to another one is asked to report
+// everything again.
 void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   ChildJob& said = child->jobs[key];
   std::vector<uint64_t> comms;
@@ -70,7 +70,7 @@ void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
   }
 }
 
-// The identity by which this relay speaks of what a child calls `said`. False: not known yet, the message waits.
+// This relay's identity for the child's job `said`. False: unknown yet, the message waits.
 bool Relay::Named(const wire::Received& received, const JobIdentity& said, JobIdentity* ours) {
   *ours = said;
   const Child* child = ChildOf(received.peer);
@@ -99,7 +99,7 @@ void Relay::TakeEarly(uint64_t peer) {
   }
 }
 
-// The child speaks of the job no more; when nobody does, neither does this relay.
+// The child no longer reports the job; when no child does, neither does this relay.
 void Relay::Leave(Child* child, const std::string& said) {
   const auto entry = child->jobs.find(said);
   if (entry == child->jobs.end()) return;

@@ -13,16 +13,15 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kLateExpires = 60 * kSecond;
-constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped and another's go on
+constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped and another's continue
 constexpr size_t kMostLate = 65536;
 constexpr int kMostSilentNamed = 64;
-constexpr size_t kMostStacks = 64;  // requests of which stacks are under way
+constexpr size_t kMostStacks = 64;  // number of requests with open stacks
 constexpr int kMostRefused = 64;
 constexpr int kBeatsPerHeartbeat = 4096;
 constexpr int kReadAtOnce = 1024;
 constexpr size_t kReusedBytes = 16384;  // of a heartbeat: the memory of a larger one is not kept
-// A heartbeat that was shed somewhere leaves numbers behind that never come again where nothing moves: all are told
-// anew.
+// A lost heartbeat leaves numbers behind that never come again if nothing moves: all are sent again.
 constexpr int64_t kEverythingEvery = 30 * kSecond;
 constexpr int64_t kRetryFull = 5'000'000;  // the upstream's queue is full
 constexpr size_t kMostName = 256;
@@ -120,7 +119,9 @@ void Relay::FromUpstream(wire::Message message) {
   const uint64_t peer = message.header.route.back();
   message.header.route.pop_back();
   counters_.answers++;
-  if (!server_->Send(peer, message).ok()) counters_.answers_lost++;  // asked for, or sent, again by whoever misses it
+  if (!server_->Send(peer, message).ok())
+    counters_.answers_lost++;  // requested, or sent, again by the side that
+                               // misses it
 }
 
 void Relay::Welcomed(const Welcome& welcome) {
@@ -129,10 +130,10 @@ void Relay::Welcomed(const Welcome& welcome) {
     return;
   }
   welcomed_ = true;
-  everything_ = true;  // also after a mere reconnection: what was under way then may be lost
+  everything_ = true;  // also after a mere reconnection: messages in transit may be lost
   if (upstream_instance_ == welcome.instance()) return;
-  // Another collector, or another relay above. The children tell what is not kept here: ends, waits, members. Ends and
-  // waits that were not sent yet go: a wait that was late then may be long over.
+  // Another collector, or another relay above. The children report again what is not kept here: ends, waits, members.
+  // Unsent ends and waits are dropped: a wait that was late then may be long over.
   std::erase_if(urgent_, [this](const wire::Message& message) {
     const bool told_again = message.header.type == wire::Type::kLate || message.header.type == wire::Type::kEnded;
     if (told_again) urgent_bytes_ -= message.body.size();
@@ -147,7 +148,7 @@ void Relay::Welcomed(const Welcome& welcome) {
 void Relay::WelcomeChild(uint64_t peer) {
   Welcome welcome;
   welcome.set_version(options_.version);
-  // Of this relay and of what is above it: when either is a new one, the children tell everything again.
+  // Of this relay and of its upstream: when either is new, the children report everything again.
   welcome.set_instance(upstream_instance_ * 0x9e3779b97f4a7c15 + options_.instance);
   welcome.set_protocol(wire::kProtocol);
   welcome.set_real_ns(RealtimeNs());
@@ -174,7 +175,7 @@ void Relay::FromChild(wire::Received received) {
   }
   switch (received.message.header.type) {
     case wire::Type::kHello:
-      // A relay's child says Hello to the relay; nobody's comes through one.
+      // A relay's child sends Hello to the relay; none passes through.
       return received.message.header.route.empty() ? OnHello(received) : void(counters_.malformed++);
     case wire::Type::kBye:
       return Drop(received.peer);
@@ -209,8 +210,7 @@ void Relay::OnHello(const wire::Received& received) {
       return;
     }
     Child fresh;
-    // The same process over another connection goes on where it was; one that was started anew on the same host takes
-    // its predecessor's place.
+    // The same process over another connection continues; a restarted one on the same host replaces its predecessor.
     for (auto old = children_.begin(); old != children_.end();) {
       const bool same = hello.instance() != 0 && old->second.instance == hello.instance();
       const bool predecessor = old->second.host == hello.host() && (old->second.gone || !server_->Knows(old->first));
@@ -317,7 +317,7 @@ void Relay::OnLate(const wire::Received& received) {
   const std::string key = LateKey(report);
   auto entry = late_.find(key);
   if (entry == late_.end()) {
-    if (late_.size() >= kMostLate) return;  // told by its heartbeats, too
+    if (late_.size() >= kMostLate) return;  // its heartbeats report it, too
     entry = late_.emplace(key, Late{}).first;
     entry->second.report = report;
   }
@@ -424,7 +424,7 @@ bool Relay::Concerned(const Child& child, const ChildJob& known, const std::stri
          known.in_d.Intersects(ranks);
 }
 
-// As each child tells jobs of one name apart.
+// As each child numbers jobs of one name.
 void Relay::Distribute(const wire::Message& message) {
   CollectRequest request;
   if (!wire::DecodeBody(message, &request).ok()) {
@@ -510,7 +510,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     size_t next = 0;
     do {
       beat.clear_moved();
-      if (next > 0) {  // said in the first
+      if (next > 0) {  // sent in the first
         beat.clear_recorders();
         beat.clear_blind();
       }
@@ -540,9 +540,9 @@ void Relay::Housekeep() {
     if (!child.gone && unheard > options_.silent_after_ns / 2) {
       wire::Message ping;
       ping.header.type = wire::Type::kPing;
-      (void)server_->Send(peer, ping);  // shows whether the connection still stands
+      (void)server_->Send(peer, ping);  // shows whether the connection still exists
       if (!server_->Knows(peer)) {
-        // Another way may have been found to whom it spoke for: its numbers are nobody's now.
+        // Its ranks may report another way: its numbers no longer count.
         child.gone = child.silent = true;
         for (const auto& [key, said] : child.jobs) {
           if (const auto job = jobs_.find(said.job); job != jobs_.end())
@@ -555,7 +555,7 @@ void Relay::Housekeep() {
       Quiet(child);
     }
     if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
-    // It speaks, and not of this job any more: that has ended, or another generation of it has begun.
+    // It reports, but not this job any more: that has ended, or another generation of it has begun.
     std::vector<std::string> left;
     for (const auto& [key, said] : child.jobs) {
       const bool passed_over = child.beat_ns - said.heard_ns > kPassedOver;

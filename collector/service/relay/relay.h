@@ -1,8 +1,8 @@
-// A relay stands between agents (or other relays) and the collector, so that neither the collector's connections nor
-// its messages grow with the hosts. Digests, evidence, chunks and ends of processes pass through it as they are, with
-// the token of the connection they came by added to their route; answers find their way back by it, so the relay keeps
-// nothing of them. Heartbeats and late reports of its children it merges. It keeps no file: whatever it held when it
-// dies is told again, because the children's next Welcome names another instance.
+// A relay connects agents (or other relays) to the collector, so that neither the collector's connections nor its
+// messages grow with the hosts. Digests, evidence, chunks and ends of processes pass through unchanged, with the token
+// of their connection added to the route. Answers follow the route back, so the relay stores none of them. It merges
+// heartbeats and late reports of its children. It keeps no file: after its death the children report everything again,
+// because their next Welcome names another instance.
 #ifndef LOCKSTEP_COLLECTOR_SERVICE_RELAY_RELAY_H_
 #define LOCKSTEP_COLLECTOR_SERVICE_RELAY_RELAY_H_
 
@@ -30,13 +30,13 @@ namespace lockstep {
 struct RelayOptions {
   wire::ServerOptions server;         // where the children connect
   wire::ClientOptions upstream;       // the collector, or the next relay
-  std::vector<std::string> fallback;  // told to the children; empty: the upstream endpoints
+  std::vector<std::string> fallback;  // sent to the children; empty: the upstream endpoints
   std::string host, boot_id, version;
   uint64_t instance = 0;  // random, of this process
   int64_t heartbeat_ns = 1'000'000'000;
   int64_t late_ns = 250'000'000;  // late reports of one wait that follow the first are sent together
   int64_t silent_after_ns = 5'000'000'000;
-  int64_t forget_after_ns = 600'000'000'000;  // a child that was not heard for so long is no hole any more
+  int64_t forget_after_ns = 600'000'000'000;  // a child that is silent for this long is forgotten
   // What waits for the upstream while that takes nothing. Chunks beyond are dropped (they come again); beyond the
   // other, the children are not read, and the network holds them back.
   size_t most_chunk_bytes = size_t{64} << 20;
@@ -73,9 +73,9 @@ class Relay {
   std::string upstream_error() const { return upstream_->last_error(); }
 
  private:
-  // What a child's last heartbeat said of one job.
+  // One job in a child's last heartbeat.
   struct ChildJob {
-    std::string job;  // this relay's number of it in the identity; empty: not known yet
+    std::string job;  // this relay's number in the job's identity; empty: unknown
     Ranks alive, stopped, in_d, ended;
     uint64_t lost = 0;
     Facts facts;
@@ -89,9 +89,9 @@ class Relay {
     uint64_t instance = 0;
     std::string host;
     int64_t heard_ns = 0;
-    int64_t beat_ns = 0;  // its last heartbeat, of whatever job
+    int64_t beat_ns = 0;  // its last heartbeat for any job
     bool silent = false, gone = false;
-    std::map<std::string, ChildJob> jobs;  // by serialized identity, as the child tells jobs of one name apart
+    std::map<std::string, ChildJob> jobs;  // by serialized identity, as the child separates jobs of one name
   };
   struct Job {
     JobIdentity identity;
@@ -107,7 +107,7 @@ class Relay {
     int64_t sent_ns = 0, heard_ns = 0;
   };
 
-  // Stacks of many children for one request. Only what was not sent on yet: whoever gets it unites it again.
+  // Stacks of many children for one request. Only unsent ones: the receiver merges again.
   struct Stacks {
     StackReport report;  // without tree and ranks
     StackTree tree;
@@ -160,7 +160,7 @@ class Relay {
     int64_t at_ns = 0;
   };
   static constexpr int64_t kEarlyExpires = 10'000'000'000;
-  std::deque<Early> early_;  // overtook the heartbeat that tells whose job is meant
+  std::deque<Early> early_;  // overtook the heartbeat that identifies the job
   std::map<std::string, Late> late_;
   std::map<uint64_t, Stacks> stacks_;          // by request
   std::deque<wire::Message> urgent_, chunks_;  // wait for the upstream
@@ -168,7 +168,7 @@ class Relay {
   uint32_t numbers_ = 0;
   bool welcomed_ = false;
   uint64_t upstream_instance_ = 0;
-  bool everything_ = false;  // the upstream knows nothing: the next heartbeats tell all
+  bool everything_ = false;  // the upstream knows nothing: the next heartbeats contain all
   int64_t told_all_ns_ = 0;
   int64_t now_ = 0, next_ = 0, next_heartbeat_ = 0, next_late_ = 0, next_housekeeping_ = 0;
 };

@@ -51,7 +51,7 @@ Message HelloOf(const std::string& host, uint64_t instance) {
   return *Encode(Type::kHello, hello);
 }
 
-// An agent of the test: says Hello, sends what it is given whenever it is welcome.
+// An agent of the test: sends Hello, and its messages whenever it is welcome.
 struct Agent {
   std::string host;
   uint64_t instance = 0;
@@ -172,7 +172,7 @@ TEST_F(RelayTest, HeartbeatsOfChildrenAreOne) {
   EXPECT_EQ(beats_.back().hosts(), 2u);
   EXPECT_TRUE(beats_.back().host().empty());
   EXPECT_EQ(*Ranks::From(beats_.back().alive()), Ranks::Between(0, 7));
-  // Members are told, and only when they change.
+  // Members are sent only when they change.
   std::set<size_t> told;
   for (const Heartbeat& one : beats_) {
     for (const CommunicatorBeat& moved : one.moved()) {
@@ -278,7 +278,7 @@ TEST_F(RelayTest, SilentChildrenAreHoles) {
   }));
   EXPECT_EQ(beats_.back().silent_host(0), "node1");
   EXPECT_EQ(*Ranks::From(beats_.back().alive()), Ranks::Between(0, 3));
-  // Started anew on the same host: no hole any more.
+  // Restarted on the same host: no gap any more.
   Agent* again = Add("node1", 3);
   ASSERT_TRUE(again->client->Send(BeatOf("node1", Ranks::Between(4, 7), 41)).ok());
   ASSERT_TRUE(Wait([&] {
@@ -288,7 +288,7 @@ TEST_F(RelayTest, SilentChildrenAreHoles) {
   EXPECT_EQ(*Ranks::From(beats_.back().alive()), Ranks::Between(0, 7));
 }
 
-// A generation that has ended is not told to a collector that comes later.
+// A generation that has ended is not reported to a later collector.
 TEST_F(RelayTest, AJobThatHasEndedIsForgotten) {
   Agent* a = Add("node0", 1);
   ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41)).ok());
@@ -307,7 +307,7 @@ TEST_F(RelayTest, AJobThatHasEndedIsForgotten) {
   }));
 }
 
-// A generation ends while no collector is there, with a wait that was late in it: who comes next hears of neither.
+// A generation ends without a collector, with a late wait in it: the next collector hears of neither.
 TEST_F(RelayTest, ANewCollectorHearsNothingOfAGenerationThatEndedBefore) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
@@ -401,7 +401,7 @@ TEST_F(RelayTest, JobsOfOneNameStayApart) {
   EXPECT_EQ(asked(*b), 0u);
   EXPECT_EQ(asked(*both), 0u);
 
-  // What is late, and who ended, is told under the relay's number.
+  // Late ranks and ends are reported under the relay's number.
   LateReport late;
   *late.mutable_job() = JobOf();
   late.set_communicator(0xb1);
@@ -423,7 +423,7 @@ TEST_F(RelayTest, JobsOfOneNameStayApart) {
   EXPECT_EQ(Of(Type::kEnded)[0]->message.header.route.size(), 1u);
 }
 
-// Hosts whose ranks could be of one job turn out to be of two: who was laid to the wrong one tells everything again.
+// Hosts that seemed to be of one job turn out to be of two: the wrongly assigned one reports everything again.
 TEST_F(RelayTest, AHostThatWasTakenForAnotherJobsIsAskedAgain) {
   Agent* a = Add("node0", 1);
   Agent* b = Add("node1", 2);
@@ -435,7 +435,7 @@ TEST_F(RelayTest, AHostThatWasTakenForAnotherJobsIsAskedAgain) {
   const size_t welcomes = b->welcomes.size();
   ASSERT_TRUE(rest->client->Send(BeatOf("node2", Ranks::Between(4, 7), 41, 0xa1)).ok());
   ASSERT_TRUE(Wait([&] { return b->welcomes.size() > welcomes; }));
-  EXPECT_EQ(b->welcomes.back(), b->welcomes.front());  // the same instance: nothing else is begun anew
+  EXPECT_EQ(b->welcomes.back(), b->welcomes.front());  // the same instance: nothing else starts again
   beats_.clear();
   ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(4, 7), 52, 0xb1)).ok());
   ASSERT_TRUE(Wait([&] {
@@ -580,7 +580,7 @@ TEST_F(RelayTest, WhatIsOnItsWayOutlivesTheUpstreamsAbsence) {
   root_ = std::make_unique<TestServer>(options);
   Root(78);  // another collector
   ASSERT_TRUE(Wait([&] { return Of(Type::kDigest).size() == 1 && Of(Type::kChunk).size() == 1; }));
-  // The children are told that whoever asks is a new one.
+  // The children learn that the asker is a new one.
   ASSERT_TRUE(Wait([&] { return a->welcomes.size() >= 2; }));
   EXPECT_NE(a->welcomes.front(), a->welcomes.back());
 }

@@ -16,8 +16,8 @@ enum class Health {
 struct Check {
   std::string name;  // "shared memory": short, the same in every version
   Health health = Health::kGood;
-  std::string text;    // what was found
-  std::string advice;  // what to do; empty where nothing is to be done
+  std::string text;    // the result
+  std::string advice;  // the remedy; empty if none is needed
 };
 
 inline Check Good(std::string name, std::string text) {

@@ -13,8 +13,9 @@ std::vector<Check> ConfigurationChecks(const absl::Status& problem) {
   const absl::StatusOr<std::vector<settings::File>> files = settings::ReadFiles();
   if (!problem.ok() || !files.ok()) {
     const absl::Status& status = problem.ok() ? files.status() : problem;
-    return {Bad(name, std::string(status.message()),
-                "every command that reads it ends with this; lockstep config --check tells when it is mended")};
+    return {
+        Bad(name, std::string(status.message()),
+            "every command that reads it ends with this error; check your correction with lockstep config --check")};
   }
   std::vector<Check> checks;
   std::string found;

@@ -1,4 +1,4 @@
-// Which configuration files are in force.
+// The configuration files that apply.
 #ifndef LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_CONFIGURATION_CHECK_H_
 #define LOCKSTEP_COLLECTOR_TOOLS_DOCTOR_CONFIGURATION_CHECK_H_
 

@@ -135,10 +135,10 @@ Check KernelLogCheck() {
   const UniqueFd fd(open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const int error = errno;
   char line[8192];
-  // The first read meets the permission; a log that has gone on meanwhile answers EPIPE, an empty one EAGAIN.
+  // The first read checks the permission; a log that has moved on answers EPIPE, an empty one EAGAIN.
   const bool readable = fd.ok() && (read(fd.get(), line, sizeof line) >= 0 || errno == EPIPE || errno == EAGAIN);
   const int why = fd.ok() ? errno : error;
-  if (readable) return Good("kernel log", "can be read: Xid, memory and link errors are told");
+  if (readable) return Good("kernel log", "readable: Xid, memory and link errors are reported");
   return Note("kernel log", absl::StrCat("/dev/kmsg: ", strerror(why)),
               "for Xid and machine checks run the agent as root, or with CAP_SYSLOG");
 }

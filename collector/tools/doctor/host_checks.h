@@ -7,7 +7,7 @@
 namespace lockstep::doctor {
 
 Check CudaCheck();
-// Looks into a child of our own and tells what other processes need.
+// Examines a child of our own, and reports what other processes need.
 Check PtraceCheck();
 Check NamespaceCheck();
 // The memory group we are in: rings count against it.

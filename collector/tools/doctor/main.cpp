@@ -1,4 +1,4 @@
-// The doctor verb: says of this host what works and what does not, one line each, and what to do about it.
+// The doctor verb: prints what works on this host and what does not, one line each, and the remedy.
 #include <cstdio>
 #include <string>
 #include <vector>

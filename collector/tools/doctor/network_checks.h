@@ -12,7 +12,7 @@ namespace lockstep::doctor {
 
 // Every key file in the places where the tools look.
 Check KeysCheck(const ToolOptions& options);
-// Says hello to the collector as a reader and waits at most so long for its answer.
+// Connects to the collector as a reader and waits for its answer, within the limit.
 Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns);
 
 }  // namespace lockstep::doctor

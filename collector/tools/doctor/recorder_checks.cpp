@@ -70,7 +70,7 @@ struct Ran {
   std::map<std::string, std::string> said;
 };
 
-// Runs the probe, at most kProbeSeconds, and takes what it prints.
+// Runs the probe, at most kProbeSeconds, and returns its output.
 Ran RunProbe(const std::vector<std::string>& words, const Environment& environment) {
   Ran ran;
   ChildRun how;
@@ -94,7 +94,7 @@ Ran RunProbe(const std::vector<std::string>& words, const Environment& environme
   return ran;
 }
 
-// A folder of its own beside where the rings go, gone with it.
+// A private folder beside the rings, removed by the destructor.
 class Folder {
  public:
   explicit Folder(const Environment& environment) {
@@ -135,7 +135,7 @@ Environment ProbeEnvironment(Environment environment, const std::string& library
   SetVariable(&environment, "LOCKSTEP_GPU", "off");
   SetVariable(&environment, "RANK", "0");
   SetVariable(&environment, "WORLD_SIZE", "1");
-  // No GPU is touched, whoever is using them.
+  // No GPU is touched, whatever uses them.
   SetVariable(&environment, "CUDA_VISIBLE_DEVICES", "");
   return environment;
 }
@@ -434,7 +434,7 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
                            "see 'switches'; please report this with the output of lockstep doctor --json"));
       continue;
     }
-    // With every GPU hidden the communicator cannot be made: that the record says so is the proof.
+    // With every GPU hidden the communicator cannot be created: the record of this failure is the proof.
     const bool failed = ran.said["init"] != "0";
     checks.push_back(
         Good("NCCL", absl::StrCat(what, ": calls are recorded", failed ? " (tried with every GPU hidden)" : "")));

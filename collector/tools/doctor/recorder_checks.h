@@ -19,7 +19,7 @@ ProbePlaces FindProbe();
 
 // What the recorder's switches say: LOCKSTEP, files named "off", variables that nothing reads.
 std::vector<Check> SwitchChecks(const Environment& environment);
-// Where rings go: kind of file system, room, owner. `ranks` on this host; 0: not told, 8 are reckoned with.
+// The place of rings: kind of file system, room, owner. `ranks` on this host; 0: not given, 8 are assumed.
 Check SharedMemoryCheck(const Environment& environment, int ranks);
 // Preloads the recorder into the probe, linked and opened by hand, and reads the rings that it leaves.
 std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces& probe);

@@ -81,8 +81,8 @@ class Fleet {
     size_t made = 0;
     std::vector<epoll_event> events(1024);
     while (!quit_) {
-      // Not all at once: a fleet's agents do not start in the same millisecond either, and handshakes that wait for
-      // each other would run into their limits and begin anew.
+      // Not all at once: real agents do not start in the same millisecond either, and handshakes that wait for each
+      // other would reach their limits and start again.
       while (welcomed_ < made && agents_[welcomed_].session->welcome()) welcomed_++;
       for (int i = 0; i < 16 && made < std::min(agents_.size(), welcomed_ + kConnecting); i++) {
         if (!Make(made)) return 1;

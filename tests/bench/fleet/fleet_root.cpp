@@ -109,7 +109,7 @@ bool Size(int ranks, int runs, int silent_one_in) {
   SyntheticJob job(ranks, ranks < 4096 ? 8 : 16, kSecond);
   std::mt19937 random(static_cast<unsigned>(ranks));
   const int fault_rank = static_cast<int>(random() % static_cast<unsigned>(ranks));
-  job.Restart(0, Now(CLOCK_MONOTONIC) - 40 * kSecond, fault_rank, 16);  // it has stood still for more than 20 s
+  job.Restart(0, Now(CLOCK_MONOTONIC) - 40 * kSecond, fault_rank, 16);  // it has been stuck for more than 20 s
   const SyntheticHostOptions options;
   std::vector<wire::Message> digests;
   MergedProgress progress;
@@ -193,7 +193,7 @@ int Main(int argc, char** argv) {
   bool named = true;
   for (const int one_in : {0, silent}) {
     for (const int ranks : sizes)
-      named &= Size(ranks, runs, one_in) || one_in > 0;  // who is silent may be named beside it
+      named &= Size(ranks, runs, one_in) || one_in > 0;  // silent ranks may be named beside it
   }
   return named ? 0 : 1;
 }

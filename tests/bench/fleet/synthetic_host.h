@@ -74,7 +74,7 @@ class SyntheticHost : public AgentSource {
   // All must outlive it.
   SyntheticHost(const SyntheticHostOptions& options, const SyntheticJob& job, int host, MemoryStore* store);
 
-  // The job begins anew.
+  // The job starts again.
   void Restart();
 
   void Look(int64_t mono_ns) override;

@@ -55,7 +55,7 @@ std::string SyntheticJob::HostOf(int host) const {
 int64_t SyntheticJob::TimeOf(int stage, int64_t position) const {
   const int64_t length = ProgramOf(stage).length();
   const int64_t step = position / length;
-  // After the fault the rest of what can go on is done within the settling time.
+  // After the fault, all other work that can complete does so within the settling time.
   if (fault_step_ >= 0 && step >= fault_step_) return fault_ns() + position % length * kSettleNs / length;
   return t0_ + step * step_ns_ + position % length * step_ns_ / length;
 }
@@ -194,7 +194,7 @@ SyntheticJob::Motion SyntheticJob::MotionOf(int rank, int64_t now) const {
 }
 
 void SyntheticJob::Move(int first, int count, int64_t now, ring::Snapshot* snapshots) const {
-  // The ranks of a host go the same way, but for the one that stops.
+  // The ranks of a host make the same calls, except for the one that stops.
   const Motion common = MotionOf(fault_rank_ == first ? first + 1 : first, now);
   for (int i = 0; i < count; i++) Apply(first + i == fault_rank_ ? MotionOf(first + i, now) : common, &snapshots[i]);
 }

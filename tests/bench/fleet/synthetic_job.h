@@ -18,7 +18,7 @@ class SyntheticJob {
  public:
   SyntheticJob(int ranks, int stages, int64_t step_ns);
 
-  // Begins anew at `t0`; `fault_rank` stops in step `fault_step` (-1: nobody does).
+  // Starts again at `t0`; `fault_rank` stops in step `fault_step` (-1: none does).
   void Restart(uint32_t restart_count, int64_t t0, int fault_rank, int64_t fault_step);
   // When the rank stops; INT64_MAX: never.
   int64_t fault_ns() const;
@@ -28,10 +28,11 @@ class SyntheticJob {
   void Fill(int rank, ring::Snapshot* snapshot) const;
   // Of ranks `first` to `first + count - 1`, which must be one host's.
   void Move(int first, int count, int64_t now, ring::Snapshot* snapshots) const;
-  // After Move: what is under way and the last of each communicator (a digest's), or the last so many (a whole ring's).
+  // After Move: operations in flight and the last of each communicator (as in a digest), or the newest ones (as in a
+  // whole ring).
   void AddRecent(int rank, ring::Snapshot* snapshot) const;
   void AddOps(int rank, size_t most, ring::Snapshot* snapshot) const;
-  static constexpr int64_t kSettleNs = 20'000'000;  // until everybody stands where the fault leaves them
+  static constexpr int64_t kSettleNs = 20'000'000;  // until all ranks have stopped because of the fault
   bool will_stand() const { return fault_step_ >= 0; }
   bool Stalled(int64_t now) const { return now >= fault_ns() + kSettleNs; }
 
@@ -39,7 +40,7 @@ class SyntheticJob {
   std::string HostOf(int host) const;
 
  private:
-  // Where a rank stands.
+  // The place of a rank.
   struct Motion {
     int stage = 0;
     int64_t now = 0, gpu = 0, issued = 0;

@@ -31,11 +31,11 @@ const char* FaultName(Fault fault);
 
 struct Job {
   Bundle bundle;
-  std::vector<int32_t> culprits;  // what is slow, ascending; empty: nothing
+  std::vector<int32_t> culprits;  // slow ranks, ascending; empty: none
 };
 
-// `share`: how much longer a step of what is slow takes. `jitter`: of each computation, even on both sides. Nothing
-// where the form has no such fault at this size.
+// `share`: how much longer a step of the slow part takes. `jitter`: of each computation, even on both sides. Nothing if
+// the form has no such fault at this size.
 std::optional<Job> MakeJob(Form form, Fault fault, double share, int ranks, double jitter, uint64_t seed);
 
 }  // namespace lockstep::slow

@@ -19,8 +19,7 @@ inline double ProcessorMs(clockid_t clock) {
 
 class Goals {
  public:
-  // On a machine that does other work the clock tells of that work too: `processor`, where it is not negative, is what
-  // this program itself took.
+  // On a busy machine the clock includes other work: `processor`, if not negative, is this program's own time.
   void Print(const std::string& what, double value, double goal, const char* unit, double processor = -1) {
     const bool met = value <= goal;
     std::printf("%-58s %9.1f %-4s goal %6.0f %-4s %s", what.c_str(), value, unit, goal, unit, met ? "met" : "MISSED");

@@ -28,7 +28,7 @@ long AnonymousKib() {
   return 0;
 }
 
-// Of the window's thread: on a busy machine the clock tells of its neighbours.
+// Of the window's thread: on a busy machine the clock includes other work.
 double CpuMs() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -40,7 +40,7 @@ void Settle(TimelineView* view) {
   while (!view->Idle()) QApplication::processEvents(QEventLoop::WaitForMoreEvents, 20);
 }
 
-// `step` moves the picture; what is drawn at once is timed, sharpening on the other thread is not waited for.
+// `step` moves the picture. The time covers the immediate drawing, not the sharpening on the other thread.
 template <typename Step>
 void Measure(const char* name, TimelineView* view, const Step& step) {
   Settle(view);

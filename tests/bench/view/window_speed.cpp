@@ -54,8 +54,7 @@ struct Used {
   }
 };
 
-// The longest time in which the window's thread answered nothing, what it used in that, and the longest in which it
-// worked itself without looking up.
+// The longest time without an answer from the window's thread, its CPU time in it, and the longest uninterrupted work.
 class Heartbeat : public QObject {
  public:
   Heartbeat() {

@@ -28,7 +28,7 @@ struct State {
   std::vector<std::shared_ptr<Capture>> active;
   std::unordered_map<void*, std::shared_ptr<Graph>> graphs;
   std::unordered_map<void*, std::shared_ptr<GraphExec>> execs;
-  std::mutex launches;  // the host's order of launches is the order of what they number
+  std::mutex launches;  // the order of launches is the order of the numbers
 };
 
 State& TheState() {
@@ -86,7 +86,7 @@ void MakeLanes(GraphExec* exec) {
 
 GraphExec::~GraphExec() {
   for (const auto& [captured, own] : lanes) {
-    DestroyStream(own);  // what was launched still runs
+    DestroyStream(own);  // launched work still runs
   }
 }
 
@@ -257,7 +257,7 @@ int EndCapture(const std::shared_ptr<Stream>& stream, std::shared_ptr<Graph>* gr
   if (capture->mode != kModeRelaxed && capture->thread != &this_thread) {
     return kCaptureWrongThread;
   }
-  // Every stream that joined must have come back: what it did last is before something of the origin.
+  // Every stream that joined must have come back: its last work precedes some work of the origin.
   bool joined = true;
   std::vector<bool> reached(capture->graph->nodes.size(), false);
   std::vector<size_t> open = capture->frontier[stream.get()];

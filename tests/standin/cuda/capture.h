@@ -32,7 +32,7 @@ struct Graph {
 
 struct GraphExec {
   std::vector<GraphNode> nodes;
-  std::vector<std::pair<const void*, void*>> lanes;  // captured stream, stream that stands for it
+  std::vector<std::pair<const void*, void*>> lanes;  // captured stream, and its replacement
   int device = 0;
   ~GraphExec();
 };

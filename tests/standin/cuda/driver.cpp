@@ -50,7 +50,7 @@ CUresult StreamFor(CUstream handle, std::shared_ptr<standin::Stream>* stream) {
   return static_cast<CUresult>(standin::StickyError(standin::BoundDevice()));
 }
 
-// STANDIN_NO_MEM_OPS and STANDIN_NO_HOST_REGISTER: what devices, drivers and sandboxes lack.
+// STANDIN_NO_MEM_OPS and STANDIN_NO_HOST_REGISTER: features that some devices, drivers and sandboxes do not have.
 bool Lacks(const char* variable) {
   const char* value = getenv(variable);
   return value != nullptr && value[0] == '1';
@@ -72,8 +72,7 @@ CUresult WriteValue(CUstream handle, CUdeviceptr address, T value, unsigned int 
   if (!standin::KnownMemory(target, sizeof(T))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  // Drivers differ in what they make of it during a capture (580.159 makes it a node of the graph); here it is the
-  // worst of them.
+  // Drivers treat it differently during a capture (580.159 makes it a node of the graph); here it is the worst case.
   if (const int refused = standin::CheckWait(stream)) {
     return static_cast<CUresult>(refused);
   }

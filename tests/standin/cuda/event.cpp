@@ -20,8 +20,7 @@ struct Event {
   int device = 0;
   bool timing = true;
   bool blocking = false;
-  // The last recording; each has a time of its own, so that one still queued cannot change what an earlier one
-  // measured.
+  // The last recording; each has its own time, so that one still queued cannot change an earlier measurement.
   bool recorded = false;
   StreamPoint point;
   std::shared_ptr<Clock::time_point> time;

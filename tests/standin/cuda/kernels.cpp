@@ -1,5 +1,5 @@
-// Kernels of the stand-in driver: the three of tests/gpu/kernels.cu, played on the CPU. A module knows the names that
-// its PTX has as entries, and nothing else of it is read.
+// Kernels of the stand-in driver: the three of tests/gpu/kernels.cu, simulated on the CPU. A module only reads the
+// names of its PTX's entries.
 #include <cuda.h>
 #include <string.h>
 

@@ -96,14 +96,14 @@ STANDIN_CUDART cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
 
 STANDIN_CUDART cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t* nodes, size_t* count) {
   const auto graph = standin::FindGraph(handle);
-  if (!count || !graph || nodes) {  // how many is all that it can tell
+  if (!count || !graph || nodes) {  // it can only return the number
     return Report(cudaErrorInvalidValue);
   }
   *count = graph->nodes.size();
   return cudaSuccess;
 }
 
-// Its nodes follow everything the graph holds already, whatever dependencies are named.
+// Its nodes follow all present nodes of the graph, whatever dependencies are named.
 STANDIN_CUDART cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t handle, const cudaGraphNode_t*, size_t,
                                           cudaGraph_t child_handle) {
   const auto graph = standin::FindGraph(handle);

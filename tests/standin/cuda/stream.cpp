@@ -118,7 +118,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
       if (StickyError(device_) != 0) {
         continue;
       }
-      // Pairs with Reached(): whoever sees the ticket sees what the work wrote.
+      // Pairs with Reached(): a reader of the ticket sees the work's writes.
       done_.fetch_add(1, std::memory_order_release);
       changed_.notify_all();
     }
@@ -167,7 +167,7 @@ Registry& TheRegistry() {
 }
 
 std::shared_ptr<Stream> ThreadStream(int device) {
-  // Ended with its thread: what was enqueued still runs.
+  // Ended with its thread: enqueued work still runs.
   struct Own {
     std::unordered_map<int, void*> handles;
     ~Own() {
@@ -288,8 +288,7 @@ namespace {
 
 std::atomic<HostWait> host_waits[kMostDevices];
 
-// CUDA spins. The machine it does so on has processors to spare; here ranks that spin would take all of them from
-// whatever watches.
+// CUDA spins. Its machines have processors to spare; here spinning ranks would take all of them from their observers.
 HostWait AutomaticWait() {
   static const HostWait chosen = [] {
     const char* wanted = getenv("STANDIN_WAIT");

@@ -1,4 +1,4 @@
-// The CUDA runtime's header, as far as the stand-in goes.
+// The CUDA runtime's header, as far as the stand-in supports it.
 #ifndef LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_RUNTIME_H_
 #define LOCKSTEP_TESTS_STANDIN_INCLUDE_CUDA_RUNTIME_H_
 

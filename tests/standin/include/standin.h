@@ -1,4 +1,4 @@
-// What only the stand-in has: ways to make a GPU fail.
+// Functions of the stand-in alone: ways to make a GPU fail.
 #ifndef LOCKSTEP_TESTS_STANDIN_INCLUDE_STANDIN_H_
 #define LOCKSTEP_TESTS_STANDIN_INCLUDE_STANDIN_H_
 
@@ -11,7 +11,7 @@ extern "C" {
 // Queues an operation on `stream` that breaks the device's context when it is reached, as an illegal address does:
 // nothing on the device completes any more, and every call gives `error` from then on.
 CUresult standinFault(CUstream stream, CUresult error);
-// CUDA events that exist now, whoever made them.
+// All existing CUDA events.
 size_t standinEvents(void);
 
 #ifdef __cplusplus

@@ -97,12 +97,12 @@ void ForgetComm(ncclComm_t handle);
 // does.
 ncclResult_t EnsureReady(ncclComm_t handle, CommPtr* comm);
 
-// Every member (or every one of `members`) puts `data` and gets everybody's; returns false when aborted.
+// Every member (or every one of `members`) puts `data` and gets everybody's; false if aborted.
 bool AllGatherBoot(ncclComm& comm, const void* data, size_t bytes, std::vector<std::vector<unsigned char>>* all,
                    const std::vector<int>* members = nullptr);
 
-// Waits for a bell, a bounded time; false when the communicator was aborted. With STANDIN_REMOTE_ERROR=1 a dead peer
-// becomes the communicator's asynchronous error; the wait goes on.
+// Waits for a bell, a bounded time; false if the communicator was aborted. With STANDIN_REMOTE_ERROR=1 a dead peer
+// becomes the communicator's asynchronous error; the wait continues.
 bool WaitBell(ncclComm& comm, Bell& bell, uint32_t seen);
 
 // Reads a caller's configuration by NCCL's rule: its own size first, never beyond it. Null means the defaults (or
@@ -153,9 +153,8 @@ struct Task {
   std::shared_ptr<ProfilerWork> work;
 };
 
-// A call that makes or changes a communicator; run at the outermost group end, each in a thread of its own where there
-// are several. `publish` runs afterwards, once all jobs of the group ended well; `drop` instead when the group is given
-// up.
+// A call that creates or changes a communicator; run at the outermost group end, each on its own thread if there are
+// several. `publish` runs afterwards, once all jobs of the group ended well; `drop` instead if the group is abandoned.
 struct Job {
   CommPtr comm;
   std::function<ncclResult_t()> run;

@@ -59,7 +59,7 @@ class Collective {
 
   void Run() {
     const bool root = comm_.rank == task_.peer;
-    // Who sends, and how many read each chunk of mine.
+    // The senders, and the number of readers of each of my chunks.
     bool sends = true;
     auto readers = static_cast<uint32_t>(comm_.nranks - 1);
     if (task_.kind == Kind::kBroadcast || task_.kind == Kind::kScatter) {
@@ -190,7 +190,7 @@ class Collective {
       if (InParts(task_.kind)) {
         data += static_cast<size_t>(comm_.rank) * chunk_;
       }
-      // A peer that was called with less data has sent less of it.
+      // A peer with less data has sent less of it.
       const size_t take = std::min<size_t>(length, held.bytes);
       if (sum_) {
         sum_->Add(data, take / element_);
@@ -313,7 +313,7 @@ class PointToPoint {
     return moved;
   }
 
-  // A send that fits the mailbox leaves at once; a larger one when all of it was taken.
+  // A send that fits the mailbox completes at once; a larger one when all of it was taken.
   bool Left(const Transfer& transfer) {
     if (transfer.task->kind != Kind::kSend || transfer.steps <= 2) {
       return true;

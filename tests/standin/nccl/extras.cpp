@@ -14,7 +14,7 @@ struct ncclParamHandle {
 
 namespace {
 
-// What the stand-in itself reads of NCCL's parameters.
+// NCCL parameters that the stand-in itself reads.
 ncclParamHandle parameters[] = {{"NCCL_COMM_BLOCKING"}, {"NCCL_DEBUG"}};
 
 template <class T>
@@ -191,7 +191,7 @@ STANDIN_API(ncclResult_t, ncclGetPeerDeviceLeInfo, (ncclWindow_t, size_t, int, n
 STANDIN_API(ncclResult_t, ncclGetMultimemDeviceLeInfo, (ncclWindow_t, size_t, ncclCftLeId*, size_t*)) {
   return ncclInvalidUsage;
 }
-// Gives back what it was given, so that a forwarder that loses an argument is seen.
+// Returns its arguments, so that a forwarder that loses an argument is detected.
 STANDIN_API(ncclResult_t, ncclGetCftDeviceLeInfo,
             (ncclWindow_t window, size_t offset, int peer, ncclTeam_t team, ncclCftLeId* id, size_t* le_offset)) {
   if (window == nullptr || id == nullptr || le_offset == nullptr) {

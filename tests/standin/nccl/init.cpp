@@ -71,7 +71,7 @@ ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uin
   if (std::any_of(all.begin(), all.end(), [](const std::vector<unsigned char>& said) { return said[0] == 0; })) {
     return ncclRemoteError;
   }
-  // As NCCL's init, which runs on whatever thread with the communicator's device current.
+  // Like NCCL's init, which runs on any thread with the communicator's device current.
   const int bound = BoundDevice();
   BindDevice(comm.device);
   ProfilerInit(comm);
@@ -125,8 +125,8 @@ struct IdVote {
   int32_t result;
 };
 
-// The child shared by `members` (ranks of the parent, in the child's order): its first member makes the meeting place,
-// and everybody of `voters` learns of it.
+// The child shared by `members` (ranks of the parent, in the child's order): its first member creates the meeting
+// place, and all of `voters` learn its address.
 ncclResult_t JoinChild(ncclComm& parent, ncclComm& child, const std::vector<int>& members,
                        const std::vector<int>* voters, uint64_t hash) {
   IdVote vote{};
@@ -276,7 +276,7 @@ STANDIN_API(ncclResult_t, ncclCommSplit,
     for (const auto& [own_key, r] : order) {
       members.push_back(r);
     }
-    // Those without a colour hold a child of their own that nobody sees.
+    // Members without a color have a hidden child of their own.
     return standin::JoinChild(*parent, child ? *child : *parent, members, nullptr, digest);
   };
   return standin::AddJob(standin::LateJob(parent, run, child_handle, made));
@@ -339,7 +339,7 @@ STANDIN_API(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t handle, ncclUniqueId*
   if (!id || standin::FixedId(&content)) {
     return id ? ncclInvalidUsage : ncclInvalidArgument;
   }
-  // Members that are never told the id can still work out its first word: what the communicator is grown by.
+  // Members without the id can still compute its first word: the communicator is grown by it.
   const uint64_t magic = standin::Combine(comm->magic, comm->child_count + 1);
   if (const ncclResult_t made = standin::Segment::NewId(&content, &magic); made != ncclSuccess) {
     return made;

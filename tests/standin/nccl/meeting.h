@@ -9,7 +9,7 @@ namespace standin {
 
 // Whether the variable is set; then `id` becomes the one id there is.
 bool FixedId(IdContent* id);
-// The id that rank 0 makes for this meeting. ncclSystemError: somebody else listens there; ncclInternalError: aborted.
+// The id that rank 0 creates for this meeting. ncclSystemError: another listener is there; ncclInternalError: aborted.
 ncclResult_t Meet(ncclComm& comm, int nranks, int rank, IdContent* id);
 
 }  // namespace standin

@@ -43,7 +43,7 @@ Loaded& TheLoaded() {
   return *loaded;
 }
 
-// One mask for the process, whose address every plugin's init gets; read anew at every operation.
+// One mask for the process, whose address every plugin's init gets; read again at every operation.
 std::atomic<int> event_mask{0};
 
 int Mask() {
@@ -117,7 +117,7 @@ void ReleasePlugin() {
   loaded.library = nullptr;
 }
 
-// A clock of its own, like the GPU's: neither the host's monotonic nor its wall clock.
+// A separate clock, like the GPU's: neither the CPU's monotonic nor its wall clock.
 uint64_t GpuNow() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -222,7 +222,7 @@ void ProfilerWork::Stop() {
   stopped.store(GpuNow(), std::memory_order_release);
 }
 
-// Tells the plugin what happens to operations after their launch, as NCCL's proxy thread does.
+// Reports operations' events after their launch to the plugin, like NCCL's proxy thread.
 class ProfilerProgress {
  public:
   explicit ProfilerProgress(ncclComm& comm)
@@ -298,7 +298,7 @@ class ProfilerProgress {
       }
       lock.lock();
     }
-    // What has ended by now is still told.
+    // Operations that have ended by now are still reported.
     for (Item& item : posted_) {
       active.push_back(std::move(item));
     }

@@ -1,5 +1,5 @@
-// Profiler plugins, loaded and called as NCCL does. What a kernel and the network do is noted in a ProfilerWork by the
-// stream's thread, as NCCL's kernels write time stamps; a progress thread for each communicator tells the plugin of it.
+// Profiler plugins, loaded and called as in NCCL. The stream's thread records the work of a kernel and the network in a
+// ProfilerWork, as NCCL's kernels write time stamps; a progress thread for each communicator reports it to the plugin.
 #ifndef LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_H_
 #define LOCKSTEP_TESTS_STANDIN_NCCL_PROFILER_H_
 
@@ -41,7 +41,7 @@ void ProfilerEndCall();
 void ProfilerBeginGroupEnd();
 void ProfilerEndGroup();
 
-// The operations of one launch: before, `work` is made where the plugin wants to know; after, it is told.
+// The operations of one launch: before it, `work` is created if the plugin wants events; after it, they are reported.
 void ProfilerPrepare(ncclComm& comm, std::vector<Task>& tasks);
 void ProfilerLaunched(const std::shared_ptr<ncclComm>& comm, const std::vector<Task>& tasks);
 

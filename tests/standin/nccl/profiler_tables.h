@@ -36,7 +36,7 @@ enum {
   kGroupEndApiStart = 24,
 };
 
-// What the stand-in says of an event, in the shape of the newest version.
+// The stand-in's data of an event, in the form of the newest version.
 struct Event {
   uint64_t type = 0;
   void* parent = nullptr;

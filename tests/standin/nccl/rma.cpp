@@ -1,4 +1,4 @@
-// One-sided calls: data goes into the peer's part of a window, a counter tells that it came.
+// One-sided calls: data goes into the peer's part of a window, and a counter shows its arrival.
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>

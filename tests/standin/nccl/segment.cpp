@@ -124,7 +124,7 @@ OwnIds& TheOwnIds() {
 }  // namespace
 
 void Bell::Ring() {
-  // Pairs with Wait(): what was written before is seen by who sees the new value.
+  // Pairs with Wait(): a reader of the new value sees all earlier writes.
   value.fetch_add(1, std::memory_order_seq_cst);
   if (waiters.load(std::memory_order_seq_cst) != 0) {
     Futex(&value, FUTEX_WAKE, INT32_MAX, nullptr);

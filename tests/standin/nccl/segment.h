@@ -41,7 +41,7 @@ struct BootSlot {
 };
 
 struct OutSlot {
-  std::atomic<uint64_t> tag{0};      // which chunk of which operation; 0: never used
+  std::atomic<uint64_t> tag{0};      // the chunk and its operation; 0: never used
   std::atomic<uint32_t> pending{0};  // readers that have not taken it yet
   uint32_t bytes = 0;
 };
@@ -65,7 +65,7 @@ struct alignas(64) Mailbox {
   uint64_t tags[2] = {0, 0};
   uint32_t bytes[2] = {0, 0};
   std::atomic<uint32_t> signals{0};  // one-sided ones, ever sent
-  // Steps of a network, were there one: in collectives as well.
+  // Steps of an imaginary network, in collectives as well.
   std::atomic<uint32_t> given_steps{0}, taken_steps{0};
 };
 
@@ -77,7 +77,7 @@ class Segment {
   // Maps the file of `id` as rank `rank` of `nranks`; the first to come gives it its size. ncclSystemError: no room, or
   // the process that made the id is gone; ncclInvalidUsage: that rank is taken, or another rank named another size.
   static ncclResult_t Attach(const IdContent& id, int nranks, int rank, int device, std::unique_ptr<Segment>* segment);
-  // Closes this process's own descriptor of an id it made, once everybody has attached.
+  // Closes this process's own descriptor of an id it created, once all have attached.
   static void ForgetId(const IdContent& id);
   // Reserves what NCCL's shared-memory transport takes for this rank: nothing unless NCCL_P2P_DISABLE is set, for GPUs
   // that reach each other's memory need none. Kept as long as the segment. False: /dev/shm has no room.
