@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/before.h"
 #include "analyzer/report/evidence.h"
+#include "analyzer/report/recommended.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
 
@@ -22,7 +23,9 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;
+// Of Action, in its order.
+constexpr const char* kActions[] = {"wait", "ask", "requeue", "exclude"};
 
 // The names of an enum are unique in the package by a prefix, the first word of its own name, which the JSON leaves
 // out.
@@ -164,6 +167,28 @@ Verdict Finished(const Verdict& verdict, const Before& before) {
   return out;
 }
 
+Json RecommendedJson(const Recommended& recommended) {
+  return {{"action", kActions[static_cast<size_t>(recommended.action)]},
+          {"hosts", recommended.hosts},
+          {"ranks", recommended.ranks},
+          {"why", recommended.why},
+          {"confidence", recommended.confidence}};
+}
+
+Json RecommendedSchema() {
+  const auto array = [](const char* of) { return Json{{"type", "array"}, {"items", {{"type", of}}}}; };
+  const Json text = {{"type", "string"}};
+  return {{"type", "object"},
+          {"properties",
+           {{"action", {{"enum", kActions}}},
+            {"hosts", array("string")},
+            {"ranks", array("integer")},
+            {"why", text},
+            {"confidence", {{"type", "number"}}}}},
+          {"required", {"action", "hosts", "ranks", "why", "confidence"}},
+          {"additionalProperties", false}};
+}
+
 // Names from files may be no valid UTF-8; ASCII output also keeps terminals safe.
 std::string Dump(const Json& json) {
   return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
@@ -184,7 +209,9 @@ std::string ReportJson(const Verdict& verdict) {
 }
 
 std::string ReportJson(const Verdict& verdict, const Before& before) {
-  return Dump(MessageJson(Finished(verdict, before)));
+  Json json = MessageJson(Finished(verdict, before));
+  json["recommended"] = RecommendedJson(RecommendedFor(verdict));
+  return Dump(json);
 }
 
 std::string JsonSchema() {
@@ -192,6 +219,8 @@ std::string JsonSchema() {
   Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "Lockstep verdict"}};
   schema.update(MessageSchema(*Verdict::descriptor(), &definitions));
   schema["properties"]["schema_version"]["const"] = kSchemaVersion;
+  schema["properties"]["recommended"] = RecommendedSchema();
+  schema["required"].push_back("recommended");
   schema["definitions"] = definitions;
   return Dump(schema);
 }

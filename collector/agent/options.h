@@ -28,6 +28,8 @@ struct AgentOptions {
   int64_t late_after_ns = 5'000'000'000;
   bool alone = false;                     // with a collector of its own, for this host's tools
   std::string out;                        // its incidents; empty: beside the spool
+  std::string on_verdict;                 // its command for the shell; empty: as settings of the collector have it
+  std::string on_verdict_timeout;         // seconds; likewise
   RedactLevel redact = RedactLevel::kNo;  // before anything leaves the host
   bool config_files = true;               // were read
 };
