@@ -10,7 +10,7 @@ include(GNUInstallDirs)
 # ../lib/ beside themselves, so that a folder that holds bin/ and lib/ can be moved.
 set(LOCKSTEP_INSTALL_LIB lib)
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)
-set(verbs agent analyze attach clean collector config doctor dump evidence export keygen run top)
+set(verbs agent analyze attach clean collector config doctor dump evidence export keygen mcp run top)
 
 # What every package's folder of documentation holds: the licence and Debian's changelog.
 function(lockstep_install_notes PACKAGE COMPONENT)

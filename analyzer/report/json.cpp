@@ -24,8 +24,6 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 
 constexpr int kSchemaVersion = 2;
-// Of Action, in its order.
-constexpr const char* kActions[] = {"wait", "ask", "requeue", "exclude"};
 
 // The names of an enum are unique in the package by a prefix, the first word of its own name, which the JSON leaves
 // out.
@@ -168,7 +166,7 @@ Verdict Finished(const Verdict& verdict, const Before& before) {
 }
 
 Json RecommendedJson(const Recommended& recommended) {
-  return {{"action", kActions[static_cast<size_t>(recommended.action)]},
+  return {{"action", ActionName(recommended.action)},
           {"hosts", recommended.hosts},
           {"ranks", recommended.ranks},
           {"why", recommended.why},
@@ -178,9 +176,12 @@ Json RecommendedJson(const Recommended& recommended) {
 Json RecommendedSchema() {
   const auto array = [](const char* of) { return Json{{"type", "array"}, {"items", {{"type", of}}}}; };
   const Json text = {{"type", "string"}};
+  Json actions = Json::array();
+  for (const Action action : {Action::kWait, Action::kAsk, Action::kRequeue, Action::kExclude})
+    actions.push_back(ActionName(action));
   return {{"type", "object"},
           {"properties",
-           {{"action", {{"enum", kActions}}},
+           {{"action", {{"enum", actions}}},
             {"hosts", array("string")},
             {"ranks", array("integer")},
             {"why", text},

@@ -69,4 +69,17 @@ Recommended RecommendedFor(const Verdict& verdict) {
   return out;
 }
 
+const char* ActionName(Action action) {
+  switch (action) {
+    case Action::kWait:
+      return "wait";
+    case Action::kRequeue:
+      return "requeue";
+    case Action::kExclude:
+      return "exclude";
+    default:
+      return "ask";
+  }
+}
+
 }  // namespace lockstep

@@ -26,6 +26,8 @@ struct Recommended {
 };
 
 Recommended RecommendedFor(const Verdict& verdict);
+// "wait", "ask", "requeue", "exclude".
+const char* ActionName(Action action);
 
 }  // namespace lockstep
 

@@ -613,6 +613,22 @@ Verb Keygen() {
       .most_operands = 1};
 }
 
+Verb Mcp() {
+  return {.name = "mcp",
+          .purpose = "let an assistant ask about incidents",
+          .usage = {"[OPTIONS] PATH..."},
+          .text = {"Serves incidents to an assistant, by the Model Context Protocol on standard input and output. The "
+                   "tools only read: incidents, verdict, why, ranks, stacks, query, compare. Each sentence has an "
+                   "evidence id. PATH is what lockstep analyze reads, or a folder of incidents; nothing else is read."},
+          .examples = {{"lockstep mcp /var/lib/lockstep-collector", "as the command of an assistant's server"}},
+          .groups = {{"", {Redact(kRedactHelp), Keys()}}},
+          .notes = {"Exit status: 0 standard input ended; 2 wrong usage; 3 standard output cannot be written."},
+          .operand = "PATH",
+          .operand_kind = Kind::kFile,
+          .least_operands = 1,
+          .most_operands = kAnyNumber};
+}
+
 Verb Run() {
   return {
       .name = "run",
@@ -751,7 +767,7 @@ const char* ValueName(Kind kind) {
 
 std::vector<Verb> MakeVerbs() {
   std::vector<Verb> verbs = {Agent(), Analyze(),  ArchiveVerb(), Attach(), Clean(), Collector(), Config(), Doctor(),
-                             Dump(),  Evidence(), Export(),      Keygen(), Run(),   Top(),       View()};
+                             Dump(),  Evidence(), Export(),      Keygen(), Mcp(),   Run(),       Top(),    View()};
   for (Verb& verb : verbs) {
     for (std::string& usage : verb.usage) usage = absl::StrCat("lockstep ", verb.name, " ", usage);
     for (Group& group : verb.groups) {

@@ -300,6 +300,11 @@ void CollectorCore::StartFinal(Gathering* incident) {
                   *gathering->incident.mutable_verdict() = incident->verdict();
                   gathering->incident.set_text(incident->text());
                   gathering->incident.set_whole(incident->whole());
+                  // The first verdict was lost with an earlier life of this collector: nobody has been told.
+                  if (gathering->json.empty()) {
+                    gathering->json = ReportJson(incident->verdict());
+                    TellProgram(gathering);
+                  }
                 } else {
                   SayOnce(gathering, absl::StrCat("the final verdict could not be made: ", status->message()));
                 }
