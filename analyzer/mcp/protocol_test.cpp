@@ -55,8 +55,9 @@ TEST_F(McpProtocolTest, ToolsAreListedAndCalledAndTheirTextIsFenced) {
 TEST_F(McpProtocolTest, WhatIsNoRequestIsAnError) {
   EXPECT_EQ(Ask("{")["error"]["code"], -32700);
   EXPECT_EQ(Ask(std::string(100000, '['))["error"]["code"], -32700);
-  for (const char* line : {"[]", "7", "null", R"({"id":1,"method":"ping"})", R"({"jsonrpc":"2.0","id":[],"method":"ping"})",
-                           R"({"jsonrpc":"2.0","id":1,"method":3})", R"({"jsonrpc":"2.0","id":null,"method":"ping"})"}) {
+  for (const char* line :
+       {"[]", "7", "null", R"({"id":1,"method":"ping"})", R"({"jsonrpc":"2.0","id":[],"method":"ping"})",
+        R"({"jsonrpc":"2.0","id":1,"method":3})", R"({"jsonrpc":"2.0","id":null,"method":"ping"})"}) {
     EXPECT_EQ(Ask(line)["error"]["code"], -32600) << line;
   }
   EXPECT_EQ(Ask("resources/list", Json::object())["error"]["code"], -32601);
