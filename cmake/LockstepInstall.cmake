@@ -10,7 +10,7 @@ include(GNUInstallDirs)
 # ../lib/ beside themselves, so that a folder that holds bin/ and lib/ can be moved.
 set(LOCKSTEP_INSTALL_LIB lib)
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)
-set(verbs agent analyze attach clean collector config doctor dump evidence export keygen run top)
+set(verbs agent analyze attach clean collector config doctor dump evidence export keygen mcp run top)
 
 # What every package's folder of documentation holds: the licence and Debian's changelog.
 function(lockstep_install_notes PACKAGE COMPONENT)
@@ -40,7 +40,7 @@ if(TARGET lockstep_front)
   install(FILES "${PROJECT_SOURCE_DIR}/README.md" DESTINATION ${doc}/lockstep COMPONENT common)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION ${doc}/lockstep/docs COMPONENT common FILES_MATCHING PATTERN "*.md" PATTERN pictures EXCLUDE)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/slurm" "${PROJECT_SOURCE_DIR}/packaging/kubernetes" "${PROJECT_SOURCE_DIR}/packaging/grafana"
-    "${PROJECT_SOURCE_DIR}/packaging/enroot"
+    "${PROJECT_SOURCE_DIR}/packaging/prometheus" "${PROJECT_SOURCE_DIR}/packaging/notify" "${PROJECT_SOURCE_DIR}/packaging/enroot"
     DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT common USE_SOURCE_PERMISSIONS)
   # Beside the distribution's own units where the prefix is /usr, and to be linked from elsewhere.
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/systemd/" DESTINATION lib/systemd/system COMPONENT common FILES_MATCHING PATTERN "*.service"

@@ -43,6 +43,8 @@ lockstep_folder(analyzer/export USES analyzer/report analyzer/engine/facts analy
 lockstep_folder(analyzer/viewdata USES analyzer/engine analyzer/engine/facts analyzer/report analyzer/load analyzer/formats/lsi analyzer/formats/lsd
   analyzer/formats analyzer/evidence analyzer/model analyzer/util proto recorder/ring)
 lockstep_folder(analyzer/explore USES analyzer/viewdata analyzer/report analyzer/model analyzer/util proto recorder/ring)
+lockstep_folder(analyzer/mcp USES analyzer/settings analyzer/load analyzer/engine analyzer/export analyzer/report analyzer/evidence analyzer/model analyzer/util
+  proto recorder/ring)
 lockstep_folder(analyzer/cli USES analyzer proto recorder/ring)
 
 lockstep_folder(collector/common USES analyzer/settings analyzer/util proto recorder/ring)

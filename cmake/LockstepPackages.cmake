@@ -59,7 +59,7 @@ set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost reproducible
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1
 %define _build_id_links none
-%define __requires_exclude_from ^/usr/lib/lockstep/")
+%define __requires_exclude_from ^/usr/(lib/lockstep|share/lockstep/notify)/")
 foreach(pair IN ITEMS RECORDER:lockstep-recorder:recorder TOOLS:lockstep:tools VIEWER:lockstep-viewer:viewer)
   string(REPLACE ":" ";" pair "${pair}")
   list(GET pair 0 group)
@@ -74,6 +74,7 @@ foreach(pair IN ITEMS RECORDER:lockstep-recorder:recorder TOOLS:lockstep:tools V
   set(CPACK_RPM_${group}_PACKAGE_DESCRIPTION "${plain}")
 endforeach()
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "lockstep-recorder (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "python3")  # of share/lockstep/notify
 set(CPACK_DEBIAN_VIEWER_PACKAGE_RECOMMENDS "lockstep (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/packaging/debian/postinst" "${PROJECT_SOURCE_DIR}/packaging/debian/prerm"
   "${PROJECT_SOURCE_DIR}/packaging/debian/postrm")

@@ -13,7 +13,7 @@ function(lockstep_single)
   set(folder "${CMAKE_BINARY_DIR}/static")
   file(MAKE_DIRECTORY "${folder}")
   set(objects "")
-  foreach(verb IN ITEMS agent analyze attach clean collector config doctor dump evidence export keygen run top)
+  foreach(verb IN ITEMS agent analyze attach clean collector config doctor dump evidence export keygen mcp run top)
     # A main() of its own name.
     add_custom_command(OUTPUT "${folder}/${verb}.o"
       COMMAND "${CMAKE_LINKER}" -r -o "${folder}/${verb}.whole.o" "$<TARGET_OBJECTS:lockstep-${verb}>"

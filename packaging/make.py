@@ -22,7 +22,7 @@ import sbom
 from release import EPOCH, SOURCE, VERSION
 
 # Those of the static program; the archive verb is a program of its own.
-VERBS = ("agent", "analyze", "attach", "clean", "collector", "config", "doctor", "dump", "evidence", "export", "keygen", "run", "top")
+VERBS = ("agent", "analyze", "attach", "clean", "collector", "config", "doctor", "dump", "evidence", "export", "keygen", "mcp", "run", "top")
 ENVIRONMENT = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "QT_RCC_SOURCE_DATE_OVERRIDE": str(EPOCH), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 
 

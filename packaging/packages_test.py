@@ -204,7 +204,7 @@ class Tarball(unittest.TestCase):
         self.assertEqual(found["verdict"], "HUNG")
         self.assertEqual(found["findings"][0]["culprit_ranks"], [5])
         self.assertIn("analyze", run("chroot", root, "/lockstep", "--help"))
-        for verb in ("agent", "attach", "collector", "dump", "top", "keygen", "doctor", "clean", "export", "evidence", "run"):
+        for verb in ("agent", "attach", "collector", "dump", "top", "keygen", "doctor", "clean", "export", "evidence", "mcp", "run"):
             self.assertIn("lockstep", run("chroot", root, "/lockstep", verb, "--help"))
         run("chroot", root, "/lockstep", "keygen", "--role", "agent", "/keys")
         self.assertTrue((root / "keys/agent.key").exists())

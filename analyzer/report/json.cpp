@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/before.h"
 #include "analyzer/report/evidence.h"
+#include "analyzer/report/recommended.h"
 #include "analyzer/report/report.h"
 #include "analyzer/report/words.h"
 
@@ -22,7 +23,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;
 
 // Enum names have a prefix that makes them unique in the package, the first word of the enum's name. The JSON leaves it
 // out.
@@ -164,6 +165,31 @@ Verdict Finished(const Verdict& verdict, const Before& before) {
   return out;
 }
 
+Json RecommendedJson(const Recommended& recommended) {
+  return {{"action", ActionName(recommended.action)},
+          {"hosts", recommended.hosts},
+          {"ranks", recommended.ranks},
+          {"why", recommended.why},
+          {"confidence", recommended.confidence}};
+}
+
+Json RecommendedSchema() {
+  const auto array = [](const char* of) { return Json{{"type", "array"}, {"items", {{"type", of}}}}; };
+  const Json text = {{"type", "string"}};
+  Json actions = Json::array();
+  for (const Action action : {Action::kWait, Action::kAsk, Action::kRequeue, Action::kExclude})
+    actions.push_back(ActionName(action));
+  return {{"type", "object"},
+          {"properties",
+           {{"action", {{"enum", actions}}},
+            {"hosts", array("string")},
+            {"ranks", array("integer")},
+            {"why", text},
+            {"confidence", {{"type", "number"}}}}},
+          {"required", {"action", "hosts", "ranks", "why", "confidence"}},
+          {"additionalProperties", false}};
+}
+
 // Names from files may be no valid UTF-8; ASCII output also keeps terminals safe.
 std::string Dump(const Json& json) {
   return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
@@ -184,7 +210,9 @@ std::string ReportJson(const Verdict& verdict) {
 }
 
 std::string ReportJson(const Verdict& verdict, const Before& before) {
-  return Dump(MessageJson(Finished(verdict, before)));
+  Json json = MessageJson(Finished(verdict, before));
+  json["recommended"] = RecommendedJson(RecommendedFor(verdict));
+  return Dump(json);
 }
 
 std::string JsonSchema() {
@@ -192,6 +220,8 @@ std::string JsonSchema() {
   Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "Lockstep verdict"}};
   schema.update(MessageSchema(*Verdict::descriptor(), &definitions));
   schema["properties"]["schema_version"]["const"] = kSchemaVersion;
+  schema["properties"]["recommended"] = RecommendedSchema();
+  schema["required"].push_back("recommended");
   schema["definitions"] = definitions;
   return Dump(schema);
 }

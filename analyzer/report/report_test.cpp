@@ -1,6 +1,7 @@
 #include "analyzer/report/report.h"
 #include "analyzer/model/finding_kinds.h"
 #include "analyzer/report/evidence.h"
+#include "analyzer/report/recommended.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -610,6 +611,62 @@ TEST(Report, EveryKindHasItsWord) {
         << "no line in analyzer/model/finding_kinds.cpp";
   EXPECT_EQ(VerdictName(VERDICT_INCOMPLETE_DATA), "INCOMPLETE_DATA");
   EXPECT_EQ(FindingName(P2P_UNMATCHED), "P2P_UNMATCHED");
+}
+
+Verdict Told(VerdictKind kind, FindingKind finding) {
+  Verdict verdict;
+  verdict.set_verdict(kind);
+  Finding* first = verdict.add_findings();
+  first->set_kind(finding);
+  first->set_summary("rank 5 is stuck");
+  first->set_confidence(0.9);
+  for (const int32_t rank : {6, 5}) {
+    first->add_culprit_ranks(rank);
+    first->add_culprits()->set_rank(rank);
+    first->mutable_culprits()->rbegin()->set_host("n3");
+  }
+  return verdict;
+}
+
+TEST(Recommended, TheHostIsLeftOutOnlyWhereItIsToBlame) {
+  const Recommended stall = RecommendedFor(Told(VERDICT_HUNG, HOST_STALL));
+  EXPECT_EQ(stall.action, Action::kExclude);
+  EXPECT_THAT(stall.hosts, ElementsAre("n3"));
+  EXPECT_THAT(stall.ranks, ElementsAre(5, 6));
+  EXPECT_EQ(stall.why, "rank 5 is stuck");
+  EXPECT_EQ(RecommendedFor(Told(VERDICT_HUNG, GPU_STALL)).action, Action::kExclude);
+  Verdict verdict = Told(VERDICT_HUNG, HOST_STALL);
+  verdict.mutable_findings(0)->set_activity("checkpoint");
+  EXPECT_EQ(RecommendedFor(verdict).action, Action::kAsk) << "another host has the same storage";
+  verdict.mutable_findings(0)->set_moving("moving");
+  EXPECT_EQ(RecommendedFor(verdict).action, Action::kWait);
+  verdict = Told(VERDICT_HUNG, GPU_STALL);
+  verdict.mutable_findings(0)->set_hypothesis(true);
+  EXPECT_EQ(RecommendedFor(verdict).action, Action::kAsk);
+  verdict = Told(VERDICT_HUNG, HOST_STALL);
+  verdict.mutable_findings(0)->mutable_common_factor()->set_kind("switch");
+  EXPECT_EQ(RecommendedFor(verdict).action, Action::kAsk) << "a switch has too many hosts";
+  verdict = Told(VERDICT_HUNG, HOST_STALL);
+  for (Culprit& culprit : *verdict.mutable_findings(0)->mutable_culprits()) culprit.clear_host();
+  EXPECT_EQ(RecommendedFor(verdict).action, Action::kAsk);
+}
+
+TEST(Recommended, WhatEndedOrDiffersIsForPeople) {
+  Verdict dead = Told(VERDICT_CRASHED, RANK_DEAD);
+  dead.mutable_findings(0)->set_reason(REASON_KILLED);
+  EXPECT_EQ(RecommendedFor(dead).action, Action::kRequeue);
+  dead.mutable_findings(0)->set_reason(REASON_EXITED);
+  EXPECT_EQ(RecommendedFor(dead).action, Action::kAsk);
+  EXPECT_EQ(RecommendedFor(Told(VERDICT_DESYNC, MISMATCH_COUNT)).action, Action::kAsk);
+  EXPECT_EQ(RecommendedFor(Told(VERDICT_HUNG, DEADLOCK_CYCLE)).action, Action::kAsk);
+  EXPECT_EQ(RecommendedFor(Told(VERDICT_HUNG, COLLECTIVE_STUCK)).action, Action::kRequeue);
+  EXPECT_EQ(RecommendedFor(Told(VERDICT_LATE, HOST_STALL)).action, Action::kWait);
+  EXPECT_EQ(RecommendedFor(Told(VERDICT_SLOW, SLOW_HOST)).action, Action::kAsk);
+  Verdict healthy;
+  healthy.set_verdict(VERDICT_HEALTHY);
+  EXPECT_EQ(RecommendedFor(healthy).action, Action::kWait);
+  healthy.set_verdict(VERDICT_INCOMPLETE_DATA);
+  EXPECT_EQ(RecommendedFor(healthy).action, Action::kAsk);
 }
 
 }  // namespace

@@ -101,6 +101,8 @@ const std::vector<LoneVariable>& LoneVariables() {
       {"LOCKSTEP_CONFIG", "every verb and the recorder", "another configuration file, read after /etc/lockstep.conf"},
       {"LOCKSTEP_ARCHIVE_PASSWORD", "archive, and analyze and collector for \"before\"",
        "the archive's password; no key, for a configuration file may be read by others: archive has --password-file"},
+      {"LOCKSTEP_INCIDENT", "the command of --on-verdict",
+       "set for it: the incident's folder; empty: none was written"},
       {"LOCKSTEP_VIEW_VERBOSE", "view", "set: says on standard error what it loads"},
       {"LOCKSTEP_ENROOT_ENVIRONMENT", "the Enroot hook", "its file of variables (default /etc/lockstep/enroot.env)"},
       {"LOCKSTEP_PROGRAM", "Slurm's prolog and epilog", "the lockstep program (default lockstep)"},

@@ -105,6 +105,14 @@ Option Keys() {
       .Common();
 }
 
+Option OnVerdict(const char* help) {
+  return Text("on-verdict", "COMMAND", help).Default("none");
+}
+
+Option OnVerdictTimeout() {
+  return Seconds("on-verdict-timeout", "end that command after this long").Default("60").Limits(kAboveZero, kMonth);
+}
+
 Option RuntimeDir() {
   return Folder("runtime-dir", "folder where agents and collectors note their addresses")
       .Variable("LOCKSTEP_RUNTIME_DIR")
@@ -225,6 +233,10 @@ Verb Agent() {
                   "lockstep dump of this user and of root find it there")
                  .Excludes("collector"),
              Folder("out", "with --alone: write incidents there").Default("incidents beside the spool").Needs("alone"),
+             OnVerdict(
+                 "with --alone: run this by the shell for each verdict, with the verdict as JSON on standard input")
+                 .Needs("alone"),
+             OnVerdictTimeout(),
              File("key", "own secret key").Variable("LOCKSTEP_KEY").Default("agent.key where keys are").Common(),
              ServerKey("", kCollectorKey), Keys(), Insecure()}},
            {"Spool",
@@ -416,10 +428,8 @@ Verb Collector() {
              Seconds("silent-after", "call an agent silent after this long without word from it")
                  .Default("5")
                  .Limits(kAboveZero, kMonth),
-             Text("on-verdict", "COMMAND",
-                  "run this by the shell when a job hangs, with the verdict as JSON on standard input")
-                 .Default("none"),
-             Seconds("on-verdict-timeout", "end that command after this long").Default("60").Limits(kAboveZero, kMonth),
+             OnVerdict("run this by the shell for each verdict, with the verdict as JSON on standard input"),
+             OnVerdictTimeout(),
              Archive("look up whether the culprits were culprits before, in the archive at http://HOST:PORT/DATABASE; "
                      "no verdict waits for it"),
              Folder("finalise", "").Lone().Hidden(), Folder("index", "").Lone().Hidden()}}},
@@ -617,6 +627,22 @@ Verb Keygen() {
       .most_operands = 1};
 }
 
+Verb Mcp() {
+  return {.name = "mcp",
+          .purpose = "let an assistant ask about incidents",
+          .usage = {"[OPTIONS] PATH..."},
+          .text = {"Serves incidents to an assistant, by the Model Context Protocol on standard input and output. The "
+                   "tools only read: incidents, verdict, why, ranks, stacks, query, compare. Each sentence has an "
+                   "evidence id. PATH is what lockstep analyze reads, or a folder of incidents; nothing else is read."},
+          .examples = {{"lockstep mcp /var/lib/lockstep-collector", "as the command of an assistant's server"}},
+          .groups = {{"", {Redact(kRedactHelp), Keys()}}},
+          .notes = {"Exit status: 0 standard input ended; 2 wrong usage; 3 standard output cannot be written."},
+          .operand = "PATH",
+          .operand_kind = Kind::kFile,
+          .least_operands = 1,
+          .most_operands = kAnyNumber};
+}
+
 Verb Run() {
   return {
       .name = "run",
@@ -644,7 +670,9 @@ Verb Run() {
                       "keeps incidents; its verdict is printed here")
                  .Excludes("out"),
              GroupOption("members of this group, a name or a number, may read the incidents and the rings"),
-             Redact(kRedactHelp)}},
+             OnVerdict("run this by the shell for each verdict, with the verdict as JSON on standard input")
+                 .Excludes("collector"),
+             OnVerdictTimeout(), Redact(kRedactHelp)}},
            {"Recording and detection",
             {Choice("gpu", "MODE", "off|done|full|events|watch|auto",
                     "GPU progress markers. watch is full, or events where CUDA_DEVICE_MAX_CONNECTIONS is 1")
@@ -757,7 +785,7 @@ const char* ValueName(Kind kind) {
 
 std::vector<Verb> MakeVerbs() {
   std::vector<Verb> verbs = {Agent(), Analyze(),  ArchiveVerb(), Attach(), Clean(), Collector(), Config(), Doctor(),
-                             Dump(),  Evidence(), Export(),      Keygen(), Run(),   Top(),       View()};
+                             Dump(),  Evidence(), Export(),      Keygen(), Mcp(),   Run(),       Top(),    View()};
   for (Verb& verb : verbs) {
     for (std::string& usage : verb.usage) usage = absl::StrCat("lockstep ", verb.name, " ", usage);
     for (Group& group : verb.groups) {

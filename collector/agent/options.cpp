@@ -44,6 +44,8 @@ absl::StatusOr<AgentOptions> MakeAgentOptions(const settings::ParsedOptions& par
   options.collectors = parsed.List("collector");
   options.alone = parsed.Flag("alone");
   options.out = parsed.Text("out");
+  options.on_verdict = parsed.Text("on-verdict");
+  if (parsed.Given("on-verdict-timeout")) options.on_verdict_timeout = parsed.Text("on-verdict-timeout");
   options.security.own_key = parsed.Text("key");
   options.security.server_key = parsed.Text("server-key");
   options.security.insecure = parsed.Flag("insecure");

@@ -28,6 +28,8 @@ struct AgentOptions {
   int64_t late_after_ns = 5'000'000'000;
   bool alone = false;                     // with its own collector, for tools on this host
   std::string out;                        // its incidents; empty: beside the spool
+  std::string on_verdict;                 // its shell command; empty: as in the collector's settings
+  std::string on_verdict_timeout;         // seconds; likewise
   RedactLevel redact = RedactLevel::kNo;  // applied before anything leaves the host
   bool config_files = true;               // were read
 };

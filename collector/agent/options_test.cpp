@@ -52,6 +52,8 @@ TEST_F(AgentOptionsTest, OptionsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_TRUE(options->collectors.empty());
   EXPECT_EQ(options->out, "/a/b/incidents");
   EXPECT_FALSE(Parse({"--alone", "--collector", "tcp://127.0.0.1:1"}).ok());
+  EXPECT_FALSE(Parse({"--on-verdict", "page me"}).ok()) << "verdicts are a collector's";
+  EXPECT_EQ(Parse({"--alone", "--on-verdict", "page me"})->on_verdict, "page me");
   EXPECT_FALSE(Parse({"--out", "/x"}).ok());
   options = Parse({"--alone", "--keep-rings", "36h", "--keep-ring-bytes=0"});
   ASSERT_TRUE(options.ok()) << options.status();

@@ -192,6 +192,10 @@ class AgentProcess {
     absl::StatusOr<std::vector<std::string>> settled = SettledOptions(options_.config_files);
     if (!settled.ok()) return settled.status();
     own.more = *std::move(settled);
+    // The last of two counts.
+    if (!options_.on_verdict.empty()) own.more.insert(own.more.end(), {"--on-verdict", options_.on_verdict});
+    if (!options_.on_verdict_timeout.empty())
+      own.more.insert(own.more.end(), {"--on-verdict-timeout", options_.on_verdict_timeout});
     own.say = [this](const std::string& line) { Log(line); };
     absl::StatusOr<std::unique_ptr<OwnCollector>> started = OwnCollector::Start(own);
     if (!started.ok()) return started.status();

@@ -15,6 +15,8 @@ RunOptions MakeRunOptions(const settings::ParsedOptions& parsed) {
   options.quiet = parsed.Flag("quiet");
   options.redact = ParseRedactLevel(parsed.Text("redact")).value();
   options.group = parsed.Text("group");
+  options.on_verdict = parsed.Text("on-verdict");
+  options.on_verdict_ns = parsed.Nanoseconds("on-verdict-timeout");
   options.command = parsed.operands();
   return options;
 }

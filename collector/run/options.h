@@ -23,6 +23,8 @@ struct RunOptions {
   bool quiet = false;
   RedactLevel redact = RedactLevel::kNo;  // applied before anything is written
   std::string group;                      // the group whose members may read incidents, a name or a number; empty: none
+  std::string on_verdict;                 // shell command; empty: none
+  int64_t on_verdict_ns = 60'000'000'000;
   std::vector<std::string> command;
 };
 

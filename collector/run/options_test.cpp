@@ -16,13 +16,16 @@ absl::StatusOr<RunOptions> Parse(std::vector<std::string> words) {
 }
 
 TEST(RunOptionsTest, ReadsEveryOption) {
-  const auto options = Parse({"-n", "8", "--out", "here", "--kill-on-hang", "--gpu=done", "--hang-after", "12.5",
-                              "--late-after=2", "--quiet", "--", "train", "-n", "--out"});
+  const auto options =
+      Parse({"-n", "8", "--out", "here", "--kill-on-hang", "--gpu=done", "--hang-after", "12.5", "--late-after=2",
+             "--quiet", "--on-verdict", "page me", "--on-verdict-timeout=5", "--", "train", "-n", "--out"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->ranks, 8);
   EXPECT_EQ(options->out, "here");
   EXPECT_TRUE(options->kill_on_hang);
   EXPECT_TRUE(options->quiet);
+  EXPECT_EQ(options->on_verdict, "page me");
+  EXPECT_EQ(options->on_verdict_ns, 5'000'000'000);
   EXPECT_EQ(options->gpu, "done");
   EXPECT_EQ(options->hang_after_ns, 12'500'000'000);
   EXPECT_EQ(options->late_after_ns, 2'000'000'000);
@@ -39,6 +42,8 @@ TEST(RunOptionsTest, TheCommandMayStandWithoutDashes) {
 TEST(RunOptionsTest, WhatDoesNotGoTogetherIsNamed) {
   EXPECT_THAT(std::string(Parse({"--profiler", "--gpu", "done", "--", "x"}).status().message()), HasSubstr("exclude"));
   EXPECT_THAT(std::string(Parse({"--collector", "tcp://head:9470", "--out", "y", "--", "x"}).status().message()),
+              HasSubstr("exclude"));
+  EXPECT_THAT(std::string(Parse({"--collector", "tcp://head:9470", "--on-verdict", "y", "--", "x"}).status().message()),
               HasSubstr("exclude"));
   EXPECT_THAT(std::string(Parse({"--"}).status().message()), HasSubstr("no COMMAND given"));
   EXPECT_THAT(std::string(Parse({}).status().message()), HasSubstr("no COMMAND given"));

@@ -209,6 +209,9 @@ class Run {
     watch.launcher = options_.ranks == 0;
     watch.quiet = options_.quiet;
     watch.group = group_;
+    watch.hook.command = options_.on_verdict;
+    watch.hook.limit_ns = options_.on_verdict_ns;
+    watch.hook.say = [](const std::string& line) { Say(line); };
     watch_ = std::make_unique<Watch>(watch, &agent_);
     unrecorded_ = std::make_unique<Unrecorded>(library_);
     if (!folder_.path.empty()) {
@@ -406,7 +409,7 @@ class Run {
     }
     keeper_->Finish();
     const VerdictKind declared = join_ != nullptr ? join_->verdict() : watch_->declared();
-    watch_.reset();  // with the indexes under way: of a command's signal this process dies
+    watch_.reset();  // with the indexes and the command of --on-verdict: of a command's signal this process dies
     if (ended_by_us_) return declared == VERDICT_DESYNC ? kStatusDesync : kStatusHung;
     if (unstarted != nullptr) {
       return unstarted->error == ENOENT || unstarted->error == ENOTDIR ? kStatusNotFound : kStatusNotExecutable;

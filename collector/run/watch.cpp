@@ -56,6 +56,7 @@ Watch::Watch(const WatchOptions& options, Agent* agent)
       desync_(kHashPoints) {
   host_ = HostName();
   if (options.group) shared_.SetGroup(*options.group);
+  if (!options.hook.command.empty()) hook_ = std::make_unique<VerdictHook>(options.hook);
 }
 
 void Watch::Started(int rank, pid_t pid) {
@@ -465,6 +466,9 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
     Say(shared.message());
   for (const std::string& problem : indexes_.TakeProblems()) Say(problem);
   if (status.ok()) indexes_.Start(gathered.folder);
+  if (tell && hook_ != nullptr) {
+    hook_->Run(options_.job, {ReportJson(gathered.verdict), status.ok() ? gathered.folder : "", ""});
+  }
 }
 
 void Watch::Finish(const std::string& unrecorded) {

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "analyzer/model/bundle.h"
+#include "collector/common/verdict_hook.h"
 #include "collector/detect/desync_watch.h"
 #include "collector/detect/detector.h"
 #include "collector/detect/ends.h"
@@ -32,6 +34,7 @@ struct WatchOptions {
   bool launcher = false;   // the command itself starts the ranks
   bool quiet = false;
   std::optional<gid_t> group;  // the group whose members may read incidents
+  HookOptions hook;            // of --on-verdict; no command: none
 };
 
 // A rank that we started, with or without a ring.
@@ -120,6 +123,7 @@ class Watch {
   IncidentIndexes indexes_;
   bool late_told_ = false;
   int64_t late_since_ = 0;
+  std::unique_ptr<VerdictHook> hook_;
   std::vector<std::string> decisions_;  // of this episode, JSON lines
   bool hung_ = false;
   bool ever_declared_ = false;

@@ -78,8 +78,8 @@ class CoreActions {
   // A verdict, as in verdict.txt.
   virtual void Print(const std::string& block) = 0;
   virtual void Decided(const Decision& decision, const std::string& job, int64_t real_ns) = 0;
-  // The command of --on-verdict, if there is one. `mark`: a file that records its start; empty: none can be written.
-  virtual void OnVerdict(const std::string& job, const std::string& json, const std::string& mark) = 0;
+  // The command of --on-verdict, if there is one. `folder`: of the incident; empty: nothing can be written.
+  virtual void OnVerdict(const std::string& job, const std::string& json, const std::string& folder) = 0;
   // Loads the incident's folder, analyzes it and rewrites its verdict files; on the final lane, possibly in another
   // process.
   virtual absl::Status Finalise(const std::string& folder, Incident* incident) = 0;
@@ -114,6 +114,8 @@ class CollectorCore {
   const CoreCounters& counters() const { return counters_; }
   // Gathering is in progress, or work is running.
   bool busy() const;
+  // Of every job, those in trouble first.
+  std::vector<JobState> States() const;
   JobStatus StatusOf(const std::string& job) const;  // by name, or "name/step/restart"; empty message: unknown
 
  private:
@@ -218,6 +220,8 @@ class CollectorCore {
   void StartEverything(Gathering* incident);
   void AskForEverything(Gathering* incident, const std::string& host, HostGathering* gathering);
   void StartFinal(Gathering* incident);
+  void TellProgram(Gathering* incident);
+  void AfterVerdict(Gathering* incident);
   void GatherDesync(Job* job, const Desync& desync);
   void AbandonDesync(Gathering* incident);
   void Commit(Gathering* incident);

@@ -184,6 +184,17 @@ void CollectorCore::OnClient(const wire::Received& received) {
   }
 }
 
+std::vector<JobState> CollectorCore::States() const {
+  static constexpr absl::string_view kWorstFirst[] = {"hung", "late", "moving", "ended"};
+  std::vector<JobState> states;
+  for (const absl::string_view word : kWorstFirst) {
+    for (const auto& [key, job] : jobs_) {
+      if (JobState state = StateOf(*job); state.state == word) states.push_back(std::move(state));
+    }
+  }
+  return states;
+}
+
 JobStatus CollectorCore::StatusOf(const std::string& job) const {
   JobStatus status;
   for (const auto& [key, candidate] : jobs_) {

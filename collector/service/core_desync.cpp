@@ -32,6 +32,11 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
     facts.confirmed = true;
     const IncidentState state = found->second->state;
     actions_->Work({CoreTask::Lane::kDisk, [state] { WriteState(state).IgnoreError(); }, [](int64_t) {}});
+    Verdict verdict;
+    AddDesync(facts, &verdict);
+    verdict.set_job(job->identity.job());
+    found->second->json = ReportJson(verdict);
+    TellProgram(found->second.get());
     return;
   }
   if (job->desync_incidents.size() >= options_.desync_gatherings) return;

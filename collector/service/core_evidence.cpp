@@ -166,7 +166,7 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
         absl::StrCat("no evidence arrived in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
   }
   incident->state.evidence_done = true;
-  if (incident->round == nullptr) return incident->state.everything ? StartEverything(incident) : StartFinal(incident);
+  if (incident->round == nullptr) return AfterVerdict(incident);
   const std::shared_ptr<DigestRound> round = incident->round;
   const IncidentState state = incident->state;
   incident->working = true;
@@ -189,16 +189,16 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
                       // The earlier verdict stays until the whole data is there.
                       found->second->working = false;
                       found->second->round = nullptr;
-                      return found->second->state.everything ? StartEverything(found->second.get())
-                                                             : StartFinal(found->second.get());
+                      return AfterVerdict(found->second.get());
                     }
                     WriteVerdict(found->second.get(), [this, name] {
                       const auto at = incidents_.find(name);
-                      if (at == incidents_.end() || at->second->dead) return;
+                      if (at == incidents_.end()) return;
                       Gathering* incident = at->second.get();
+                      if (incident->dead) return TellProgram(incident);
                       incident->round = nullptr;  // 24,576 ranks are hundreds of megabytes
                       Tell(incident, "verdict with evidence", false);
-                      incident->state.everything ? StartEverything(incident) : StartFinal(incident);
+                      AfterVerdict(incident);
                     });
                   }});
 }

@@ -96,16 +96,11 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
   incident->incident.set_path(state.folder);
   incidents_[name] = std::move(made);
   for (const DigestHole& hole : job->holes) incident->missing.push_back(hole.text);
-  const bool declared = decision != nullptr;
-  WriteVerdict(incident, [this, name, declared] {
+  WriteVerdict(incident, [this, name] {
     const auto found = incidents_.find(name);
     if (found == incidents_.end()) return;
     Gathering* incident = found->second.get();
-    if (declared) {
-      actions_->OnVerdict(incident->people, ReportJson(incident->incident.verdict()),
-                          incident->dead ? "" : ToldMark(incident->state.folder));
-    }
-    if (incident->dead) return;
+    if (incident->dead) return TellProgram(incident);
     const std::shared_ptr<DigestRound> round = incident->round;
     const IncidentState state = incident->state;
     auto error = std::make_shared<absl::Status>();
@@ -155,6 +150,7 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
          Gathering* incident = found->second.get();
          *incident->incident.mutable_verdict() = written->verdict;
          incident->incident.set_text(written->text);
+         incident->json = written->json;
          if (Job* job = Find(incident->job); job != nullptr && job->incident == name) job->hosts_found = written->hosts;
          incident->state.redacted = written->redacted;
          if (first) {
@@ -240,6 +236,17 @@ void CollectorCore::TickIncident(Gathering* incident) {
   if (incident->phase == Gathering::Phase::kEverything) TickEverything(incident);
 }
 
+// With the evidence: what to do depends on it. The mark in the folder keeps it from being told twice.
+void CollectorCore::TellProgram(Gathering* incident) {
+  if ((!incident->state.declared && !incident->state.desync.confirmed) || incident->json.empty()) return;
+  actions_->OnVerdict(incident->people, incident->json, incident->dead ? "" : incident->state.folder);
+}
+
+void CollectorCore::AfterVerdict(Gathering* incident) {
+  TellProgram(incident);
+  incident->state.everything ? StartEverything(incident) : StartFinal(incident);
+}
+
 void CollectorCore::StartFinal(Gathering* incident) {
   incident->phase = Gathering::Phase::kFinal;
   incident->phase_ns = now_;
@@ -293,6 +300,11 @@ void CollectorCore::StartFinal(Gathering* incident) {
                   *gathering->incident.mutable_verdict() = incident->verdict();
                   gathering->incident.set_text(incident->text());
                   gathering->incident.set_whole(incident->whole());
+                  // The first verdict was lost with an earlier life of this collector: nobody has been told.
+                  if (gathering->json.empty()) {
+                    gathering->json = ReportJson(incident->verdict());
+                    TellProgram(gathering);
+                  }
                 } else {
                   SayOnce(gathering, absl::StrCat("the final verdict could not be made: ", status->message()));
                 }
@@ -368,10 +380,7 @@ void CollectorCore::Resume(const IncidentState& state) {
                     incident->ready = true;
                     incident->incident.set_text(result->verdict.text);
                     incident->round = result->round;
-                    // Started before it was killed? The mark shows it.
-                    if (incident->state.declared && !result->verdict.json.empty()) {
-                      actions_->OnVerdict(incident->people, result->verdict.json, ToldMark(incident->state.folder));
-                    }
+                    incident->json = result->verdict.json;
                     for (const IncidentStore::File& file : result->files) {
                       if (file.whole && !absl::EndsWith(file.name, ".evidence.lsd")) incident->whole.insert(file.host);
                     }
@@ -382,7 +391,7 @@ void CollectorCore::Resume(const IncidentState& state) {
                       }
                       return StartEvidence(incident);
                     }
-                    incident->state.everything ? StartEverything(incident) : StartFinal(incident);
+                    AfterVerdict(incident);
                   }});
 }
 

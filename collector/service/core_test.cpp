@@ -65,6 +65,7 @@ TEST_F(CollectorCoreTest, AHangIsNamedFromDigestsAndTheWholeSaysTheSame) {
   EXPECT_EQ(verdict.findings(0).culprits(0).host(), "node2");
   ASSERT_EQ(fleet.verdicts.size(), 1u) << "--on-verdict runs once";
   EXPECT_THAT(fleet.verdicts[0], HasSubstr("\"culprit_ranks\""));
+  EXPECT_THAT(fleet.verdicts[0], HasSubstr("\"recommended\""));
   // Every chunk that was acknowledged is in the ledger, once.
   const std::string ledger = Content(folder + "/.ledger");
   size_t acknowledged = 0;
@@ -436,7 +437,9 @@ TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
   EXPECT_TRUE(std::filesystem::exists(folder + "/node2.lsd"));
   EXPECT_THAT(Content(folder + "/verdict.json"), HasSubstr("SILENT_DESYNC"));
   EXPECT_THAT(Content(folder + "/verdict.json"), HasSubstr("dp_7"));
-  EXPECT_TRUE(fleet.verdicts.empty()) << "nothing hangs: nobody is paged";
+  ASSERT_EQ(fleet.verdicts.size(), 1u) << "told once it is confirmed";
+  EXPECT_THAT(fleet.verdicts[0], HasSubstr("SILENT_DESYNC"));
+  EXPECT_THAT(fleet.verdicts[0], HasSubstr("\"action\": \"ask\""));
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "moving");
 }
 
@@ -479,7 +482,7 @@ TEST_F(CollectorCoreTest, DumpByHandIsForOperators) {
   ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.replies.empty() && fleet.replies.back().done(); }));
   EXPECT_FALSE(fleet.replies.back().incident().path().empty());
   EXPECT_FALSE(fleet.replies.back().incident().text().empty());
-  EXPECT_TRUE(fleet.verdicts.empty()) << "--on-verdict is for hangs";
+  EXPECT_TRUE(fleet.verdicts.empty()) << "who asked for it has it";
   for (const FleetAgent& agent : fleet.agents) {
     for (const CollectRequest& asked : agent.requests) EXPECT_NE(asked.phase(), CollectRequest::EVERYTHING);
   }

@@ -13,10 +13,10 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostHostLines = 256;
+constexpr size_t kMostHostLines = 256, kMostCulprits = 8;
 constexpr int64_t kLatesShown = 600 * kSecond;
 
-const char* StateOf(const Job& job) {
+const char* StateWord(const Job& job) {
   if (job.over) return "ended";
   switch (job.detector.level()) {
     case Level::kHung:
@@ -131,10 +131,21 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
   return holes;
 }
 
+JobState StateOf(const Job& job) {
+  JobState state{job.identity.job(), StateWord(job), {}};
+  if (job.number > 0) absl::StrAppend(&state.job, "#", job.number + 1);
+  if (job.last_incident == nullptr || job.last_incident->verdict().findings().empty() || state.state == "moving")
+    return state;
+  for (const Culprit& culprit : job.last_incident->verdict().findings(0).culprits()) {
+    if (state.culprits.size() < kMostCulprits) state.culprits.push_back(culprit);
+  }
+  return state;
+}
+
 void FillStatus(const Job& job, int64_t now, JobStatus* status) {
   *status->mutable_job() = job.identity;
   if (job.number > 0) status->mutable_job()->set_job(absl::StrCat(job.identity.job(), "#", job.number + 1));
-  status->set_state(StateOf(job));
+  status->set_state(StateWord(job));
   status->set_since_real_ns(job.level_real_ns);
   status->set_started_real_ns(job.began_real_ns);
   status->set_restarts_inside(job.restarts_inside);

@@ -152,6 +152,12 @@ NameMatch MatchName(const Job& job, const std::string& name);
 std::string NameOf(const JobIdentity& identity);
 // Some of its communicators, by which it is known again; at most 64.
 std::vector<uint64_t> KinOf(const Job& job);
+// The state of a job, and who is to blame if it does not move.
+struct JobState {
+  std::string job, state;         // "moving", "late", "hung", "ended"
+  std::vector<Culprit> culprits;  // of the first finding of its last verdict, at most 8
+};
+JobState StateOf(const Job& job);
 // "7 of 8 ranks": the job for users and for `lockstep top`. Communicators in the same state are one line.
 void FillStatus(const Job& job, int64_t now, JobStatus* status);
 // Parts of it: communicators, oldest first; ranks by their places in pipelines, if a communicator has a pipeline's

@@ -40,7 +40,7 @@ struct IncidentState {
   std::vector<uint64_t> comms;  // some of the job's communicators, which separate it from others of the same name
   uint64_t evidence_request = 0, everything_request = 0;  // 0: not asked for
   bool everything = false;
-  bool declared = false;       // a hang, not a dump by hand: the command of --on-verdict runs
+  bool declared = false;       // not a dump by hand: the command of --on-verdict runs
   bool evidence_done = false;  // the verdict with evidence is written
   std::string people;          // the job's name for people
   std::map<std::string, Ranks> hosts;
@@ -90,6 +90,7 @@ struct Gathering {
   IncidentState state;
   std::string job;     // key; may be gone
   std::string people;  // the job's name for people
+  std::string json;    // its verdict, for the command of --on-verdict
   Phase phase = Phase::kVerdict;
   bool ready = false;            // its folder is there
   bool dead = false;             // nothing can be written there

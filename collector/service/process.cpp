@@ -30,6 +30,7 @@
 #include "collector/common/retention.h"
 #include "collector/common/runtime_folder.h"
 #include "collector/common/say.h"
+#include "collector/common/verdict_hook.h"
 #include "collector/common/work_lane.h"
 #include "collector/detect/decision_log.h"
 #include "collector/host/proc.h"
@@ -37,7 +38,6 @@
 #include "collector/incident/index.h"
 #include "collector/service/core.h"
 #include "collector/service/relay/relay.h"
-#include "collector/service/verdict_hook.h"
 #include "collector/wire/server.h"
 
 namespace lockstep {
@@ -126,8 +126,8 @@ class CollectorProcess : public CoreActions {
       Say(std::string(status.message()));
     }
   }
-  void OnVerdict(const std::string& job, const std::string& json, const std::string& mark) override {
-    if (hook_ != nullptr) hook_->Run(job, json, mark);
+  void OnVerdict(const std::string& job, const std::string& json, const std::string& folder) override {
+    if (hook_ != nullptr) hook_->Run(job, {json, folder, folder.empty() ? "" : ToldMark(folder)});
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
     // In a separate process: the files came from the network, and its memory is returned.
@@ -189,8 +189,11 @@ class CollectorProcess : public CoreActions {
       metrics_ = std::move(*metrics);
     }
     if (!options_.on_verdict.empty()) {
-      hook_ = std::make_unique<VerdictHook>(options_.on_verdict, options_.on_verdict_ns,
-                                            [](const std::string& line) { lockstep::Say(line); });
+      HookOptions hook;
+      hook.command = options_.on_verdict;
+      hook.limit_ns = options_.on_verdict_ns;
+      hook.say = [](const std::string& line) { lockstep::Say(line); };
+      hook_ = std::make_unique<VerdictHook>(std::move(hook));
     }
     analysis_ = std::make_unique<WorkLane>(&done_);
     disk_ = std::make_unique<WorkLane>(&done_);
@@ -318,6 +321,14 @@ class CollectorProcess : public CoreActions {
     const auto gauge = [&set](const char* name, const char* help, uint64_t value) {
       set.Gauge(name, help, static_cast<double>(value));
     };
+    for (const JobState& job : core_->States()) {
+      set.GaugeOf("job_state", "1 for what the job is doing: moving, late, hung, ended.",
+                  {{"job", job.job}, {"state", job.state}}, 1);
+      for (const Culprit& culprit : job.culprits) {
+        set.GaugeOf("job_culprit_info", "1 for each culprit of a job that does not move.",
+                    {{"job", job.job}, {"host", culprit.host()}, {"rank", absl::StrCat(culprit.rank())}}, 1);
+      }
+    }
     gauge("collector_jobs", "Jobs that agents report.", core.jobs);
     gauge("collector_ranks", "Ranks of these jobs.", core.ranks);
     gauge("collector_agents", "Agents of these jobs, behind relays too.", core.agents);

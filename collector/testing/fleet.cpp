@@ -411,7 +411,8 @@ void Fleet::DoWork() {
 }
 
 // As the command's own process does it.
-void Fleet::OnVerdict(const std::string&, const std::string& json, const std::string& mark) {
+void Fleet::OnVerdict(const std::string&, const std::string& json, const std::string& folder) {
+  const std::string mark = folder.empty() ? "" : ToldMark(folder);
   if (!mark.empty() && std::ifstream(mark).good()) return;
   if (!mark.empty()) std::ofstream(mark).put('\n');
   verdicts.push_back(json);

@@ -79,7 +79,7 @@ class Fleet : public CoreActions {
   void Say(const std::string& line) override { said.push_back(line); }
   void Print(const std::string& block) override { printed.push_back(block); }
   void Decided(const Decision& decision, const std::string&, int64_t) override { decisions.push_back(decision); }
-  void OnVerdict(const std::string&, const std::string& json, const std::string& mark) override;
+  void OnVerdict(const std::string&, const std::string& json, const std::string& folder) override;
   absl::Status Finalise(const std::string& folder, Incident* incident) override;
 
  private:

@@ -18,6 +18,7 @@ int lockstep_dump_main(int, char**);
 int lockstep_evidence_main(int, char**);
 int lockstep_export_main(int, char**);
 int lockstep_keygen_main(int, char**);
+int lockstep_mcp_main(int, char**);
 int lockstep_run_main(int, char**);
 int lockstep_top_main(int, char**);
 
@@ -43,6 +44,7 @@ int main(int argc, char** argv) {
                           {"evidence", lockstep_evidence_main},
                           {"export", lockstep_export_main},
                           {"keygen", lockstep_keygen_main},
+                          {"mcp", lockstep_mcp_main},
                           {"run", lockstep_run_main},
                           {"top", lockstep_top_main}});
 }

@@ -14,14 +14,16 @@ import urllib.request
 
 import no_skip
 from cluster import Cluster
-from support import SOURCE, free_port, wait_for
+from support import SOURCE, FolderTest, free_port, wait_for
 
-PROMETHEUS = shutil.which("prometheus")
+PROMETHEUS, PROMTOOL = shutil.which("prometheus"), shutil.which("promtool")
+RULES = os.path.join(SOURCE, "packaging/prometheus/lockstep.rules.yml")
 CONFIG = """global:
   scrape_interval: 1s
   scrape_timeout: 1s
 scrape_configs:
   - job_name: lockstep
+    honor_labels: true
     static_configs:
       - targets: [{0}]
 """
@@ -100,6 +102,8 @@ class DashboardTest(unittest.TestCase):
             self.assertTrue(wait_for(lambda: self.value(of_title[title]) is not None and (least is None or self.value(of_title[title]) >= least), 30),
                             f"{title}: {of_title[title]} gives {self.ask(of_title[title])}\n{made.logs()}")
         self.assertEqual((self.value(of_title["Jobs"]), self.value(of_title["Ranks"]), self.value(of_title["Agents silent"])), (1, 4, 0))
+        self.assertEqual([sample["metric"] for sample in self.ask(of_title["Their culprits"])], [{"job": "train", "host": "node1", "rank": "2"}])
+        self.assertEqual([sample["metric"] for sample in self.ask(of_title["Jobs that do not move"])], [{"job": "train", "state": "hung"}])
         self.assertEqual((self.value("sum(lockstep_agent_rings)"), self.value("sum(lockstep_agent_processes)")), (4, 4))
         published = {name for page in made.metrics for name in re.findall(r"(?m)^(lockstep_\w+)", made.page(page))}
         unanswered = [(title, expression) for title, expression in expressions() if not self.ask(expression)]
@@ -112,6 +116,39 @@ class DashboardTest(unittest.TestCase):
         made.kill(made.ranks[0])
         ended = of_title["Processes that ended badly"]
         self.assertTrue(wait_for(lambda: (self.value(ended) or 0) > 0.5, 30), f"{self.ask(ended)}\n{made.page('agent0')}")
+
+
+ALERTS = """
+rule_files: [{0}]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {{series: 'lockstep_job_state{{job="train", state="hung"}}', values: '_ 1 1'}}
+      - {{series: 'lockstep_job_state{{job="other", state="moving"}}', values: '1x20'}}
+      - {{series: 'lockstep_job_culprit_info{{job="train", host="node1", rank="2"}}', values: '_ 1 1'}}
+      - {{series: 'lockstep_collector_jobs', values: '1x20'}}
+    alert_rule_test:
+      - eval_time: 1m
+        alertname: LockstepJobHung
+        exp_alerts:
+          - exp_labels: {{job: train, severity: critical}}
+            exp_annotations:
+              summary: Job train hangs
+              description: "Culprits: rank 2 on node1; the incident is on the collector's host (lockstep top train)."
+      - {{eval_time: 10m, alertname: LockstepJobLate, exp_alerts: []}}
+      - {{eval_time: 10m, alertname: LockstepCollectorGone, exp_alerts: []}}
+"""
+
+
+@unittest.skipUnless(PROMTOOL, "promtool is not installed (Debian: prometheus)")
+class AlertsTest(FolderTest):
+    def test_the_rules_are_accepted_and_name_the_culprit(self):
+        subprocess.run([PROMTOOL, "check", "rules", RULES], check=True, stdout=subprocess.DEVNULL, timeout=60)
+        with open(self.path("alerts.yml"), "w") as file:
+            file.write(ALERTS.format(RULES))
+        done = subprocess.run([PROMTOOL, "test", "rules", self.path("alerts.yml")], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

@@ -449,9 +449,11 @@ class GrafanaTest(unittest.TestCase):
         for path in glob.glob(os.path.join(SOURCE, "collector/**/*.cpp"), recursive=True):
             with open(path) as file:
                 text = file.read()
-            for call, name in re.findall(r"\b(Gauge|Counter|CounterOf|gauge|count)\(\s*\"([a-z_]+)\"", text):
+            for call, name in re.findall(r"\b(Gauge|GaugeOf|Counter|CounterOf|gauge|count)\(\s*\"([a-z_]+)\"", text):
                 published.add("lockstep_" + name + ("_total" if call[0] in "Cc" else ""))
         used = {name for panel in dashboard["panels"] for target in panel["targets"] for name in re.findall(r"lockstep_\w+", target["expr"])}
+        with open(os.path.join(SOURCE, "packaging/prometheus/lockstep.rules.yml")) as file:
+            used |= set(re.findall(r"lockstep_\w+", file.read()))
         self.assertGreater(len(used), 20)
         self.assertLessEqual(used, published)
         self.assertEqual(len({panel["id"] for panel in dashboard["panels"]}), len(dashboard["panels"]))

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sinfo", "scontrol", "scancel")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sbatch", "sinfo", "scontrol", "scancel")
 SBIN = ["/usr/sbin", "/usr/local/sbin", "/sbin"]
 
 

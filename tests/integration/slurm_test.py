@@ -68,8 +68,8 @@ class SlurmTest(FolderTest):
             subprocess.run([LOCKSTEP, "keygen", "--role", role, folder], stdout=subprocess.DEVNULL, check=True)
         return folder
 
-    def start(self, scripts=True):
-        """Collector and Slurm; `scripts`: with packaging/slurm configured."""
+    def start(self, scripts=True, collector=()):
+        """Collector, with these options, and Slurm; `scripts`: with packaging/slurm configured."""
         keys = self.keys()
         port = free_port()
         self.endpoint = f"tcp://127.0.0.1:{port}"
@@ -79,7 +79,7 @@ class SlurmTest(FolderTest):
         self.log = os.path.join(self.folder, "collector.log")
         with open(self.log, "wb") as log:
             self.processes.append(subprocess.Popen(
-                [LOCKSTEP, "collector", "--listen", self.endpoint, "--keys", keys, "--out", self.out], env=self.environment,
+                [LOCKSTEP, "collector", "--listen", self.endpoint, "--keys", keys, "--out", self.out, *collector], env=self.environment,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True))
         if not scripts:
             self.cluster = slurm_cluster.SlurmCluster(os.path.join(self.folder, "slurm"), first_port=FIRST_PORT)
@@ -168,6 +168,49 @@ class SlurmTest(FolderTest):
         self.wait(lambda: not glob.glob(f"{self.folder}/run/*/agent.pid"), "the epilogs", 60)
         self.wait(lambda: not glob.glob(f"{self.rings}/*/*/*.ring"), "the end of the job's rings", 30)
 
+
+    def batch(self, name, steps, fault):
+        """A batch job of two ranks on each of three nodes. `fault`: of its first start."""
+        script = os.path.join(self.folder, name + ".sh")
+        with open(script, "w") as file:
+            file.write(f"""#!/bin/bash
+export MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} LOCKSTEP_GPU=full TMPDIR=/tmp LD_LIBRARY_PATH={BUILD}/standin/lib
+export WORLD_SIZE=6
+fault=; [ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] && fault="{fault}"
+echo "$SLURM_JOB_ID ${{SLURM_RESTART_COUNT:-0}} $(date +%s.%N) $(scontrol show hostnames | tr '\\n' ' ')" >>{self.folder}/starts
+srun --ntasks=$WORLD_SIZE --ntasks-per-node=2 bash -c 'export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID; exec "$@"' rank \\
+  {TRAINSIM} --tp 2 --dp 3 --pace-ms 20 --steps {steps} $fault >{self.folder}/{name}.log 2>&1
+echo "$SLURM_JOB_ID ended $?" >>{self.folder}/ends
+""")
+        environment = {key: value for key, value in self.cluster.environment.items() if not key.startswith(("LOCKSTEP_", "SLURM_J"))}
+        done = subprocess.run(["sbatch", "--parsable", "--requeue", "--nodes=3", "--ntasks-per-node=2", "--output=/dev/null", script],
+                              env=environment, cwd=self.folder, capture_output=True, text=True, timeout=60, check=True)
+        return done.stdout.strip()
+
+    def lines(self, *names):
+        path = os.path.join(self.folder, *names)
+        if not os.path.exists(path):
+            return []
+        with open(path) as file:
+            return file.read().splitlines()
+
+    def test_a_job_that_hangs_runs_again_without_the_node_and_a_healthy_one_is_left_alone(self):
+        program = os.path.join(SOURCE, "packaging/notify/slurm")
+        told = f"tee -a {self.folder}/told | SLURM_CONF={self.folder}/slurm/slurm.conf {program} --do --least-confidence 0.8 --state {self.folder}/state"
+        self.start(collector=("--late-after", "2", "--on-verdict", told))
+        healthy = self.batch("healthy", 60, "")
+        self.wait(lambda: f"{healthy} ended 0" in self.lines("ends"), "the end of the healthy job")
+        self.assertEqual((self.lines("state", "actions.jsonl"), len(self.lines("starts"))), ([], 1))
+        job = self.batch("stalled", 1000000, "--fault rank=3,step=50,kind=stall-host,comm=dp")
+        self.wait(lambda: self.lines("state", "actions.jsonl"), "an action")
+        again = self.wait(lambda: [line.split() for line in self.lines("starts") if line.startswith(f"{job} 1 ")], "another start", 150)[0]
+        self.assertEqual(again[3:], ["n1", "n3", "n4"], self.story())
+        record = [json.loads(line) for line in self.lines("state", "actions.jsonl")]
+        self.assertEqual([(line["job"], line["state"], line["nodes"]) for line in record], [(job, "begun", ["n2"]), (job, "done", ["n2"])])
+        print(f"verdict to the job's next start: {float(again[2]) - record[0]['time']:.0f} s")
+        self.assertLess(float(again[2]) - record[0]["time"], 60)
+        self.cluster.output("scancel", "--full", "--signal=KILL", job)
+        self.cluster.output("scancel", job)
 
     def test_srun_exports_the_library_and_an_agent_is_there(self):
         """Ranks are told by Slurm's variables alone. One machine is one host here: one agent stands for the nodes' services."""

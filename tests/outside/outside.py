@@ -14,13 +14,14 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import assistant  # noqa: E402
 import nccl_wheels  # noqa: E402
 import preloaded  # noqa: E402
 import python_stacks  # noqa: E402
 import torch_gloo  # noqa: E402
 from support import Outside, Skip  # noqa: E402
 
-PARTS = {"nccl": nccl_wheels.run, "python": python_stacks.run, "preload": preloaded.run, "torch": torch_gloo.run}
+PARTS = {"nccl": nccl_wheels.run, "python": python_stacks.run, "preload": preloaded.run, "torch": torch_gloo.run, "assistant": assistant.run}
 
 
 def main():

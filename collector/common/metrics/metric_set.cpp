@@ -16,26 +16,26 @@ std::string Shortened(const std::string& text) {
 
 }  // namespace
 
-void MetricSet::Add(Kind kind, const std::string& name, const std::string& help, const std::string& label,
-                    const std::string& value_of, double value) {
+void MetricSet::Add(Kind kind, const std::string& name, const std::string& help, Labels labels, double value) {
   auto metric = std::find_if(metrics_.begin(), metrics_.end(), [&name](const Metric& m) { return m.name == name; });
   if (metric == metrics_.end()) {
     metrics_.push_back({name, help, kind, {}});
     metric = std::prev(metrics_.end());
   }
   std::vector<Series>& all = metric->series;
-  const auto find = [&all](const std::string& wanted) {
-    return std::find_if(all.begin(), all.end(), [&wanted](const Series& s) { return s.label_value == wanted; });
+  for (auto& [label, of] : labels) of = Shortened(of);
+  const auto find = [&] {
+    return std::find_if(all.begin(), all.end(), [&labels](const Series& s) { return s.labels == labels; });
   };
-  std::string shown = Shortened(value_of);
-  auto series = find(shown);
-  // The last place is for all others together.
+  auto series = find();
+  // The last place is for all others together, where they can be added up.
   if (series == all.end() && all.size() + 1 >= kMostSeries) {
-    shown = "other";
-    series = find(shown);
+    if (kind == Kind::kGauge && all.size() >= kMostSeries) return;
+    if (kind == Kind::kCounter) labels = {{labels[0].first, "other"}};
+    series = find();
   }
   if (series == all.end()) {
-    all.push_back({label, shown, value});
+    all.push_back({std::move(labels), value});
   } else {
     series->value += value;
   }

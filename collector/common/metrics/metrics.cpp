@@ -28,7 +28,7 @@ class Page final : public prometheus::Collectable {
       family.type = counter ? prometheus::MetricType::Counter : prometheus::MetricType::Gauge;
       for (const MetricSet::Series& series : metric.series) {
         prometheus::ClientMetric value;
-        if (!series.label.empty()) value.label.push_back({series.label, series.label_value});
+        for (const auto& [label, of] : series.labels) value.label.push_back({label, of});
         (counter ? value.counter.value : value.gauge.value) = series.value;
         family.metric.push_back(std::move(value));
       }

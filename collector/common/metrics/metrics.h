@@ -1,5 +1,5 @@
 // Prometheus metrics of agent, relay and collector, on loopback. Bounded: a metric has at most kMostSeries series. The
-// only label that may grow is the job's; further jobs are summed up under job="other".
+// only labels that may grow are a job's: CounterOf sums further jobs up under "other", GaugeOf leaves them out.
 #ifndef LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_
 #define LOCKSTEP_COLLECTOR_COMMON_METRICS_METRICS_H_
 
@@ -18,8 +18,9 @@ class MetricSet {
  public:
   static constexpr size_t kMostSeries = 64;
   enum class Kind { kGauge, kCounter };
+  using Labels = std::vector<std::pair<std::string, std::string>>;
   struct Series {
-    std::string label, label_value;  // empty label: none
+    Labels labels;
     double value = 0;
   };
   struct Metric {
@@ -30,20 +31,22 @@ class MetricSet {
 
   // `name` without "lockstep_"; counters get "_total". Values with equal name and label are added up.
   void Gauge(const std::string& name, const std::string& help, double value) {
-    Add(Kind::kGauge, name, help, "", "", value);
+    Add(Kind::kGauge, name, help, {}, value);
   }
   void Counter(const std::string& name, const std::string& help, double value) {
-    Add(Kind::kCounter, name, help, "", "", value);
+    Add(Kind::kCounter, name, help, {}, value);
   }
   void CounterOf(const std::string& name, const std::string& help, const std::string& label,
                  const std::string& value_of, double value) {
-    Add(Kind::kCounter, name, help, label, value_of, value);
+    Add(Kind::kCounter, name, help, {{label, value_of}}, value);
+  }
+  void GaugeOf(const std::string& name, const std::string& help, Labels labels, double value) {
+    Add(Kind::kGauge, name, help, std::move(labels), value);
   }
   const std::vector<Metric>& metrics() const { return metrics_; }
 
  private:
-  void Add(Kind kind, const std::string& name, const std::string& help, const std::string& label,
-           const std::string& value_of, double value);
+  void Add(Kind kind, const std::string& name, const std::string& help, Labels labels, double value);
   std::vector<Metric> metrics_;
 };
 

@@ -50,8 +50,11 @@ TEST(MetricsTest, ThousandsOfJobsAreSixtyFourSeries) {
   ASSERT_EQ(set.metrics().size(), 1u);
   const std::vector<MetricSet::Series>& series = set.metrics()[0].series;
   ASSERT_EQ(series.size(), MetricSet::kMostSeries);
-  EXPECT_EQ(series.back().label_value, "other");
+  EXPECT_EQ(series.back().labels, (MetricSet::Labels{{"job", "other"}}));
   EXPECT_EQ(series.back().value, 5000 - 63);
+  for (int i = 0; i < 5000; ++i) set.GaugeOf("state", "", {{"job", std::to_string(i)}, {"state", "moving"}}, 1);
+  ASSERT_EQ(set.metrics()[1].series.size(), MetricSet::kMostSeries);
+  EXPECT_EQ(set.metrics()[1].series.back().labels, (MetricSet::Labels{{"job", "63"}, {"state", "moving"}}));
 }
 
 TEST(MetricsTest, OffLoopbackNothingIsServed) {

@@ -1,4 +1,4 @@
-#include "collector/service/verdict_hook.h"
+#include "collector/common/verdict_hook.h"
 #include "tests/support/files.h"
 
 #include <gtest/gtest.h>
@@ -16,9 +16,38 @@
 namespace lockstep {
 namespace {
 
+// Lines that another thread says.
+class Said {
+ public:
+  void Add(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(line);
+  }
+  std::vector<std::string> lines() const {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
 class VerdictHookTest : public support::FolderTest {
  protected:
   void SetUp() override { signal(SIGPIPE, SIG_IGN); }
+  static HookOptions Options(
+      const std::string& command, std::function<void(const std::string&)> say = [](const auto&) {}) {
+    HookOptions options;
+    options.command = command;
+    options.first_pause_ns = 1'000'000;
+    options.starts = 4;
+    options.say = std::move(say);
+    return options;
+  }
+  static HookOptions Options(const std::string& command, Said& said) {
+    return Options(command, [&said](const std::string& line) { said.Add(line); });
+  }
   std::string Content(const std::string& name) { return support::ReadFile(folder_ + "/" + name); }
 };
 
@@ -51,9 +80,9 @@ TEST_F(VerdictHookTest, KilledAndStartedAnewItRunsOnceForAMark) {
       if (child == 0) {
         {
           std::atomic<bool> over = false;
-          VerdictHook hook("cat >> " + out + "; echo end >> " + out, 60'000'000'000,
-                           [&over](const std::string&) { over = true; });
-          hook.Run("job", json, mark);
+          VerdictHook hook(
+              Options("cat >> " + out + "; echo end >> " + out, [&over](const std::string&) { over = true; }));
+          hook.Run("job", {json, "", mark});
           while (!over) usleep(1000);
         }
         _exit(0);
@@ -73,34 +102,70 @@ TEST_F(VerdictHookTest, KilledAndStartedAnewItRunsOnceForAMark) {
 
 TEST_F(VerdictHookTest, AMarkThatCannotBeLeftKeepsTheVerdictFromNobody) {
   {
-    VerdictHook hook("cat >> " + folder_ + "/out", 60'000'000'000, [](const std::string&) {});
-    hook.Run("job", "v", folder_ + "/no/such/folder/mark");
+    VerdictHook hook(Options("cat >> " + folder_ + "/out"));
+    hook.Run("job", {"v", "", folder_ + "/no/such/folder/mark"});
     for (int i = 0; i < 600 && Content("out") != "v"; ++i) usleep(100'000);
   }
   EXPECT_EQ(Content("out"), "v");
 }
 
 TEST_F(VerdictHookTest, NeverTwoAtATimeForOneJobAndTheNewestIsToldNext) {
-  std::mutex mutex;
-  std::vector<std::string> said;
+  Said said;
   {
     // Fails when another of its kind runs.
-    VerdictHook hook(
+    VerdictHook hook(Options(
         "mkdir " + folder_ + "/busy || exit 1; cat >> " + folder_ + "/out; sleep 0.3; rmdir " + folder_ + "/busy",
-        60'000'000'000, [&](const std::string& line) {
-          const std::lock_guard lock(mutex);
-          said.push_back(line);
-        });
-    hook.Run("job", "1");
+        said));
+    hook.Run("job", {"1", "", ""});
     for (int i = 0; i < 600 && Content("out") != "1"; ++i) usleep(100'000);
     EXPECT_EQ(Content("out"), "1");
-    hook.Run("job", "2");
-    hook.Run("job", "3");
+    hook.Run("job", {"2", "", ""});
+    hook.Run("job", {"3", "", ""});
     for (int i = 0; i < 600 && Content("out") != "13"; ++i) usleep(100'000);
   }
   EXPECT_EQ(Content("out"), "13");
-  ASSERT_EQ(said.size(), 2u);
-  EXPECT_EQ(said[0].find("failed"), std::string::npos) << said[0];
+  ASSERT_EQ(said.lines().size(), 2u);
+  EXPECT_EQ(said.lines()[0].find("failed"), std::string::npos) << said.lines()[0];
+}
+
+TEST_F(VerdictHookTest, OneThatFailsIsStartedAgainAFewTimes) {
+  Said said;
+  {
+    VerdictHook hook(
+        Options("echo $LOCKSTEP_INCIDENT >> " + folder_ + "/out; [ $(wc -l < " + folder_ + "/out) -ge 3 ]", said));
+    hook.Run("job", {"v", "/incident", folder_ + "/mark"});
+    for (int i = 0; i < 600 && said.lines().size() < 3; ++i) usleep(10'000);
+  }
+  EXPECT_EQ(Content("out"), "/incident\n/incident\n/incident\n");
+  ASSERT_EQ(said.lines().size(), 3u);
+  EXPECT_NE(said.lines()[0].find("start 1 of 4"), std::string::npos) << said.lines()[0];
+  EXPECT_NE(said.lines()[2].find("accepted"), std::string::npos) << said.lines()[2];
+  Said never;
+  {
+    VerdictHook hook(Options("echo >> " + folder_ + "/never; exit 3", never));
+    hook.Run("job", {"v", "", ""});
+    for (int i = 0; i < 600 && never.lines().size() < 4; ++i) usleep(10'000);
+    usleep(200'000);
+  }
+  EXPECT_EQ(Content("never"), "\n\n\n\n");
+}
+
+TEST_F(VerdictHookTest, AtItsEndItTellsWhatNobodyWouldTellLater) {
+  {
+    VerdictHook hook(Options("cat >> " + folder_ + "/out"));
+    hook.Run("job", {"v", "", ""});
+  }
+  EXPECT_EQ(Content("out"), "v");
+  // Between two starts it does not wait for the next one: another program begins where the mark is missing.
+  Said said;
+  {
+    HookOptions options = Options("exit 3", said);
+    options.first_pause_ns = 600'000'000'000;
+    VerdictHook hook(options);
+    hook.Run("job", {"v", "", folder_ + "/mark"});
+    for (int i = 0; i < 600 && said.lines().empty(); ++i) usleep(10'000);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/mark"));
 }
 
 }  // namespace

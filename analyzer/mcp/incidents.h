@@ -1,0 +1,49 @@
+// The incidents that a server shows: those it was started for and no others.
+#ifndef LOCKSTEP_ANALYZER_MCP_INCIDENTS_H_
+#define LOCKSTEP_ANALYZER_MCP_INCIDENTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/evidence/merged_stacks.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/model/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+struct OpenedIncident {
+  std::string name;
+  int64_t changed_ns = 0;
+  Bundle bundle;
+  Verdict verdict;
+  MergedStacks stacks;
+};
+
+class Incidents {
+ public:
+  // `paths`: incidents, anything else that LoadPaths reads, or folders of incidents.
+  Incidents(std::vector<std::string> paths, Redactor redactor)
+      : paths_(std::move(paths)), redactor_(std::move(redactor)) {}
+
+  struct Listed {
+    std::string name, path;
+    int64_t changed_ns = 0;
+  };
+  // Newest first, at most 1,000.
+  std::vector<Listed> List() const;
+  // By a name of the list; empty: the newest. Kept until another one is asked for, or it changes.
+  absl::StatusOr<const OpenedIncident*> Open(const std::string& name);
+
+ private:
+  const std::vector<std::string> paths_;
+  const Redactor redactor_;
+  std::unique_ptr<OpenedIncident> opened_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_MCP_INCIDENTS_H_

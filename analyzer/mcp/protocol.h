@@ -1,0 +1,43 @@
+// The Model Context Protocol, as far as a server of read-only tools needs it: JSON-RPC 2.0, one message a line.
+#ifndef LOCKSTEP_ANALYZER_MCP_PROTOCOL_H_
+#define LOCKSTEP_ANALYZER_MCP_PROTOCOL_H_
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lockstep {
+
+struct McpTool {
+  std::string name, description;
+  nlohmann::ordered_json input;  // JSON Schema of the arguments: an object whose `properties` have a `type` each
+  std::function<absl::StatusOr<std::string>(const nlohmann::ordered_json& arguments)> call;
+};
+
+class McpServer {
+ public:
+  static constexpr size_t kLongestLine = 1 << 20;
+
+  // `fence`: a word that nobody who wrote what tools return can know. It stands around that text.
+  McpServer(std::vector<McpTool> tools, std::string fence);
+  // The line to answer with, without line feed; empty: there is no answer.
+  std::string Answer(std::string_view line) const;
+  // The answer to a line longer than kLongestLine.
+  static std::string TooLong();
+
+ private:
+  nlohmann::ordered_json Initialize(const nlohmann::ordered_json& params) const;
+  nlohmann::ordered_json List() const;
+  nlohmann::ordered_json Call(const McpTool& tool, const nlohmann::ordered_json& arguments) const;
+
+  const std::vector<McpTool> tools_;
+  const std::string fence_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_MCP_PROTOCOL_H_

@@ -1,0 +1,34 @@
+// What to do about a verdict, for the programs that --on-verdict starts: the key `recommended` of its JSON.
+#ifndef LOCKSTEP_ANALYZER_REPORT_RECOMMENDED_H_
+#define LOCKSTEP_ANALYZER_REPORT_RECOMMENDED_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+enum class Action {
+  kWait,     // it may continue by itself, or nothing is wrong
+  kAsk,      // a person must decide: the program is wrong, or the cause is open
+  kRequeue,  // start the job again, on any hosts
+  kExclude,  // start the job again, without `hosts`
+};
+
+struct Recommended {
+  Action action = Action::kWait;
+  std::vector<std::string> hosts;  // of the culprits, or the host they share; each once
+  std::vector<int32_t> ranks;
+  std::string why;        // one sentence; empty: there is no finding
+  double confidence = 0;  // of the first finding
+};
+
+Recommended RecommendedFor(const Verdict& verdict);
+// "wait", "ask", "requeue", "exclude".
+const char* ActionName(Action action);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_REPORT_RECOMMENDED_H_

@@ -1,0 +1,124 @@
+#include "collector/common/verdict_hook.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/util/clock.h"
+#include "analyzer/util/start_child.h"
+#include "analyzer/util/time_units.h"
+#include "analyzer/util/unique_fd.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostJobs = 64;
+constexpr int64_t kPauseGrows = 4;
+constexpr char kIncident[] = "LOCKSTEP_INCIDENT=";
+// Leaves the mark, unless it is there: then the command has been started. Where no mark can be left at all, a full disk
+// for one, people are told all the same.
+constexpr char kOnce[] = R"((set -C; : > "$1") 2> /dev/null || { [ -e "$1" ] && exit 0; }; exec /bin/sh -c "$0")";
+
+}  // namespace
+
+absl::Status RunWithInput(const std::vector<std::string>& argv, const std::string& input, int64_t limit_ns,
+                          const std::vector<std::string>* environment) {
+  ChildRun run;
+  run.input = input;
+  run.limit_ns = limit_ns;
+  run.environment = environment;
+  const absl::StatusOr<ChildResult> result = RunChild(argv, run);
+  // What it left running in its group is its own.
+  return result.ok() ? result->Ended() : result.status();
+}
+
+VerdictHook::VerdictHook(HookOptions options) : options_(std::move(options)) {}
+
+VerdictHook::~VerdictHook() {
+  std::unique_lock lock(mutex_);
+  ends_ns_ = MonotonicNs() + options_.limit_ns;
+  // What has a mark is told by the next collector.
+  for (auto& [job, told] : next_) {
+    if (!told.mark.empty()) told.json.clear();
+  }
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return next_.empty(); });
+}
+
+int64_t VerdictHook::LimitNs() const {
+  if (ends_ns_ == 0) return options_.limit_ns;
+  return std::clamp<int64_t>(ends_ns_ - MonotonicNs(), kMs, options_.limit_ns);
+}
+
+void VerdictHook::Run(const std::string& job, const ToldVerdict& verdict) {
+  std::unique_lock lock(mutex_);
+  const auto [at, fresh] = next_.try_emplace(job);
+  // What a newer one takes the place of is not told later either.
+  if (!at->second.mark.empty()) UniqueFd(open(at->second.mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)).reset();
+  at->second = verdict;
+  changed_.notify_all();  // an older verdict is not tried again
+  if (!fresh) return;
+  if (next_.size() > kMostJobs) {
+    next_.erase(at);
+    lock.unlock();
+    options_.say(absl::StrCat("the command of --on-verdict was not started for job ", job, ": it already runs for ",
+                              kMostJobs, " other jobs"));
+    return;
+  }
+  std::thread([this, job] { Work(job); }).detach();
+}
+
+absl::Status VerdictHook::Start(const ToldVerdict& told, int64_t limit_ns) const {
+  std::vector<std::string> words = {"/bin/sh", "-c", options_.command};
+  if (!told.mark.empty()) words = {"/bin/sh", "-c", kOnce, options_.command, told.mark};
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!absl::StartsWith(*entry, kIncident)) environment.emplace_back(*entry);
+  }
+  environment.push_back(kIncident + told.folder);
+  return RunWithInput(words, told.json, limit_ns, &environment);
+}
+
+bool VerdictHook::Pause(std::unique_lock<std::mutex>* lock, const std::string& job, const ToldVerdict& told,
+                        int failures) {
+  int64_t pause = options_.first_pause_ns;
+  for (int i = 1; i < failures; ++i) pause *= kPauseGrows;
+  const int64_t until = MonotonicNs() + pause;
+  const auto over = [&] {
+    // Of two verdicts the newer one counts. At the end of the program, one with a mark is the next program's.
+    return !next_[job].json.empty() || (ends_ns_ != 0 && (!told.mark.empty() || until >= ends_ns_));
+  };
+  return !changed_.wait_for(*lock, std::chrono::nanoseconds(pause), over);
+}
+
+void VerdictHook::Work(const std::string& job) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const ToldVerdict told = std::exchange(next_[job], {});
+    if (told.json.empty()) break;
+    for (int failures = 0;;) {
+      const int64_t limit = LimitNs();
+      lock.unlock();
+      const absl::Status status = Start(told, limit);
+      const bool again = !status.ok() && ++failures < options_.starts;
+      // Without its mark it is started again, also by the next collector.
+      if (again && !told.mark.empty()) unlink(told.mark.c_str());
+      options_.say(status.ok() ? absl::StrCat("the command of --on-verdict accepted the verdict of job ", job)
+                               : absl::StrCat("the command of --on-verdict failed for job ", job, " (start ", failures,
+                                              " of ", options_.starts, "): ", status.message()));
+      lock.lock();
+      if (!again || !Pause(&lock, job, told, failures)) break;
+    }
+  }
+  next_.erase(job);
+  changed_.notify_all();
+}
+
+}  // namespace lockstep
