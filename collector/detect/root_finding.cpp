@@ -51,7 +51,7 @@ bool InWait(const Rank& rank, bool* host_wait) {
   bool in_call = false;
   for (const ring::ThreadSnapshot& thread : rank.threads) {
     if (thread.call != ring::CallKind::kNone) in_call = true;
-    if (thread.wait != ring::CallKind::kNone) *host_wait = true;
+    if (thread.wait != ring::CallKind::kNone || thread.waits_elsewhere) *host_wait = true;
   }
   return in_call || *host_wait;
 }
@@ -102,9 +102,13 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   host_wait |= GpuWaitInStacks(rank).has_value();
   const bool waits = in_call || host_wait;
   // The analysis looks at the thread that matters: one that it finds outside is not in a call because another thread
-  // is.
-  view.in_recorded_call = kind != HOST_STALL && waits;
-  view.waits_for_compute = (kind == RANK_NOT_ARRIVED || kind == GPU_STALL) && host_wait && !HasUnfinished(rank);
+  // is. To the analysis, a thread that waits for another rank's device is outside.
+  const bool elsewhere = std::any_of(rank.threads.begin(), rank.threads.end(),
+                                     [](const ring::ThreadSnapshot& thread) { return thread.waits_elsewhere; });
+  const bool outside = kind == HOST_STALL && !elsewhere;
+  view.in_recorded_call = !outside && waits;
+  const bool may_compute = kind == RANK_NOT_ARRIVED || kind == GPU_STALL || (kind == HOST_STALL && elsewhere);
+  view.waits_for_compute = may_compute && host_wait && !HasUnfinished(rank);
   const bool asleep = !waits && process.threads_in_d == 0;
   view.event_loop = asleep && process.wchan == "ep_poll";
   view.on_socket = asleep && WaitsOnSocket(process.wchan);
