@@ -97,6 +97,7 @@ class Watch {
   int32_t RankOf(int32_t slot) const;  // job-wide; the slot itself where the ring does not say
   void WriteAndTell(const Gathered& gathered, bool tell);
   std::vector<ExitRecord> Exits() const;
+  size_t RanksOfNewestRestart() const;
   void TellLate(int64_t now);
 
   const WatchOptions options_;
