@@ -124,7 +124,9 @@ class Loader {
     std::set<int32_t> known;
     for (const Rank& rank : ranks) known.insert(rank.rank);
     for (Rank& rank : *from) {
-      if (rank.process.life != Life::kUnknown && !known.contains(rank.rank)) ranks.push_back(std::move(rank));
+      if (rank.process.life == Life::kUnknown || known.contains(rank.rank)) continue;
+      records_.framework.ranks_expected = std::max(records_.framework.ranks_expected, rank.rank + 1);
+      ranks.push_back(std::move(rank));
     }
     std::sort(ranks.begin(), ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
   }

@@ -11,6 +11,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/load/load.h"
 #include "analyzer/testing/findings.h"
+#include "analyzer/testing/fr_dumps.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -75,6 +76,20 @@ TEST_F(LogsTest, TheFirstFailureThatTorchrunReportsIsTheCause) {
   const Verdict verdict = Told();
   ExpectOnly(verdict, RANK_DEAD, {1});
   EXPECT_THAT(Show(verdict), HasSubstr("SIGABRT"));
+}
+
+// Ranks 0 and 2 left dumps.
+TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
+  fr_test::FrDump dump;
+  dump.groups[0].ranks = {0, 1, 2};
+  dump.groups[0].enqueued = 2;
+  dump.groups[0].completed = 1;
+  dump.entries = {{.seq = 1, .state = "completed", .retired = true}, {.seq = 2}};
+  for (const int rank : {0, 2}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(dump));
+  Put("log", Torchrun(0, 1, "37") + Torchrun(1, -11, "33"));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {1});
+  EXPECT_THAT(Show(verdict), HasSubstr("SIGSEGV"));
 }
 
 // A watchdog ends a rank that waits for another.
