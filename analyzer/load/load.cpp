@@ -59,7 +59,7 @@ class Loader {
       certain |= file.detected.claim == Claim::kYes;
       if (file.detected.format != nullptr) files[file.detected.format->source()].push_back(file.path);
     }
-    // Dumps contain more than logs beside them.
+    // Dumps contain more than logs beside them, except for the end of a process that left none.
     const auto logs = files.extract(Source::kText);
     for (const FormatReader* format : Formats()) {
       const auto own = files.extract(format->source());
@@ -100,15 +100,35 @@ class Loader {
 
  private:
   void ReadLogs(const std::vector<std::string>& paths) {
-    if (!records_.library.empty() || !records_.framework.ranks.empty()) {
+    if (!records_.library.empty()) {
       records_.unclaimed = paths;
       for (size_t i = 0; i < paths.size(); ++i) control_.Done(1);
       return;
     }
     const auto format = std::find_if(Formats().begin(), Formats().end(),
                                      [](const FormatReader* f) { return f->source() == Source::kText; });
-    (*format)->Read(paths, control_, &records_);
-    logs_read_ = !records_.framework.ranks.empty();
+    if (records_.framework.ranks.empty()) {
+      (*format)->Read(paths, control_, &records_);
+      logs_read_ = !records_.framework.ranks.empty();
+      return;
+    }
+    Records logs;
+    (*format)->Read(paths, control_, &logs);
+    records_.unclaimed = std::move(logs.unclaimed);
+    AddEnds(&logs.framework.ranks);
+  }
+
+  // Of ranks that left no dump.
+  void AddEnds(std::vector<Rank>* from) {
+    std::vector<Rank>& ranks = records_.framework.ranks;
+    std::set<int32_t> known;
+    for (const Rank& rank : ranks) known.insert(rank.rank);
+    for (Rank& rank : *from) {
+      if (rank.process.life == Life::kUnknown || known.contains(rank.rank)) continue;
+      records_.framework.ranks_expected = std::max(records_.framework.ranks_expected, rank.rank + 1);
+      ranks.push_back(std::move(rank));
+    }
+    std::sort(ranks.begin(), ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
   }
 
   // Refuses files of several jobs unless one is chosen: a verdict is about one job.

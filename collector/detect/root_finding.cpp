@@ -51,7 +51,7 @@ bool InWait(const Rank& rank, bool* host_wait) {
   bool in_call = false;
   for (const ring::ThreadSnapshot& thread : rank.threads) {
     if (thread.call != ring::CallKind::kNone) in_call = true;
-    if (thread.wait != ring::CallKind::kNone) *host_wait = true;
+    if (thread.wait != ring::CallKind::kNone || thread.waits_elsewhere) *host_wait = true;
   }
   return in_call || *host_wait;
 }
@@ -74,7 +74,13 @@ int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   return motion.activity_age_ns < 0 ? motion.idle_ns : std::min(motion.idle_ns, motion.activity_age_ns);
 }
 
-bool HasUnfinished(const Rank& rank) {
+// By its own marks, or, where it has none, because another member has not completed the collective that it issued last.
+bool HasUnfinished(const Rank& rank, const std::vector<int64_t>& completed) {
+  const auto open = [&completed](const Membership& membership) {
+    return membership.comm < completed.size() && membership.completed == kUnknown &&
+           membership.issued > completed[membership.comm];
+  };
+  if (std::any_of(rank.memberships.begin(), rank.memberships.end(), open)) return true;
   return std::any_of(rank.streams.begin(), rank.streams.end(),
                      [](const ring::StreamSnapshot& stream) {
                        return stream.marked && std::min(stream.issued, stream.given) > stream.completed;
@@ -88,7 +94,8 @@ bool Counts(const Membership& membership) {
           membership.state == ring::CommState::kFinalizing);
 }
 
-RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion) {
+RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion,
+                    const std::vector<int64_t>& completed) {
   RootView view;
   view.rank = rank.rank;
   const Process& process = rank.process;
@@ -102,9 +109,13 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   host_wait |= GpuWaitInStacks(rank).has_value();
   const bool waits = in_call || host_wait;
   // The analysis looks at the thread that matters: one that it finds outside is not in a call because another thread
-  // is.
-  view.in_recorded_call = kind != HOST_STALL && waits;
-  view.waits_for_compute = (kind == RANK_NOT_ARRIVED || kind == GPU_STALL) && host_wait && !HasUnfinished(rank);
+  // is. To the analysis, a thread that waits for another rank's device is outside.
+  const bool elsewhere = std::any_of(rank.threads.begin(), rank.threads.end(),
+                                     [](const ring::ThreadSnapshot& thread) { return thread.waits_elsewhere; });
+  const bool outside = kind == HOST_STALL && !elsewhere;
+  view.in_recorded_call = !outside && waits;
+  const bool may_compute = kind == RANK_NOT_ARRIVED || kind == GPU_STALL || (kind == HOST_STALL && elsewhere);
+  view.waits_for_compute = may_compute && host_wait && !HasUnfinished(rank, completed);
   const bool asleep = !waits && process.threads_in_d == 0;
   view.event_loop = asleep && process.wchan == "ep_poll";
   view.on_socket = asleep && WaitsOnSocket(process.wchan);
@@ -124,10 +135,14 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
   RootFinding root;
   std::vector<int64_t> lowest(bundle.comms.size(),
                               INT64_MAX);  // of each communicator: collectives issued by the last of its members
+  // Likewise, completed by the last of those whose marks tell.
+  std::vector<int64_t> completed = lowest;
   for (const Rank& rank : bundle.ranks) {
     for (const Membership& membership : rank.memberships) {
       if (!Counts(membership) || membership.comm >= lowest.size()) continue;
       lowest[membership.comm] = std::min(lowest[membership.comm], membership.issued);
+      if (membership.completed == kUnknown) continue;
+      completed[membership.comm] = std::min(completed[membership.comm], membership.completed);
     }
   }
   const bool all_there = bundle.ranks_expected <= static_cast<int32_t>(bundle.ranks.size());
@@ -177,7 +192,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
       root.roots.push_back(view);
       continue;
     }
-    root.roots.push_back(ViewOfRoot(*found->second, finding.kind(), motion(number)));
+    root.roots.push_back(ViewOfRoot(*found->second, finding.kind(), motion(number), completed));
   }
   absl::flat_hash_set<uint64_t> comms;
   if (root.comm != 0) comms.insert(root.comm);

@@ -251,6 +251,12 @@ void Watch::Log(const Decision& decision) {
   if (decisions_.size() < kMostDecisions) decisions_.push_back(DecisionJson(decision, options_.job, RealtimeNs()));
 }
 
+size_t Watch::RanksOfNewestRestart() const {
+  std::map<uint32_t, size_t> ranks;
+  for (const ring::Snapshot* digest : agent_->Digests()) ++ranks[digest->process.restart_count];
+  return ranks.empty() ? 0 : ranks.rbegin()->second;
+}
+
 void Watch::TellLate(int64_t now) {
   if (detector_.level() == Level::kMoving) {
     if (late_told_) Say(absl::StrCat("moving again after ", DurationText(now - late_since_)));
@@ -264,7 +270,7 @@ void Watch::TellLate(int64_t now) {
   late_told_ = true;
   late_since_ = now - longest;
   // The cause is not known yet, and a rank that waits is most likely a victim: names no rank.
-  Say(absl::StrCat("late: ", waiting, " of ", agent_->Digests().size(), " ranks wait, the longest for ",
+  Say(absl::StrCat("late: ", waiting, " of ", RanksOfNewestRestart(), " ranks wait, the longest for ",
                    DurationText(longest), doing.empty() ? "" : " in ", doing, "; looking for the cause"));
 }
 

@@ -99,6 +99,7 @@ class Watch {
   int32_t RankOf(int32_t slot) const;  // job-wide; the slot itself if the ring has no rank
   void WriteAndTell(const Gathered& gathered, bool tell);
   std::vector<ExitRecord> Exits() const;
+  size_t RanksOfNewestRestart() const;
   void TellLate(int64_t now);
 
   const WatchOptions options_;

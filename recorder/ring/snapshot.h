@@ -164,10 +164,11 @@ struct ThreadSnapshot {
   uint32_t wait_stream = UINT32_MAX;  // UINT32_MAX: not one stream (device) or unknown
   uint64_t wait_ticket = 0;           // last ticket issued on that stream when the wait began
   int64_t wait_since_ns = 0;
-  int64_t last_call_ns = 0;  // when it last left a recorded call or wait
-  uint64_t calls = 0;        // recorded so far = index of the next operation
-  uint64_t overwritten = 0;  // records of this thread that later ones have overwritten
-  bool gone = false;         // it ended without leaving the call (not in `call` any more) or the group it was in
+  bool waits_elsewhere = false;  // in a host wait, not in `wait`: it is for another rank's device (set by the loader)
+  int64_t last_call_ns = 0;      // when it last left a recorded call or wait
+  uint64_t calls = 0;            // recorded so far = index of the next operation
+  uint64_t overwritten = 0;      // records of this thread that later ones have overwritten
+  bool gone = false;             // it ended without leaving the call (not in `call` any more) or the group it was in
 };
 
 struct StreamSnapshot {

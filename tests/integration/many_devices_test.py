@@ -67,7 +67,13 @@ class ManyDevicesTest(FolderTest):
         self.assertEqual(len(verdict["findings"]), 1)
 
     def test_lockstep_run_ends_it_and_names_the_rank(self):
-        out = os.path.join(self.folder, "out")
+        # CUDA's waits spin, unless the program asks for others.
+        for wait in ("spin", "block"):
+            with self.subTest(wait=wait):
+                self.environment["STANDIN_WAIT"] = wait
+                self.ended_by_lockstep_run(os.path.join(self.folder, wait))
+
+    def ended_by_lockstep_run(self, out):
         result = subprocess.run([LOCKSTEP, "run", "-n", "1", "--out", out, "--kill-on-hang", "--", *host("stall8")],
                                 env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=180)
         self.assertEqual(result.returncode, 90, result.stderr)

@@ -58,8 +58,9 @@ PAIRS = {"skip pp", "extra", "extra pp", "skip", "wrong-count", "wrong-datatype"
 # Without a mark before the work nothing tells whose GPU does not start it; without any mark, a GPU's own work is given two minutes.
 SETS = {(way, fault) for way in ("done", "mixed") for fault in ("stall-gpu", "stall-gpu world")}
 UNMARKED = {(way, fault) for way in ("off",) for fault in ("stall-gpu", "stall-gpu world", "skip", "skip pp", "extra pp", "wrong-peer", "swap-order")}
-UNMARKED.add(("mixed", "extra pp"))
 UNMARKED_S = 130.0
+# The other of the pair has no marks, so only it may not have sent.
+OTHER_OF_PAIR = {("mixed", "extra pp")}
 # What `--sample` runs: each way, each step of the first three, each kind of root.
 SAMPLE = [("off", "stall-host", 1), ("done", "stall-host", 2), ("done", "stall-gpu", 20), ("full", "stall-host", 3),
           ("full", "stall-gpu", 1), ("events", "stall-host", 20), ("events", "stall-gpu", 2), ("profiler", "stall-gpu", 20),
@@ -146,9 +147,9 @@ class Case:
         self.named = findings[0]["culprit_ranks"] if findings else []
         if self.error is None and self.seconds is None:
             self.error = "not declared"
-        if self.error is None and RANK not in self.named and (self.way, self.fault) not in UNMARKED:
-            self.error = f"ranks {self.named} are named"
         place = (self.way, self.fault)
+        if self.error is None and RANK not in self.named and place not in UNMARKED | OTHER_OF_PAIR:
+            self.error = f"ranks {self.named} are named"
         if self.error is None and self.named != [RANK] and self.fault not in PAIRS and place not in SETS | UNMARKED:
             self.error = f"ranks {self.named} are named"
         if self.error is None and self.seconds > (UNMARKED_S if place in UNMARKED else LIMIT_S):

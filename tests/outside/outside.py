@@ -19,9 +19,11 @@ import nccl_wheels  # noqa: E402
 import preloaded  # noqa: E402
 import python_stacks  # noqa: E402
 import torch_gloo  # noqa: E402
+import torch_restart  # noqa: E402
 from support import Outside, Skip  # noqa: E402
 
-PARTS = {"nccl": nccl_wheels.run, "python": python_stacks.run, "preload": preloaded.run, "torch": torch_gloo.run, "assistant": assistant.run}
+PARTS = {"nccl": nccl_wheels.run, "python": python_stacks.run, "preload": preloaded.run, "torch": torch_gloo.run,
+         "restart": torch_restart.run, "assistant": assistant.run}
 
 
 def main():

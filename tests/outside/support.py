@@ -78,13 +78,13 @@ class Outside:
             raise Skip("pip cannot install %s: %s" % (" ".join(packages), last_line(result.stderr) or "it does not import"))
         return python
 
-    def wheel(self, package, version):
-        """The folder of one wheel's files, downloaded and unpacked once."""
+    def wheel(self, package, version, *options):
+        """The folder of one wheel's files, downloaded and unpacked once; `options` go to pip."""
         place = self.folder / "wheels" / ("%s-%s" % (package, version))
         if place.exists():
             return place
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-            result = self.pip("download", "-q", "--no-deps", "-d", folder, "%s==%s" % (package, version))
+            result = self.pip("download", "-q", "--no-deps", "-d", folder, *options, "%s==%s" % (package, version))
             wheels = glob.glob(folder + "/*.whl")
             if result.returncode != 0 or not wheels:
                 raise Skip("pip cannot download it: " + last_line(result.stderr))

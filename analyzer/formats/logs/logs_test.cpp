@@ -11,6 +11,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/load/load.h"
 #include "analyzer/testing/findings.h"
+#include "analyzer/testing/fr_dumps.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -55,6 +56,46 @@ std::string Of(int rank) {
 }
 std::string TimedOut(int rank, int seq, const std::string& op = "ALLREDUCE", int elements = 64) {
   return Of(rank) + Caught(rank, seq, op, elements) + Of(rank) + Counters("0(default_pg)", rank, seq, seq - 1);
+}
+
+// torchrun's report: rank 0 failed later.
+std::string Torchrun(int rank, int code, const std::string& time) {
+  const std::string line(60, '-'), end(60, '=');
+  const auto worker = [](int number, int exit_code, const std::string& at) {
+    return absl::StrCat("[0]:\n  time      : 2026-11-20_10:00:", at, "\n  host      : node", number,
+                        "\n  rank      : ", number, " (local_rank: 0)\n  exitcode  : ", exit_code,
+                        " (pid: ", 100 + number, ")\n  error_file: <N/A>\n");
+  };
+  return absl::StrCat("torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n", end,
+                      "\ntrain.py FAILED\n", line, "\nFailures:\n", worker(0, -15, "58"), line,
+                      "\nRoot Cause (first observed failure):\n", worker(rank, code, time), end, "\n");
+}
+
+TEST_F(LogsTest, TheFirstFailureThatTorchrunReportsIsTheCause) {
+  Put("log", TimedOut(0, 5) + TimedOut(2, 5) + Torchrun(3, -15, "37") + Torchrun(1, -6, "33"));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {1});
+  EXPECT_THAT(Show(verdict), HasSubstr("SIGABRT"));
+}
+
+// Ranks 0 and 2 left dumps.
+TEST_F(LogsTest, AnEndWithoutADumpIsReadBesideTheDumpsOfOthers) {
+  fr_test::FrDump dump;
+  dump.groups[0].ranks = {0, 1, 2};
+  dump.groups[0].enqueued = 2;
+  dump.groups[0].completed = 1;
+  dump.entries = {{.seq = 1, .state = "completed", .retired = true}, {.seq = 2}};
+  for (const int rank : {0, 2}) Put(absl::StrCat("nccl_trace_rank_", rank), fr_test::ToPickle(dump));
+  Put("log", Torchrun(0, 1, "37") + Torchrun(1, -11, "33"));
+  const Verdict verdict = Told();
+  ExpectOnly(verdict, RANK_DEAD, {1});
+  EXPECT_THAT(Show(verdict), HasSubstr("SIGSEGV"));
+}
+
+// A watchdog ends a rank that waits for another.
+TEST_F(LogsTest, ARankWithATimeoutIsNoneThatFailedFirst) {
+  Put("log", TimedOut(0, 5) + TimedOut(2, 5) + "world_size=3\n" + Torchrun(0, -6, "33"));
+  ExpectOnly(Told(), RANK_NO_DATA, {1});
 }
 
 TEST_F(LogsTest, TheRankWithoutATimeoutIsTheMissingOne) {

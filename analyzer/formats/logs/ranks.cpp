@@ -1,6 +1,7 @@
 #include "analyzer/formats/logs/ranks.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,8 @@
 
 namespace lockstep::logs {
 namespace {
+
+constexpr int64_t kMostSignal = 64, kMostStatus = 255;
 
 // A file of one process names its rank; one log of all has numbers of any kind in its name.
 void NameFiles(std::vector<FileFacts>* files) {
@@ -89,6 +92,26 @@ void AddStacks(std::vector<FileFacts>* files, Ranks* ranks) {
   }
 }
 
+void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks) {
+  const FailedWorker* first = nullptr;
+  const std::string* path = nullptr;
+  for (const FileFacts& file : files) {
+    for (const FailedWorker& worker : file.failed) {
+      if (first != nullptr && first->time <= worker.time) continue;
+      first = &worker;
+      path = &file.path;
+    }
+  }
+  if (first == nullptr || ranks->ranks.contains(first->rank)) return;
+  Rank& rank = ranks->Of(first->rank, *path)->rank;
+  rank.host = first->host;
+  if (first->pid > 0 && first->pid <= INT32_MAX) rank.pid = static_cast<int32_t>(first->pid);
+  const bool killed = first->exit_code < 0;
+  rank.process.life = killed ? Life::kKilled : Life::kExited;
+  (killed ? rank.process.signal : rank.process.exit_code) =
+      static_cast<int32_t>(std::abs(std::clamp<int64_t>(first->exit_code, -kMostSignal, kMostStatus)));
+}
+
 std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems) {
   NameFiles(&files);
   Ranks ranks;
@@ -98,6 +121,7 @@ std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Prob
   AddCalls(files, &ranks);
   AddCounts(files, &ranks);
   AddStacks(&files, &ranks);
+  AddEnds(files, &ranks);
   for (const FileFacts& file : files) {
     if (file.cut)
       ranks.Report(file.path, "more than is kept of one file was in it: split it, or leave older lines out");

@@ -49,6 +49,8 @@ void AddCalls(const std::vector<FileFacts>& files, Ranks* ranks);
 void AddCounts(const std::vector<FileFacts>& files, Ranks* ranks);
 // Python stacks of processes.
 void AddStacks(std::vector<FileFacts>* files, Ranks* ranks);
+// The first process to fail, if nothing else is known of it: a rank that left a record was alive then.
+void AddEnds(const std::vector<FileFacts>& files, Ranks* ranks);
 
 // All ranks, ascending. Problems are appended.
 std::vector<fr::FileData> ToRanks(std::vector<FileFacts> files, std::vector<Problem>* problems);

@@ -55,6 +55,7 @@ class Reader {
     facts_.last_local = std::max(facts_.last_local, who.local);
     facts_.world = std::max(facts_.world, WorldSize(line.text));
     ras_.Take(line.text, number);
+    torchrun_.Take(line.text);
     stacks_.Take(line.text, who.rank >= 0 ? who.rank : line.task, number);
     if (Holds(line.text, "NCCL")) {
       if (const auto place = ParseNcclPlace(line.text)) return TakeNccl(*place, who, number);
@@ -82,6 +83,7 @@ class Reader {
 
   void Finish() {
     facts_.ras = ras_.Finish();
+    facts_.failed = torchrun_.Finish();
     for (PythonStack& stack : stacks_.Finish()) facts_.stacks.push_back(std::move(stack));
   }
 
@@ -175,6 +177,7 @@ class Reader {
   FileFacts& facts_;
   StackReader stacks_;
   RasReader ras_;
+  TorchrunReader torchrun_;
   std::map<std::tuple<std::string, int64_t, int32_t, int32_t>, size_t> processes_;
   std::map<std::pair<size_t, uint64_t>, size_t> comms_;  // process, address -> index of NcclProcess::comms
   std::map<std::pair<size_t, uint64_t>, uint64_t> last_op_count_;

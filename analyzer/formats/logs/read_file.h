@@ -13,6 +13,7 @@
 #include "analyzer/formats/logs/nccl_info.h"
 #include "analyzer/formats/logs/python.h"
 #include "analyzer/formats/logs/ras.h"
+#include "analyzer/formats/logs/torchrun.h"
 #include "analyzer/formats/logs/watchdog.h"
 
 namespace lockstep::logs {
@@ -59,6 +60,7 @@ struct FileFacts {
   std::vector<NcclProcess> nccl;
   std::vector<RasComm> ras;
   std::vector<PythonStack> stacks;
+  std::vector<FailedWorker> failed;
   std::set<int32_t> ranks;                  // ranks that "[rank3]:" prefixes name
   int32_t last_task = -1, last_local = -1;  // the largest before any line
   int32_t world = 0;                        // the largest world size in any line
@@ -66,7 +68,7 @@ struct FileFacts {
 
   bool Empty() const {
     return watchdog.empty() && fingerprints.empty() && barriers.empty() && nccl.empty() && ras.empty() &&
-           stacks.empty();
+           stacks.empty() && failed.empty();
   }
 };
 

@@ -87,6 +87,7 @@ void EncodeThread(const ring::ThreadSnapshot& thread, Thread* out) {
   out->set_last_call_ns(thread.last_call_ns);
   out->set_calls(thread.calls);
   out->set_overwritten(thread.overwritten);
+  out->set_waits_elsewhere(thread.waits_elsewhere);
 }
 
 ring::ThreadSnapshot DecodeThread(const Thread& message) {
@@ -107,6 +108,7 @@ ring::ThreadSnapshot DecodeThread(const Thread& message) {
   thread.last_call_ns = message.last_call_ns();
   thread.calls = message.calls();
   thread.overwritten = message.overwritten();
+  thread.waits_elsewhere = message.waits_elsewhere();
   return thread;
 }
 

@@ -101,7 +101,7 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
     out << "\nthread " << t.index << ' ' << t.tid << ' ' << t.name << ' ' << static_cast<int>(t.call) << ' ' << t.comm
         << ' ' << t.seq << ' ' << t.since_ns << ' ' << t.group_depth << ' ' << t.group_since_ns << ' '
         << static_cast<int>(t.wait) << ' ' << t.wait_stream << ' ' << t.wait_ticket << ' ' << t.wait_since_ns << ' '
-        << t.last_call_ns << ' ' << t.calls << ' ' << t.overwritten;
+        << t.last_call_ns << ' ' << t.calls << ' ' << t.overwritten << ' ' << t.waits_elsewhere;
   }
   for (const ring::StreamSnapshot& s : rank.streams) {
     out << "\nstream " << s.index << ' ' << s.handle << ' ' << s.device << ' ' << s.marked << ' ' << s.issued << ' '
@@ -229,6 +229,7 @@ class RandomBundle {
       t.last_call_ns = Big();
       t.calls = static_cast<uint64_t>(Big());
       t.overwritten = static_cast<uint64_t>(Big());
+      t.waits_elsewhere = Coin();
       rank.threads.push_back(t);
     }
     for (int i = 0; i < streams; ++i) {

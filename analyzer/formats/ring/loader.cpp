@@ -425,6 +425,7 @@ class RankMaker {
         thread.since_ns = thread.group_since_ns = thread.wait_since_ns = 0;
         thread.wait_stream = kNoIndex;
       } else if (WaitsForAnotherDevice(thread)) {
+        thread.waits_elsewhere = true;
         thread.wait = ring::CallKind::kNone;
         thread.wait_ticket = 0;
         thread.wait_since_ns = 0;

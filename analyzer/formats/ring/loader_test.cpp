@@ -304,6 +304,8 @@ TEST(RingLoader, AWaitForOneDeviceIsNoWaitOfTheOthersRanks) {
     EXPECT_EQ(bundle.ranks[1].gpu_index, 1);
     EXPECT_EQ(bundle.ranks[0].threads.at(0).wait, thread.wait);
     EXPECT_EQ(bundle.ranks[1].threads.at(0).wait, CallKind::kNone);
+    EXPECT_FALSE(bundle.ranks[0].threads.at(0).waits_elsewhere);
+    EXPECT_TRUE(bundle.ranks[1].threads.at(0).waits_elsewhere);
   }
 }
 

@@ -1,0 +1,66 @@
+#include "collector/detect/root_finding.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kIssued = 5;
+
+class RootFindingTest : public ::testing::Test {
+ protected:
+  // Rank 0 is the root, without GPU marks; rank 1 has marks.
+  RootFindingTest() {
+    bundle_.comms.resize(1);
+    bundle_.ranks.resize(2);
+    bundle_.ranks_expected = 2;
+    for (int32_t number = 0; number < 2; ++number) {
+      Rank& rank = bundle_.ranks[static_cast<size_t>(number)];
+      rank.rank = number;
+      rank.process.life = Life::kRunning;
+      rank.threads.resize(1);
+      rank.memberships.resize(1);
+      rank.memberships[0].comm = 0;
+      rank.memberships[0].state = ring::CommState::kReady;
+      rank.memberships[0].issued = kIssued;
+    }
+    bundle_.ranks[1].memberships[0].completed = kIssued;
+  }
+
+  RootView Root(FindingKind kind) const {
+    Verdict verdict;
+    Finding* finding = verdict.add_findings();
+    finding->set_kind(kind);
+    finding->add_culprit_ranks(0);
+    return FindRoot(verdict, bundle_, [](int32_t) { return RankMotion(); }).roots.at(0);
+  }
+  ring::ThreadSnapshot& thread() { return bundle_.ranks[0].threads[0]; }
+
+  Bundle bundle_;
+};
+
+TEST_F(RootFindingTest, AWaitIsForNoOwnWorkWhileAnotherMemberHasNotCompletedTheCollective) {
+  thread().wait = ring::CallKind::kStreamSynchronize;
+  EXPECT_TRUE(Root(RANK_NOT_ARRIVED).waits_for_compute);
+  bundle_.ranks[1].memberships[0].completed = kIssued - 1;
+  EXPECT_FALSE(Root(RANK_NOT_ARRIVED).waits_for_compute);
+  EXPECT_TRUE(Root(RANK_NOT_ARRIVED).in_recorded_call);
+}
+
+TEST_F(RootFindingTest, AWaitForAnotherRanksDeviceIsARecordedWait) {
+  bundle_.ranks[1].memberships[0].completed = kIssued - 1;
+  EXPECT_FALSE(Root(HOST_STALL).in_recorded_call);
+  thread().waits_elsewhere = true;
+  const RootView root = Root(HOST_STALL);
+  EXPECT_TRUE(root.in_recorded_call);
+  EXPECT_FALSE(root.waits_for_compute);
+}
+
+// That device may compute for itself.
+TEST_F(RootFindingTest, AWaitForAnotherRanksDeviceMayBeForItsOwnWork) {
+  thread().waits_elsewhere = true;
+  EXPECT_TRUE(Root(HOST_STALL).waits_for_compute);
+}
+
+}  // namespace
+}  // namespace lockstep
