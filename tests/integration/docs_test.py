@@ -32,7 +32,7 @@ NOT_RUN = {
     ("README.md", "lockstep attach"): "needs a job that hangs, and no other: attach_test runs it",
     ("docs/limits.md", "./dev outside"): "needs PyPI: CI runs it with --quick",
     ("docs/extending.md", "./dev fuzz 10"): "ten minutes on every core",
-    ("docs/extending.md", "./dev sanitize asan"): "compiles nearly everything again: ./dev daily runs it",
+    ("docs/extending.md", "./dev sanitize asan"): "compiles nearly everything once more",
     ("docs/deploying.md", "sudo dpkg -i"): "needs the packages, and root: packages_test runs it in a clean root",
     ("docs/deploying.md", "tar xzf lockstep-*-linux.tar.gz"): "needs the packages: packages_test runs it",
     ("docs/deploying.md", "tar xzf lockstep-*-linux-debug.tar.gz"): "needs the packages: packages_test runs it",
