@@ -33,6 +33,7 @@ NOT_RUN = {
     ("docs/limits.md", "./dev outside"): "needs PyPI: CI runs it with --quick",
     ("docs/extending.md", "./dev fuzz 10"): "ten minutes on every core",
     ("docs/deploying.md", "/usr/share/lockstep/notify/slurm"): "notify_test runs it",
+    ("docs/extending.md", "./dev sanitize asan"): "compiles nearly everything once more",
     ("docs/deploying.md", "sudo dpkg -i"): "needs the packages, and root: packages_test runs it in a clean root",
     ("docs/deploying.md", "tar xzf lockstep-*-linux.tar.gz"): "needs the packages: packages_test runs it",
     ("docs/deploying.md", "tar xzf lockstep-*-linux-debug.tar.gz"): "needs the packages: packages_test runs it",

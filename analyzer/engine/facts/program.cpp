@@ -166,7 +166,7 @@ class Aligner {
       const size_t moved = std::max(MovedRun(a, i, b, j), MovedRun(b, j, a, i));
       // A call on the same communicator with different arguments.
       const bool same_lane = a[i].klass == b[j].klass && IsCollective(a[i].op->kind) == IsCollective(b[j].op->kind);
-      // NOLINTNEXTLINE(bugprone-branch-clone): the order counts
+      // NOLINTBEGIN(bugprone-branch-clone): the order counts
       if (moved > skipped && moved > extra && moved > changed + 1) {
         d.type = Divergence::Type::kReordered;
       } else if (changed > 0 && changed >= skipped && changed >= extra && same_lane && !same_call) {
@@ -187,6 +187,7 @@ class Aligner {
       } else {
         return {false, std::nullopt, nullptr, nullptr, i, j};
       }
+      // NOLINTEND(bugprone-branch-clone)
       return {false, d, nullptr, nullptr, i, j};
     }
     return {};
