@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "analyzer/model/bundle.h"
@@ -68,6 +69,10 @@ using MotionOf = std::function<RankMotion(int32_t rank)>;
 
 // Of the verdict's first finding. Cheap: linear in the ranks of the bundle.
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion);
+
+// What may be said of the cause before the job is declared hung: the headline of the verdict's first finding where the
+// records show it; else empty, and nobody is named.
+std::string ProvenCause(const Verdict& verdict);
 
 // How long nothing at all has moved in the job, for Bundle::known_stalled: the least progress_age; 0 when any is
 // unknown.

@@ -119,7 +119,7 @@ class Watch {
   std::vector<int32_t> slots_;  // of the last look
   SharedIncidents shared_;      // outlives indexes_, which puts files into incidents
   IncidentIndexes indexes_;
-  bool late_told_ = false;
+  bool late_told_ = false, cause_told_ = false;
   int64_t late_since_ = 0;
   std::vector<std::string> decisions_;  // of this episode, JSON lines
   bool hung_ = false;
