@@ -101,6 +101,7 @@ struct HostSource::Ring {
   int32_t rank = -1;
   pid_t pid = 0;         // here; 0: not known
   pid_t shown_pid = 0;   // the same, and kept after its end; 0: as the process itself is called
+  pid_t HostPid() const { return shown_pid > 0 ? shown_pid : digest.process.pid; }
   std::string identity;  // of the process: pid, namespace, start
   bool alive = false, saved = false, told = true;
   int64_t ended_real_ns = 0;
@@ -189,6 +190,7 @@ void HostSource::AdoptSaved() {
       if (const size_t at = parts[0].find('-');
           at != std::string::npos && absl::SimpleAtoi(parts[0].substr(0, at), &uid))
         found.uid = uid;
+      if (!absl::SimpleAtoi(parts[4].substr(0, parts[4].find('-')), &ring->shown_pid)) ring->shown_pid = 0;
     }
     ring->key = next_key_++;
     ring->file = std::move(found);
@@ -316,7 +318,7 @@ void HostSource::Sort(Ring* ring) {
     Job* const job = number == Namesakes::kUndecided ? nullptr : JobOf(one->base, number);
     if (job != nullptr && job != one->job && number > 0) {
       Log(absl::StrCat(
-          "pid ", one->digest.process.pid, ", rank ", one->rank, " of ", job->identity.job(),
+          "pid ", one->HostPid(), ", rank ", one->rank, " of ", job->identity.job(),
           ", is of another job of that name: it shares no communicator with the other process of its rank"));
     }
     one->job = job;
@@ -362,7 +364,7 @@ void HostSource::Save(Ring* ring) {
                           : process.life == Life::kExited ? absl::StrCat("x", process.exit_code)
                                                           : "g0";
   spool_->SaveRing(ring->file.fd, absl::StrCat(ring->file.uid, "-", Safe(info.job, 60), ".", Safe(info.step, 20), ".",
-                                               info.restart_count, ".r", ring->rank, ".", info.pid, "-",
+                                               info.restart_count, ".r", ring->rank, ".", ring->HostPid(), "-",
                                                info.start_ticks, ".", end, "-", process.ended_mono_ns, ".ring"));
   ++counters_.saved;
 }
@@ -406,7 +408,7 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   if (badly) ++counters_.ended_badly;
   if (badly)
     Log(absl::StrCat("rank ", ring->rank, " of ", CleanUtf8(ring->digest.process.job, 256), " (pid ",
-                     ring->digest.process.pid, ") ", EndText(process), "; its ring is saved"));
+                     ring->HostPid(), ") ", EndText(process), "; its ring is saved"));
 }
 
 void HostSource::Handle() {
@@ -558,7 +560,7 @@ void HostSource::ShowJobs(int64_t mono_ns) {
       if (one != nullptr && one->alive && ring->alive && job->claimed_twice.insert(ring->rank).second) {
         ++counters_.duplicates;
         Log(absl::StrCat("two processes of ", job->identity.job(), " say that they are rank ", ring->rank, ": pids ",
-                         one->digest.process.pid, " and ", ring->digest.process.pid, "; the younger one is shown"));
+                         one->HostPid(), " and ", ring->HostPid(), "; the younger one is shown"));
       }
       const auto order = [](const Ring* r) { return std::make_pair(r->alive, r->digest.process.created_mono_ns); };
       if (one == nullptr || order(one) <= order(ring)) one = ring;
