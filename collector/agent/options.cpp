@@ -27,7 +27,7 @@ void FillDefaults(AgentOptions* options) {
   if (options->spool.empty()) options->spool = DefaultSpool();
   if (options->log.empty()) options->log = options->spool + "/agent.log";
   if (options->host.empty()) options->host = HostName();
-  // On loopback keys are used where somebody named some: a collector there may go without.
+  // On a socket of this host keys are used where somebody named some: a collector there may go without.
   bool keys = !EnvironmentValue("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() ||
               !options->security.server_key.empty();
   for (const std::string& endpoint : options->collectors) keys |= !wire::IsLocal(endpoint);

@@ -22,6 +22,9 @@ absl::StatusOr<std::string> MakeRuntimeFolder();
 // The check alone, of any folder.
 absl::Status CheckPrivateFolder(const std::string& path);
 
+// "ipc://FOLDER/NAME", or why no socket can be there.
+absl::StatusOr<std::string> SocketIn(const std::string& folder, const std::string& name);
+
 // How the collector is reached from this host: the file `collector` of the runtime folder, lines "endpoint ENDPOINT"
 // and, where keys are used, "server-key PATH" (its public key). Later versions may add lines.
 struct CollectorPlace {
