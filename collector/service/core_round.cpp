@@ -318,10 +318,12 @@ void CollectorCore::Judge(Job* job, bool all_ranks) {
 
 // By an earlier life of this collector. The job may have stood still all the while; and who is told of it, is told
 // once.
-bool CollectorCore::WasDeclared(Job* job) {
+bool CollectorCore::WasDeclared(Job* job, const Decision& decision) {
   const std::string identity = job->identity.SerializeAsString();
   for (auto before = before_.begin(); before != before_.end(); ++before) {
-    if (before->identity.SerializeAsString() != identity || !before->Is(job->round->verdict())) continue;
+    if (before->desync_comm != 0 || before->identity.SerializeAsString() != identity ||
+        !before->Is(job->round->verdict(), RealNow() - decision.age_ns))
+      continue;
     actions_->Say(absl::StrCat("job ", job->name, ": this was already declared: ", before->folder));
     before_.erase(before);
     return true;
@@ -330,7 +332,7 @@ bool CollectorCore::WasDeclared(Job* job) {
 }
 
 void CollectorCore::Declare(Job* job, const Decision* decision) {
-  if (WasDeclared(job)) return;
+  if (WasDeclared(job, *decision)) return;
   if (IsStall(job->round->verdict().verdict())) return MakeIncident(job, decision);
   // The digests alone look like a job that might still move; the detector knows better.
   job->analysing = true;

@@ -142,7 +142,7 @@ class AccessTest(unittest.TestCase):
         self.assertTrue(wait_for(shown, 120), made.logs())
 
     def test_without_options_collector_agent_and_tools_of_a_user_meet_on_a_socket(self):
-        made = self.make(hosts=1, keys=False)
+        made = self.make(hosts=1, per_host=4, keys=False)
         made.collector = made.start("lockstep-collector", "collector", "--out", made.out, "--late-after", "1")
         self.assertTrue(wait_for(lambda: "listens on ipc://" in made.log("collector"), 60), made.logs())
         socket_file = made.path("runtime", "collector.sock")
@@ -158,7 +158,7 @@ class AccessTest(unittest.TestCase):
 
         def shown():
             done = self.tool(made, "lockstep-top", "--once", "train")
-            return done.returncode == 0 and "ranks 2 of 2" in done.stdout
+            return done.returncode == 0 and "ranks 4 of 4" in done.stdout
 
         self.assertTrue(wait_for(shown, 120), made.logs())
         if os.geteuid() != 0:
