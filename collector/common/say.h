@@ -12,7 +12,9 @@ namespace lockstep {
 void Say(absl::string_view text);
 // Writes the lines of TEXT (the verdict block).
 void SayBlock(absl::string_view text);
-// Both replace control characters: texts contain names that any user chose.
+// The lines as SayBlock writes them.
+std::string CleanLines(absl::string_view text);
+// All of them replace control characters: texts contain names that any user chose.
 
 // Turns off protobuf's own messages on stderr, which any sender of invalid data could cause. For a program's start.
 void SilenceLibraries();
