@@ -226,7 +226,7 @@ class Tarball(unittest.TestCase):
             self.skipTest("no gdb here")
         (self.scratch / one("lockstep-*-linux-debug.tar.gz").name).symlink_to(one("lockstep-*-linux-debug.tar.gz"))
         (self.scratch / "run").mkdir()
-        collector = subprocess.Popen([self.top / "bin/lockstep", "collector", "--listen", "tcp://127.0.0.1:29543", "--out", self.scratch / "incidents"],
+        collector = subprocess.Popen([self.top / "bin/lockstep", "collector", "--out", self.scratch / "incidents"],
                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                      env={**PLAIN, "LOCKSTEP_RUNTIME_DIR": str(self.scratch / "run")})
         self.addCleanup(collector.stdout.close)
@@ -256,10 +256,9 @@ class Tarball(unittest.TestCase):
                 process.wait()
 
         self.addCleanup(stop)
-        port = "29541"
         inside = ["chroot", root, "/lockstep"]
-        start("collector", [*inside, "collector", "--listen", f"tcp://127.0.0.1:{port}", "--out", "/incidents"], LOCKSTEP_RUNTIME_DIR="/run/collector")
-        start("agent", [*inside, "agent", "--collector", f"tcp://127.0.0.1:{port}", "--rings", "/rings", "--spool", "/spool"],
+        start("collector", [*inside, "collector", "--out", "/incidents"], LOCKSTEP_RUNTIME_DIR="/run/collector")
+        start("agent", [*inside, "agent", "--collector", "ipc:///run/collector/collector.sock", "--rings", "/rings", "--spool", "/spool"],
               LOCKSTEP_RUNTIME_DIR="/run/agent")
         for rank in range(2):
             start(f"rank{rank}", [BUILD / "bin/trainsim", "--tp", "1", "--pp", "1", "--dp", "2", "--steps", "1000000", "--pace-ms", "20"],

@@ -1,4 +1,5 @@
 // lockstep-analyze: reads a recording and reports what stopped the job.
+#include <google/protobuf/stubs/logging.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -132,6 +133,7 @@ int Run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
+  google::protobuf::SetLogHandler(nullptr);  // what is wrong in a file is said once, by its reader
   lockstep::UseLargePages(argv);
   try {
     return lockstep::Run(argc, argv);

@@ -1,4 +1,5 @@
 // lockstep-export: recordings for other people's tools.
+#include <google/protobuf/stubs/logging.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -120,6 +121,7 @@ int Run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
+  google::protobuf::SetLogHandler(nullptr);  // what is wrong in a file is said once, by its reader
   try {
     return lockstep::Run(argc, argv);
   } catch (const std::bad_alloc&) {

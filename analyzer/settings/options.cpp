@@ -197,10 +197,8 @@ std::string ParsedOptions::Text(std::string_view key) const {
 }
 
 std::vector<std::string> ParsedOptions::List(std::string_view key) const {
-  if (const Value* value = Find(key)) return value->parts;
-  const Row& row = RowOf(key);
-  const bool is_value = row.kind == Kind::kListen && WrongValue(row, row.fallback).empty();
-  return is_value ? SplitText(row.fallback, row.separator) : std::vector<std::string>();
+  const Value* value = Find(key);
+  return value == nullptr ? std::vector<std::string>() : value->parts;
 }
 
 int64_t ParsedOptions::Number(std::string_view key) const {

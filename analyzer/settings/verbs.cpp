@@ -225,6 +225,7 @@ Verb Agent() {
           {{"Collector",
             {Endpoint("collector", "the collector, e.g. tcp://head:9470; several are tried in order")
                  .Variable("LOCKSTEP_COLLECTOR")
+                 .Default("the one on a socket of this host, if there is one")
                  .Common()
                  .List(',')
                  .Excludes("alone"),
@@ -397,7 +398,7 @@ Verb Collector() {
           {{"Network",
             {Option{"listen", Kind::kListen, "where agents connect: tcp://ADDRESS:PORT or ipc://PATH"}
                  .Variable("LOCKSTEP_LISTEN")
-                 .Default("tcp://127.0.0.1:9470")
+                 .Default("collector.sock in the runtime folder")
                  .List(','),
              Endpoint("upstream", "be a relay of the collector there; further ones are used when it goes silent")
                  .List(','),

@@ -191,7 +191,7 @@ class PlayedCollector {
 
 class AgentVerbTest : public support::FolderTest {
  protected:
-  void SetUp() override { collector_ = std::make_unique<PlayedCollector>("tcp://127.0.0.1:0"); }
+  void SetUp() override { collector_ = std::make_unique<PlayedCollector>("ipc://" + folder_ + "/collector.sock"); }
   void TearDown() override {
     for (const pid_t pid : children_) {
       kill(pid, SIGKILL);
@@ -414,9 +414,7 @@ TEST_F(AgentVerbTest, TwoJobsAtOnceStayApart) {
 }
 
 TEST_F(AgentVerbTest, WithoutACollectorRingsAreSavedAllTheSame) {
-  collector_ = std::make_unique<PlayedCollector>("tcp://127.0.0.1:0");
-  const std::string nobody = collector_->endpoint();
-  StartAgent({"--collector", "tcp://127.0.0.1:1"});
+  StartAgent({"--collector", "ipc://" + folder_ + "/nobody.sock"});
   const std::vector<pid_t> ranks = StartJob(2, "alone", {"--tp", "2", "--pp", "1", "--dp", "1", "--steps", "100000"});
   const auto rings = [&](const std::string& folder) {
     int count = 0;
@@ -522,10 +520,14 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
   EXPECT_TRUE(collector_->Until([&] {
     for (const auto& entry : fs::directory_iterator(folder_ + "/spool/rings")) {
       const std::string name = entry.path().filename();
-      if (name[0] != '.' && name.find(job) != std::string::npos) return true;
+      // By the number that people find it under on this host.
+      if (name[0] != '.' && name.find(job) != std::string::npos)
+        return name.find(absl::StrCat(".", inside[0], "-")) != std::string::npos;
     }
     return false;
   }));
+  const std::string log = support::ReadFile(folder_ + "/spool/agent.log");
+  EXPECT_THAT(log, HasSubstr(absl::StrCat("rank 0 of ", job, " (pid ", inside[0], ")")));
 }
 
 TEST_F(AgentVerbTest, WrongArgumentsAndPlacesAreSaidAndNothingStarts) {

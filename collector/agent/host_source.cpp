@@ -38,8 +38,6 @@ constexpr int64_t kUnreadableAfter = 60 * kSecond;
 // A rank without progress for this long has its CPU and I/O sampled, so that a request finds two samples.
 constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kSampleEvery = 1050 * kMs;
-constexpr int64_t kCostShare = 100;
-constexpr int64_t kLongestPause = 10 * kSecond;
 // Until the watcher of the ends reports it. The report is late by the time that a thread takes to wake up.
 constexpr int64_t kEndUncertainty = 5 * kMs;
 
@@ -84,6 +82,7 @@ ProcessState::Life LifeOf(Life life) {
 struct HostSource::Job {
   JobIdentity identity;
   std::vector<RankSight> sights;
+  bool changed = true;              // one of its rings, since the sights were made
   std::set<int32_t> claimed_twice;  // reported
   bool lived = false;               // a process of it was seen alive
   int64_t last_live_ns = 0, last_asked_ns = 0;
@@ -99,8 +98,9 @@ struct HostSource::Ring {
   std::string base;       // its job's serialized identity, but for the life
   Job* job = nullptr;     // null: not known yet
   int32_t rank = -1;
-  pid_t pid = 0;         // here; 0: not known
-  pid_t shown_pid = 0;   // the same, and kept after its end; 0: as the process itself is called
+  pid_t pid = 0;        // here; 0: not known
+  pid_t shown_pid = 0;  // the same, and kept after its end; 0: as the process itself is called
+  pid_t HostPid() const { return shown_pid > 0 ? shown_pid : digest.process.pid; }
   std::string identity;  // of the process: pid, namespace, start
   bool alive = false, saved = false, told = true;
   int64_t ended_real_ns = 0;
@@ -108,6 +108,7 @@ struct HostSource::Ring {
   char state = 0;
   int64_t traced_ns = 0;  // since when it was seen to be traced; 0: it is not
   ring::Snapshot digest;  // of the last look; of a process that ended, at its end
+  size_t bytes = 0;       // of this
   Process process;
   ProcessSampler sampler;
   std::shared_ptr<MarkTimes> marks;  // null: it has none, or not yet
@@ -189,6 +190,7 @@ void HostSource::AdoptSaved() {
       if (const size_t at = parts[0].find('-');
           at != std::string::npos && absl::SimpleAtoi(parts[0].substr(0, at), &uid))
         found.uid = uid;
+      if (!absl::SimpleAtoi(parts[4].substr(0, parts[4].find('-')), &ring->shown_pid)) ring->shown_pid = 0;
     }
     ring->key = next_key_++;
     ring->file = std::move(found);
@@ -196,7 +198,10 @@ void HostSource::AdoptSaved() {
     ring->adopted_ns = MonotonicNs();
     Ring* const at = ring.get();
     rings_[at->key] = std::move(ring);
-    if (!Read(at) || at->digest.process.boot_id != options_.boot_id) {
+    UserShare& share = users_[at->file.uid].share;
+    bool read = false;
+    if (share.MayNow(at->adopted_ns)) share.Now([&] { read = Read(at); });
+    if (!read || at->digest.process.boot_id != options_.boot_id) {
       Remove(at->key);
     } else if (at->process.ended_mono_ns > 0) {
       at->ended_real_ns = RealtimeNs() - (MonotonicNs() - at->process.ended_mono_ns);
@@ -223,7 +228,9 @@ void HostSource::Adopt(FoundRing found) {
   ++counters_.adopted;
   Ring* const at = ring.get();
   rings_[at->key] = std::move(ring);
-  Read(at);
+  User& user = users_[at->file.uid];
+  // Else it is read when its user's turn comes.
+  if (user.share.MayNow(at->adopted_ns)) user.share.Now([&] { Read(at); });
 }
 
 // False when the ring is not readable (yet), or is no more.
@@ -234,8 +241,23 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
   ring::Snapshot digest;
   std::string error;
   if (!ring::ReadRing(ring->file.fd, options, &digest, &error)) return false;
-  if (!ring->readable) {
+  const size_t bytes = SnapshotBytes(digest);
+  User& user = users_[ring->file.uid];
+  if (user.bytes - ring->bytes + bytes > options_.most_bytes_of_user) {
+    if (!user.too_much)
+      Log(absl::StrCat("the rings of user ", ring->file.uid, " hold too much: ", ring->file.path,
+                       " and others are not read"));
+    user.too_much = true;
+    return false;
+  }
+  const auto keep = [&] {
+    user.bytes += bytes - ring->bytes;
+    ring->bytes = bytes;
     ring->digest = std::move(digest);
+    if (ring->job != nullptr) ring->job->changed = true;
+  };
+  if (!ring->readable) {
+    keep();
     ring->readable = true;
     Identify(ring);
     SampleMarks(ring);
@@ -249,7 +271,7 @@ bool HostSource::Read(Ring* ring, bool in_flight) {
     Log(absl::StrCat("the ring ", ring->file.path, " changed whose it is; what it says now is ignored"));
     return false;
   }
-  ring->digest = std::move(digest);
+  keep();
   SampleMarks(ring);
   return true;
 }
@@ -316,8 +338,13 @@ void HostSource::Sort(Ring* ring) {
     Job* const job = number == Namesakes::kUndecided ? nullptr : JobOf(one->base, number);
     if (job != nullptr && job != one->job && number > 0) {
       Log(absl::StrCat(
-          "pid ", one->digest.process.pid, ", rank ", one->rank, " of ", job->identity.job(),
+          "pid ", one->HostPid(), ", rank ", one->rank, " of ", job->identity.job(),
           ", is of another job of that name: it shares no communicator with the other process of its rank"));
+    }
+    if (job != one->job) {
+      for (Job* of : {job, one->job}) {
+        if (of != nullptr) of->changed = true;
+      }
     }
     one->job = job;
     if (job != nullptr) job->lived |= one->alive;
@@ -363,7 +390,7 @@ void HostSource::Save(Ring* ring) {
                           : process.life == Life::kExited ? absl::StrCat("x", process.exit_code)
                                                           : "g0";
   spool_->SaveRing(ring->file.fd, absl::StrCat(ring->file.uid, "-", Safe(info.job, 60), ".", Safe(info.step, 20), ".",
-                                               info.restart_count, ".r", ring->rank, ".", info.pid, "-",
+                                               info.restart_count, ".r", ring->rank, ".", ring->HostPid(), "-",
                                                info.start_ticks, ".", end, "-", process.ended_mono_ns, ".ring"));
   ++counters_.saved;
 }
@@ -390,7 +417,10 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   const bool was_alive = ring->alive;
   ring->alive = false;
   ring->pid = 0;
-  if (was_alive) Read(ring);
+  if (ring->job != nullptr) ring->job->changed = true;
+  // Else it is as the last look showed it; the whole ring is saved.
+  if (UserShare& share = users_[ring->file.uid].share; was_alive && share.MayNow(MonotonicNs()))
+    share.Now([&] { Read(ring); });
   if (ring->marks != nullptr) {
     marks_.Remove(ring->marks);
     ring->marks->SeeLast(ring->digest);
@@ -406,8 +436,8 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   const bool badly = process.life == Life::kKilled || (process.life == Life::kExited ? process.exit_code != 0 : !clean);
   if (badly) ++counters_.ended_badly;
   if (badly)
-    Log(absl::StrCat("rank ", ring->rank, " of ", CleanUtf8(ring->digest.process.job, 256), " (pid ",
-                     ring->digest.process.pid, ") ", EndText(process), "; its ring is saved"));
+    Log(absl::StrCat("rank ", ring->rank, " of ", CleanUtf8(ring->digest.process.job, 256), " (pid ", ring->HostPid(),
+                     ") ", EndText(process), "; its ring is saved"));
 }
 
 void HostSource::Handle() {
@@ -454,6 +484,8 @@ void HostSource::Remove(uint64_t key) {
     sorted->second.Leave(absl::StrCat(key));
     if (sorted->second.empty()) namesakes_.erase(sorted);
   }
+  if (ring->second->job != nullptr) ring->second->job->changed = true;
+  users_[ring->second->file.uid].bytes -= ring->second->bytes;
   close(ring->second->file.fd);
   rings_.erase(ring);
 }
@@ -472,6 +504,7 @@ bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
     return true;
   }
   Read(ring);
+  if (ring->job != nullptr) ring->job->changed = true;
   // The process is another program now, and has another ring.
   if (ring->digest.process.state == ring::RecorderState::kReplaced) return false;
   Sort(ring);
@@ -506,24 +539,33 @@ void HostSource::Look(int64_t mono_ns) {
   const bool sample = mono_ns - sampled_ns_ >= kSampleEvery;
   tree_.reset();
   if (sample) sampled_ns_ = mono_ns;
-  for (auto& [uid, share] : shares_) {
-    share.due = mono_ns >= share.next_ns;
-    if (share.due) share.cost_ns = 0;
-  }
   std::vector<uint64_t> gone;
-  for (const auto& [key, ring] : rings_) {
-    Share& share = shares_[ring->file.uid];
-    if (!share.due) continue;
-    const int64_t begin = ThreadCpuNs();
-    if (!LookAt(mono_ns, sample, ring.get())) gone.push_back(key);
-    share.cost_ns += ThreadCpuNs() - begin;
-  }
-  for (auto& [uid, share] : shares_) {
-    if (share.due) share.next_ns = mono_ns + std::min(kCostShare * share.cost_ns, kLongestPause);
+  std::map<uid_t, std::vector<Ring*>> rings;
+  for (const auto& [key, ring] : rings_) rings[ring->file.uid].push_back(ring.get());
+  for (const auto& [uid, its] : rings) {
+    User& user = users_[uid];
+    if (user.share.LookIsDue(mono_ns)) LookAtUser(mono_ns, sample, its, &user, &gone);
   }
   for (const uint64_t key : gone) Remove(key);
   ShowJobs(mono_ns);
   counters_.look_cpu_ns += ThreadCpuNs() - start;
+}
+
+// From where the last look at this user's rings stopped, and once round at most.
+void HostSource::LookAtUser(int64_t mono_ns, bool sample, const std::vector<Ring*>& rings, User* user,
+                            std::vector<uint64_t>* gone) {
+  const auto first = std::lower_bound(rings.begin(), rings.end(), user->next_ring,
+                                      [](const Ring* ring, uint64_t key) { return ring->key < key; });
+  const auto begin = static_cast<size_t>(first - rings.begin());
+  for (size_t i = 0; i < rings.size(); ++i) {
+    Ring* const ring = rings[(begin + i) % rings.size()];
+    user->next_ring = ring->key;
+    if (!user->share.LookGoesOn()) break;
+    user->share.Look([&] {
+      if (!LookAt(mono_ns, sample, ring)) gone->push_back(ring->key);
+    });
+  }
+  user->share.EndLook(mono_ns);
 }
 
 void HostSource::ShowJobs(int64_t mono_ns) {
@@ -547,40 +589,44 @@ void HostSource::ShowJobs(int64_t mono_ns) {
     }
     at = next;
     if (!job->lived) continue;
-    // One look for each rank: the living process, else the newest.
-    std::map<int32_t, Ring*> chosen;
-    std::vector<Ring*> nameless;
-    for (Ring* ring : mine) {
-      if (ring->rank < 0) {
-        nameless.push_back(ring);
-        continue;
-      }
-      Ring*& one = chosen[ring->rank];
-      if (one != nullptr && one->alive && ring->alive && job->claimed_twice.insert(ring->rank).second) {
-        ++counters_.duplicates;
-        Log(absl::StrCat("two processes of ", job->identity.job(), " say that they are rank ", ring->rank, ": pids ",
-                         one->digest.process.pid, " and ", ring->digest.process.pid, "; the younger one is shown"));
-      }
-      const auto order = [](const Ring* r) { return std::make_pair(r->alive, r->digest.process.created_mono_ns); };
-      if (one == nullptr || order(one) <= order(ring)) one = ring;
-    }
-    for (const auto& [rank, ring] : chosen) nameless.push_back(ring);
-    job->sights.clear();
-    for (const Ring* ring : nameless) {
-      RankSight sight;
-      sight.view = ViewOf(ring->digest);
-      sight.view.slot = static_cast<int32_t>(ring->key);
-      sight.view.alive = ring->alive;
-      const Process& process = ring->process;
-      const bool left_well =
-          process.life == Life::kGone && ring->digest.process.state == ring::RecorderState::kCleanExit;
-      sight.view.ended_badly = !ring->alive && !left_well && (process.life != Life::kExited || process.exit_code != 0);
-      sight.rank = ring->rank;
-      sight.state = ring->state;
-      sight.digest = &ring->digest;
-      job->sights.push_back(std::move(sight));
-    }
+    if (job->changed) ShowRanks(job, mine);
     shown_.push_back(job);
+  }
+}
+
+void HostSource::ShowRanks(Job* job, const std::vector<Ring*>& rings) {
+  job->changed = false;
+  // One sight for each rank: who lives, else who came last.
+  std::map<int32_t, Ring*> chosen;
+  std::vector<Ring*> nameless;
+  for (Ring* ring : rings) {
+    if (ring->rank < 0) {
+      nameless.push_back(ring);
+      continue;
+    }
+    Ring*& one = chosen[ring->rank];
+    if (one != nullptr && one->alive && ring->alive && job->claimed_twice.insert(ring->rank).second) {
+      ++counters_.duplicates;
+      Log(absl::StrCat("two processes of ", job->identity.job(), " say that they are rank ", ring->rank, ": pids ",
+                       one->HostPid(), " and ", ring->HostPid(), "; the younger one is shown"));
+    }
+    const auto order = [](const Ring* r) { return std::make_pair(r->alive, r->digest.process.created_mono_ns); };
+    if (one == nullptr || order(one) <= order(ring)) one = ring;
+  }
+  for (const auto& [rank, ring] : chosen) nameless.push_back(ring);
+  job->sights.clear();
+  for (const Ring* ring : nameless) {
+    RankSight sight;
+    sight.view = ViewOf(ring->digest);
+    sight.view.slot = static_cast<int32_t>(ring->key);
+    sight.view.alive = ring->alive;
+    const Process& process = ring->process;
+    const bool left_well = process.life == Life::kGone && ring->digest.process.state == ring::RecorderState::kCleanExit;
+    sight.view.ended_badly = !ring->alive && !left_well && (process.life != Life::kExited || process.exit_code != 0);
+    sight.rank = ring->rank;
+    sight.state = ring->state;
+    sight.digest = &ring->digest;
+    job->sights.push_back(std::move(sight));
   }
 }
 
@@ -640,6 +686,15 @@ void HostSource::FillDigest(const CollectRequest& request, Digest* out) {
     out->set_refused(absl::StrCat("no rank of this job is on ", options_.host));
     return;
   }
+  UserShare& share = users_[rings[0]->file.uid].share;
+  if (!share.MayNow(MonotonicNs())) {
+    out->set_refused(absl::StrCat("reading the rings of this user takes too long on ", options_.host));
+    return;
+  }
+  share.Now([&] { FillDigestOf(request, rings, out); });
+}
+
+void HostSource::FillDigestOf(const CollectRequest& request, const std::vector<Ring*>& rings, Digest* out) {
   const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks());
   std::vector<RingInput> inputs;
   tree_.reset();

@@ -19,6 +19,7 @@
 #include "collector/agent/host_workshop.h"
 #include "collector/agent/source.h"
 #include "collector/agent/spool.h"
+#include "collector/agent/user_share.h"
 #include "collector/common/namesakes.h"
 #include "collector/host/proc.h"
 #include "collector/host/process_sample.h"
@@ -33,6 +34,7 @@ struct HostSourceOptions {
   std::string host, boot_id, version;
   std::string rack, leaf_switch;
   size_t most_rings = 4096, most_rings_of_user = 1024;
+  size_t most_bytes_of_user = size_t{128} << 20;  // kept of its rings, as the last look showed them
   // Time for which a job without living processes is kept, for late requests.
   int64_t linger_ns = 600'000'000'000;
   // Stacks and other evidence of a process (collector/evidence/evidence.h); empty: only /proc is read. `ring`: its ring
@@ -81,6 +83,12 @@ class HostSource final : public AgentSource {
  private:
   struct Job;
   struct Ring;
+  struct User {
+    UserShare share;
+    uint64_t next_ring = 0;  // where the next look begins
+    size_t bytes = 0;        // of what is kept of its rings
+    bool too_much = false;   // said
+  };
 
   HostSource(const HostSourceOptions& options, Spool* spool);
   void AdoptSaved();
@@ -93,7 +101,11 @@ class HostSource final : public AgentSource {
   void Follow(Ring* ring);
   void MarkEnded(Ring* ring, const SeenEnd* end);
   void Save(Ring* ring);
+  void LookAtUser(int64_t mono_ns, bool sample, const std::vector<Ring*>& rings, User* user,
+                  std::vector<uint64_t>* gone);
+  void FillDigestOf(const CollectRequest& request, const std::vector<Ring*>& rings, Digest* out);
   void ShowJobs(int64_t mono_ns);
+  void ShowRanks(Job* job, const std::vector<Ring*>& rings);
   void Remove(uint64_t key);
   std::vector<Ring*> RingsOf(const CollectRequest& request);
   void Log(const std::string& line) const;
@@ -108,12 +120,7 @@ class HostSource final : public AgentSource {
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
   std::map<std::string, Namesakes> namesakes_;  // by serialized identity without its life; senders are rings by key
   std::vector<Job*> shown_;
-  // Each user's rings get a hundredth of a core, so that a user with many rings does not delay others.
-  struct Share {
-    int64_t next_ns = 0, cost_ns = 0;
-    bool due = true;
-  };
-  std::map<uid_t, Share> shares_;
+  std::map<uid_t, User> users_;
   uint64_t next_key_ = 0;
   int64_t looked_ns_ = 0, sampled_ns_ = 0;
   std::optional<ProcessTree> tree_;  // of this look, if a process is sampled in it

@@ -11,10 +11,12 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 
 #include "collector/common/rank_set.h"
 #include "collector/host/proc.h"
 #include "collector/testing/ring.h"
+#include "recorder/ring/reader.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -49,14 +51,14 @@ class HostSourceTest : public support::FolderTest {
     source_ = std::move(*made);
   }
   std::string Path(const std::string& name) const { return folder_ + "/" + name + ".ring"; }
-  void Adopt(const std::string& name) {
+  void Adopt(const std::string& name, std::optional<uid_t> user = std::nullopt) {
     FoundRing ring;
     ring.path = Path(name);
     ring.name = name + ".ring";
     ring.fd = open(ring.path.c_str(), O_RDONLY | O_CLOEXEC);
     struct stat info {};
     ASSERT_EQ(fstat(ring.fd, &info), 0);
-    ring.uid = info.st_uid;
+    ring.uid = user.value_or(info.st_uid);
     ring.device = info.st_dev;
     ring.inode = info.st_ino;
     source_->Adopt(ring);
@@ -310,6 +312,66 @@ TEST_F(HostSourceTest, WhatIsNoRingAndWhatIsTooManyIsLeftAlone) {
   source_->Look(MonotonicNs() + 120 * kSecond);
   EXPECT_EQ(source_->counters().unreadable, 1u);
   EXPECT_EQ(source_->counters().rings, 2u);
+}
+
+// The largest file, with as many communicators and operations as are read, and many names for it.
+TEST_F(HostSourceTest, ManyLargeRingsOfOneUserDoNotKeepTheAgentFromOthers) {
+  WriteTestRing(Path("large"), {.job = "attack", .pid = 1, .start_ticks = 99});
+  const int fd = open(Path("large").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(ftruncate(fd, ring::kMaxFileBytes), 0);
+  ring::Header header;
+  ASSERT_EQ(pread(fd, &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  header.file_bytes = ring::kMaxFileBytes;
+  header.comms_used = 4096;
+  header.sections[0].count = 4096;
+  header.section_count = 1;
+  ASSERT_EQ(pwrite(fd, &header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+  for (uint64_t i = 0; i < 4096; ++i) {
+    ring::CommEntry comm{};
+    comm.guard = 2;
+    comm.state = 2;
+    comm.id = i + 1;
+    comm.created_ticks = header.created_ticks;
+    comm.recent_collectives = ring::kRecentCollectives;
+    comm.recent_p2p = ring::kRecentP2p;
+    for (uint64_t n = 0; n < ring::kRecentCollectives; ++n) comm.collectives[n].guard = n + 1;
+    for (uint64_t n = 0; n < ring::kRecentP2p; ++n) comm.p2p[n].guard = n + 1;
+    ASSERT_EQ(pwrite(fd, &comm, sizeof comm, static_cast<off_t>(header.sections[0].offset + i * sizeof comm)),
+              static_cast<ssize_t>(sizeof comm));
+  }
+  const auto cost = [](const auto& work) {
+    const int64_t begin = ThreadCpuNs();
+    work();
+    return ThreadCpuNs() - begin;
+  };
+  const int64_t one = cost([&] {
+    ring::Snapshot digest;
+    std::string error;
+    ASSERT_TRUE(ring::ReadRing(fd, {true}, &digest, &error)) << error;
+    EXPECT_EQ(digest.recent.size(), 4096u * (ring::kRecentCollectives + ring::kRecentP2p));
+  });
+  close(fd);
+  const auto adopt = [&](const std::string& name) {
+    fs::create_hard_link(Path("large"), Path(name));
+    Adopt(name, 54321);
+  };
+  constexpr int kNames = 600;
+  const int64_t began = MonotonicNs();
+  const int64_t adopting = cost([&] {
+    for (int i = 0; i < kNames; ++i) adopt("large" + std::to_string(i));
+  });
+  EXPECT_LT(adopting, kSecond + 5 * one + (MonotonicNs() - began) / 2);
+  int64_t longest = 0;
+  for (int i = 0; i < 5; ++i)
+    longest = std::max(longest, cost([&] { source_->Look(MonotonicNs() + i * 20 * kSecond); }));
+  EXPECT_LT(longest, kSecond / 2 + 20 * one);
+  EXPECT_THAT(log_, HasSubstr("the rings of user 54321 hold too much"));
+  // And another user's rank is there at once.
+  TestRank rank(Path("a"), {.rank = 0});
+  Adopt("a");
+  source_->Look(MonotonicNs());
+  ASSERT_EQ(source_->jobs(), 1u);
+  EXPECT_EQ(source_->job(0).job(), "train");
 }
 
 TEST_F(HostSourceTest, AJobThatWasOverBeforeIsNotShownAndOneThatEndsIsForLong) {

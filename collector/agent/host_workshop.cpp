@@ -32,7 +32,8 @@
 namespace lockstep {
 namespace {
 
-constexpr size_t kMostOrders = 256;  // that wait, of each kind
+constexpr size_t kMostOrders = 256;                   // that wait, of each kind
+constexpr size_t kMostDumpBytes = size_t{512} << 20;  // in memory, of the rings of one dump
 
 // "HOST.lsd", and of the evidence phase "HOST.evidence.lsd".
 std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {
@@ -235,7 +236,14 @@ class Workshop final : public HostWorkshop {
 
   absl::Status MakeDump(WorkOrder* order) {
     std::vector<RingInput> inputs;
+    size_t bytes = 0;
     for (WorkRing& ring : order->rings) {
+      if (bytes > kMostDumpBytes) {
+        inputs.back().snapshot.problems.push_back(
+            absl::StrCat("the rings of ", order->rings.size() - inputs.size(),
+                         " more processes of this host are left out: together they hold too much"));
+        break;
+      }
       RingInput input;
       input.path = ring.path;
       input.process = std::move(ring.process);
@@ -253,6 +261,7 @@ class Workshop final : public HostWorkshop {
       }
       if (ring.shown_pid > 0) input.snapshot.process.pid = ring.shown_pid;
       if (ring.marks != nullptr) ring.marks->Fill(&input.snapshot);
+      bytes += SnapshotBytes(input.snapshot);
       inputs.push_back(std::move(input));
     }
     if (inputs.empty()) return absl::NotFoundError("none could be read");

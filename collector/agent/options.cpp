@@ -27,7 +27,7 @@ void FillDefaults(AgentOptions* options) {
   if (options->spool.empty()) options->spool = DefaultSpool();
   if (options->log.empty()) options->log = options->spool + "/agent.log";
   if (options->host.empty()) options->host = HostName();
-  // On loopback, keys are used if some are configured: a collector there may run without.
+  // On a socket of this host keys are used if some are configured: a collector there may run without.
   bool keys = !EnvironmentValue("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() ||
               !options->security.server_key.empty();
   for (const std::string& endpoint : options->collectors) keys |= !wire::IsLocal(endpoint);

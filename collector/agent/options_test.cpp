@@ -83,10 +83,10 @@ TEST_F(AgentOptionsTest, KeysAreLookedForWhereTheCollectorIsFarAwayOrSomebodyNam
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.server_key, folder + "/collector.pub");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--insecure"})->security.own_key, "");
   EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--key", "/k"})->security.own_key, "/k");
-  // On loopback only with configured keys: a collector there may run without.
-  EXPECT_EQ(Parse({"--collector", "tcp://127.0.0.1:1"})->security.own_key, folder + "/agent.key");
+  // On a socket of this host only with configured keys: a collector there may run without.
+  EXPECT_EQ(Parse({"--collector", "ipc:///run/x"})->security.own_key, folder + "/agent.key");
   keys.reset();
-  EXPECT_EQ(Parse({"--collector", "tcp://127.0.0.1:1"})->security.own_key, "");
+  EXPECT_EQ(Parse({"--collector", "ipc:///run/x"})->security.own_key, "");
 }
 
 TEST(AgentLogTest, ItIsBoundedAndSaysNothingOverAndOver) {

@@ -22,15 +22,10 @@
 #include "analyzer/util/start_child.h"
 #include "analyzer/util/time_units.h"
 #include "collector/common/own_programs.h"
+#include "collector/common/runtime_folder.h"
 #include "collector/host/proc.h"
 
 namespace lockstep {
-namespace {
-
-constexpr size_t kLongestSocketPath = 107;  // sun_path
-
-}  // namespace
-
 absl::StatusOr<std::vector<std::string>> SettledOptions(bool files) {
   static constexpr absl::string_view kOwn[] = {"listen", "key",      "known-keys", "keys",    "insecure",
                                                "out",    "upstream", "server-key", "metrics", "late-after"};
@@ -54,12 +49,9 @@ absl::StatusOr<std::vector<std::string>> SettledOptions(bool files) {
 
 absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnCollectorOptions& options) {
   std::unique_ptr<OwnCollector> own(new OwnCollector(options));
-  const std::string socket = options.folder + "/agent.sock";
-  if (socket.size() > kLongestSocketPath) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the path of the socket is too long: ", socket, "; set LOCKSTEP_RUNTIME_DIR to a shorter one"));
-  }
-  own->endpoint_ = "ipc://" + socket;
+  absl::StatusOr<std::string> endpoint = SocketIn(options.folder, "agent.sock");
+  if (!endpoint.ok()) return endpoint.status();
+  own->endpoint_ = *std::move(endpoint);
   own->program_ = OwnProgram("collector");
   const std::string& program = own->program_[0];
   if (access(program.c_str(), X_OK) != 0)

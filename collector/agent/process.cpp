@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/evidence/redact.h"
@@ -33,6 +34,7 @@
 #include "collector/rings/finder.h"
 #include "collector/rings/ring_retention.h"
 #include "collector/wire/client.h"
+#include "collector/wire/tool_client.h"
 
 namespace lockstep {
 namespace {
@@ -68,6 +70,10 @@ class AgentProcess {
 
   absl::Status Start() {
     if (options_.alone && !options_.security.insecure) options_.security = wire::Security();
+    if (!options_.alone && options_.collectors.empty()) {
+      const absl::StatusOr<CollectorAddress> here = FindCollector({});
+      if (here.ok() && wire::IsLocal(here->endpoint)) options_.collectors = {here->endpoint};
+    }
     for (const std::string& endpoint : options_.collectors) {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, false); !status.ok()) return status;
     }
@@ -219,7 +225,9 @@ class AgentProcess {
     const std::string key = comma == std::string::npos ? keys : keys.substr(comma + 1);
     // A collector on this host knows better how it is reached.
     const absl::StatusOr<CollectorPlace> there = ReadCollectorPlace(*folder);
-    if (there.ok() && wire::IsLocal(there->endpoint) && !wire::IsLocal(collector)) return;
+    const bool here =
+        there.ok() && (wire::IsLocal(there->endpoint) || absl::StartsWith(there->endpoint, "tcp://127.0.0.1:"));
+    if (here && !wire::IsLocal(collector)) return;
     const absl::Status status = WriteCollectorPlace(*folder, {collector, key});
     if (!status.ok()) {
       Log(absl::StrCat("tools on this host will not find the collector by themselves: ", status.message()));

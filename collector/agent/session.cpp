@@ -120,7 +120,8 @@ struct AgentSession::Job {
   std::vector<CommunicatorBeat> held;             // not sent yet, in the order in which they are to be
   absl::flat_hash_map<uint64_t, size_t> held_at;  // communicator -> index
   bool tell_everything = true;
-  uint64_t look = 0;  // the last that saw it
+  bool looked = false;  // since the last heartbeat
+  uint64_t look = 0;    // the last that saw it
 };
 
 AgentSession::AgentSession(const AgentSessionOptions& options, AgentSource* source, ChunkStore* store,
@@ -468,9 +469,13 @@ void AgentSession::Look(int64_t mono_ns) {
     }
     if (absent) job->lateness.Rebase(mono_ns);
     job->look = look_;
-    LookAtJob(mono_ns, i, job.get());
+    UserShare& share = shares_[job->identity.uid()];
+    if (!share.LookIsDue(mono_ns) || !share.LookGoesOn()) continue;
+    share.Look([&] { LookAtJob(mono_ns, i, job.get()); });
+    job->looked = true;
     next_look_ = std::min(next_look_, std::max(job->lateness.NextLimit(), mono_ns + kSecond / 100));
   }
+  for (auto& [uid, share] : shares_) share.EndLook(mono_ns);
   std::erase_if(jobs_, [this](const auto& entry) {
     if (entry.second->look == look_) return false;
     TellOver(entry.second->identity);
@@ -502,7 +507,8 @@ void AgentSession::TellCost(int64_t mono_ns) {
   cost_at_ns_ = mono_ns;
 }
 
-void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index, Job* job) {
+// What moved since the last heartbeat.
+void AgentSession::TakeBeats(int64_t mono_ns, Job* job) {
   for (const CommBeat& beat : job->progress.Take(mono_ns, job->lateness, job->tell_everything)) {
     CommunicatorBeat message;
     BeatToProto(beat, &message);
@@ -513,7 +519,15 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
       MergeBeats(&job->held[at->second], std::move(message));
     }
   }
-  job->tell_everything = false;
+  job->tell_everything = job->looked = false;
+}
+
+void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index, Job* job) {
+  if (job->looked || job->tell_everything) {
+    UserShare& share = shares_[job->identity.uid()];
+    share.Look([&] { TakeBeats(mono_ns, job); });
+    share.EndLook(mono_ns);
+  }
   if (!welcome_) return;
   Heartbeat heartbeat;
   *heartbeat.mutable_job() = job->identity;

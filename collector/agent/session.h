@@ -25,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "collector/agent/source.h"
+#include "collector/agent/user_share.h"
 #include "collector/common/rank_set.h"
 #include "collector/detect/lateness.h"
 #include "collector/evidence/stack_tree.h"
@@ -114,6 +115,7 @@ class AgentSession {
   void SendEvidence(HostEvidence evidence);
   void TellOver(const JobIdentity& job);
   void SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index, Job* job);
+  void TakeBeats(int64_t mono_ns, Job* job);
   void SendDigest(const CollectRequest& request, int64_t mono_ns);
   void AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const;
   void SendChunks(int64_t mono_ns);
@@ -126,6 +128,7 @@ class AgentSession {
   ChunkStore* const store_;
   const SendFunction send_;
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
+  std::map<uint32_t, UserShare> shares_;              // by user, of what is done with its jobs
   std::map<uint64_t, Stacks> stacks_;                 // by request
   std::deque<Queued> queue_;
   size_t queued_bytes_ = 0;

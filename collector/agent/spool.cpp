@@ -83,8 +83,8 @@ class DiskSpool final : public Spool {
         continue;
       }
       const uint64_t bytes = static_cast<uint64_t>(info.st_blocks) * 512;
-      rings_[name] = {bytes, static_cast<int64_t>(info.st_mtime)};
-      counters_.bytes += bytes;
+      rings_[name] = {std::max(bytes, ring::kMinFileBytes), static_cast<int64_t>(info.st_mtime)};
+      counters_.bytes += rings_[name].bytes;
     }
     DropOldRings();
     if (!event_.ok()) return FileError("make", "an eventfd", errno);
@@ -253,6 +253,8 @@ class DiskSpool final : public Spool {
     int fd = -1;
     std::string name;
   };
+  // Whose a saved ring is stands before the first dash of its name.
+  static std::string UserOf(const std::string& ring) { return ring.substr(0, ring.find('-')); }
   struct FileTask {
     SpoolFile file;
     std::string path;
@@ -406,8 +408,12 @@ class DiskSpool final : public Spool {
       return true;
     }
     if (need == Need::kEverything) return false;
-    const auto oldest = std::min_element(
-        rings_.begin(), rings_.end(), [](const auto& a, const auto& b) { return a.second.real_s < b.second.real_s; });
+    // Of the user whose rings take most: nobody's many rings displace those of others.
+    std::map<std::string, uint64_t> taken;
+    for (const auto& [name, ring] : rings_) taken[UserOf(name)] += ring.bytes;
+    const auto order = [&](const auto& ring) { return std::make_pair(~taken[UserOf(ring.first)], ring.second.real_s); };
+    const auto oldest = std::min_element(rings_.begin(), rings_.end(),
+                                         [&](const auto& a, const auto& b) { return order(a) < order(b); });
     if (oldest != rings_.end()) {
       DropRing(oldest, "no room in the spool");
       return true;
@@ -469,7 +475,9 @@ class DiskSpool final : public Spool {
     }
     SavedRing& ring = rings_[task.name];
     counters_.bytes -= ring.bytes;
-    ring = {static_cast<uint64_t>(copy.st_blocks) * 512, static_cast<int64_t>(copy.st_mtime)};
+    // Holes take no room, but time and names.
+    ring = {std::max(static_cast<uint64_t>(copy.st_blocks) * 512, ring::kMinFileBytes),
+            static_cast<int64_t>(copy.st_mtime)};
     counters_.bytes += ring.bytes;
     ++counters_.rings_put;
     DropOldRings();
@@ -595,6 +603,17 @@ class DiskSpool final : public Spool {
     Remove(damaged, false);
   }
 
+  // The next ring of the user whose rings have waited longest. Needs the lock.
+  RingTask NextRing() {
+    const auto next = std::min_element(ring_tasks_.begin(), ring_tasks_.end(), [this](const auto& a, const auto& b) {
+      return saved_last_[UserOf(a.name)] < saved_last_[UserOf(b.name)];
+    });
+    RingTask task = std::move(*next);
+    ring_tasks_.erase(next);
+    saved_last_[UserOf(task.name)] = ++saved_;
+    return task;
+  }
+
   // Awaited rings and chunks, between the pieces of longer work.
   void Urgent() {
     for (;;) {
@@ -602,14 +621,11 @@ class DiskSpool final : public Spool {
       std::optional<LoadTask> load;
       {
         std::lock_guard lock(mutex_);
-        if (!ring_tasks_.empty()) {
-          ring = std::move(ring_tasks_.front());
-          ring_tasks_.pop_front();
-        } else if (!load_tasks_.empty()) {
+        if (ring_tasks_.empty() && load_tasks_.empty()) return;
+        if (!ring_tasks_.empty()) ring = NextRing();
+        if (!load_tasks_.empty()) {
           load = std::move(load_tasks_.front());
           load_tasks_.pop_front();
-        } else {
-          return;
         }
       }
       if (ring) CopyRing(*ring);
@@ -656,6 +672,8 @@ class DiskSpool final : public Spool {
   std::set<std::pair<uint64_t, std::string>> expected_, done_;
   std::set<uint64_t> canceled_;
   std::deque<RingTask> ring_tasks_;
+  std::map<std::string, uint64_t> saved_last_;  // user -> which of all that were saved was its last
+  uint64_t saved_ = 0;
   std::deque<LoadTask> load_tasks_;
   std::deque<FileTask> file_tasks_;
   std::deque<std::string> removals_;

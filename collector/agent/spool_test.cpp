@@ -286,6 +286,22 @@ TEST_F(SpoolTest, RingsAreCopiedAndAFullSpoolGivesUpTheOldest) {
   EXPECT_EQ(Open()->SavedRings(), names);
 }
 
+TEST_F(SpoolTest, ManyRingsOfOneUserDisplaceNoneOfAnother) {
+  options_.most_bytes = 3 << 20;
+  std::unique_ptr<Spool> spool = Open();
+  const std::string content = Noise(1 << 20, 12);
+  const std::string path = folder_ + "/source.ring";
+  std::ofstream(path, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+  const int fd = open(path.c_str(), O_RDONLY);
+  spool->SaveRing(fd, "1000-first.ring");
+  for (int i = 0; i < 9; ++i) spool->SaveRing(fd, absl::StrCat("2000-", i, ".ring"));
+  close(fd);
+  ASSERT_TRUE(spool->Flush(60 * kSecond));
+  const std::vector<std::string> names = spool->SavedRings();
+  EXPECT_EQ(names.front(), "1000-first.ring");
+  EXPECT_EQ(names.back(), "2000-8.ring");
+}
+
 TEST_F(SpoolTest, ASecondAgentIsRefusedAndAStrangersFolderToo) {
   std::unique_ptr<Spool> spool = Open();
   const absl::StatusOr<std::unique_ptr<Spool>> second = Spool::Open(options_);

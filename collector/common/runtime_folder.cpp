@@ -1,6 +1,7 @@
 #include "collector/common/runtime_folder.h"
 
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +74,13 @@ absl::StatusOr<std::string> MakeRuntimeFolder() {
   }
   if (absl::Status status = CheckPrivateFolder(path); !status.ok()) return status;
   return path;
+}
+
+absl::StatusOr<std::string> SocketIn(const std::string& folder, const std::string& name) {
+  const std::string path = absl::StrCat(folder, "/", name);
+  if (path.size() < sizeof(sockaddr_un::sun_path)) return "ipc://" + path;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the path of the socket is too long: ", path, "; set LOCKSTEP_RUNTIME_DIR to a shorter one"));
 }
 
 absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace& place) {

@@ -21,6 +21,9 @@ absl::StatusOr<std::string> MakeRuntimeFolder();
 // Only the check, of any folder.
 absl::Status CheckPrivateFolder(const std::string& path);
 
+// "ipc://FOLDER/NAME", or why no socket can be there.
+absl::StatusOr<std::string> SocketIn(const std::string& folder, const std::string& name);
+
 // The collector's address for this host: the file `collector` of the runtime folder, with lines "endpoint ENDPOINT"
 // and, with keys, "server-key PATH" (its public key). Later versions may add lines.
 struct CollectorPlace {

@@ -20,13 +20,17 @@ constexpr size_t kMostColumns = 10'000;  // of a line
 
 }  // namespace
 
-void SayBlock(absl::string_view text) {
-  if (text.empty()) return;
+std::string CleanLines(absl::string_view text) {
   std::string clean;
+  if (text.empty()) return clean;
   for (const absl::string_view line : absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
     absl::StrAppend(&clean, Printable({line.data(), line.size()}, kMostColumns), "\n");
   }
-  WriteAll(STDERR_FILENO, clean, "standard error").IgnoreError();
+  return clean;
+}
+
+void SayBlock(absl::string_view text) {
+  WriteAll(STDERR_FILENO, CleanLines(text), "standard error").IgnoreError();
 }
 
 void Say(absl::string_view text) {

@@ -12,7 +12,9 @@ namespace lockstep {
 void Say(absl::string_view text);
 // Writes the lines of TEXT (the verdict block).
 void SayBlock(absl::string_view text);
-// Both replace control characters: any user can choose the names in the texts.
+// The lines as SayBlock writes them.
+std::string CleanLines(absl::string_view text);
+// All of them replace control characters: any user can choose the names in the texts.
 
 // Turns off protobuf's own messages on stderr, which any sender of invalid data could cause. Call it at start.
 void SilenceLibraries();

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "analyzer/engine/facts/gpu_wait.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/report/words.h"
 
 namespace lockstep {
 namespace {
@@ -235,6 +236,12 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
     }
   }
   return root;
+}
+
+std::string ProvenCause(const Verdict& verdict) {
+  if (verdict.findings().empty()) return "";
+  const Finding& finding = verdict.findings(0);
+  return finding.grade() >= GRADE_GOOD && !finding.hypothesis() ? Headline(finding) : "";
 }
 
 int64_t StandsStill(const Bundle& bundle, const MotionOf& motion) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "analyzer/model/bundle.h"
@@ -68,6 +69,10 @@ using MotionOf = std::function<RankMotion(int32_t rank)>;
 
 // For the verdict's first finding. Cheap: linear in the ranks of the bundle.
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion);
+
+// The cause that may be named before the job is declared hung: the headline of the verdict's first finding where the
+// records show it; else empty, and nobody is named.
+std::string ProvenCause(const Verdict& verdict);
 
 // How long nothing has moved in the job, for Bundle::known_stalled: the smallest progress_age; 0 if any is unknown.
 int64_t StandsStill(const Bundle& bundle, const MotionOf& motion);

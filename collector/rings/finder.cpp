@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@
 #include "analyzer/util/unique_fd.h"
 #include "collector/host/proc.h"
 #include "collector/rings/memory_ring.h"
+#include "recorder/ring/file_systems.h"
 #include "recorder/ring/layout.h"
 
 namespace lockstep {
@@ -298,7 +300,10 @@ class Finder : public std::enable_shared_from_this<Finder> {
       if (seen_.size() < kMostSeen) seen_.insert(key);
       Count([counter](RingFinderCounters* c) { ++(c->*counter); });
     };
-    if (!S_ISREG(info.st_mode)) return refuse(&RingFinderCounters::refused_kind);
+    struct statfs system {};
+    if (!S_ISREG(info.st_mode) || fstatfs(place.get(), &system) != 0 ||
+        ring::UnfitFileSystem(static_cast<uint32_t>(system.f_type)) != nullptr)
+      return refuse(&RingFinderCounters::refused_kind);
     if (!Allowed(info.st_uid)) return refuse(&RingFinderCounters::refused_owner);
     if ((info.st_mode & 0022) != 0) return refuse(&RingFinderCounters::refused_mode);
     if (info.st_size > static_cast<off_t>(ring::kMaxFileBytes + ring::kPage))

@@ -19,6 +19,7 @@
 #include "analyzer/util/system.h"
 #include "analyzer/util/unique_fd.h"
 #include "recorder/ring/layout.h"
+#include "recorder/ring/settings.h"
 
 namespace lockstep {
 namespace {
@@ -78,6 +79,10 @@ absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, const 
   }
   RingFolder folder;
   std::string name = absl::StrCat(real, "/", kPrefix, geteuid(), "-XXXXXX");
+  if (name.size() > ring::kMostFolderPath) {
+    return absl::InvalidArgumentError(absl::StrCat(parent, ": the path of a ring folder in it is longer than ",
+                                                   ring::kMostFolderPath, " characters; name another folder"));
+  }
   if (mkdtemp(name.data()) == nullptr) {
     return absl::UnavailableError(absl::StrCat(parent, " cannot be written: ", strerror(errno)));
   }

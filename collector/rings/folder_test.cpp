@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 namespace lockstep {
@@ -54,6 +55,10 @@ TEST_F(RingFolderTest, SaysWhyAPlaceWillNotDo) {
   EXPECT_THAT(std::string(MakeRingFolder(folder_ + "/none").status().message()), HasSubstr("LOCKSTEP_DIR"));
   EXPECT_THAT(std::string(MakeRingFolderUnder("/proc", {.tmpfs = true}).status().message()),
               HasSubstr("not in memory"));
+  const std::string deep = folder_ + "/" + std::string(200, 'x') + "/" + std::string(100, 'x');
+  std::filesystem::create_directories(deep);
+  EXPECT_THAT(std::string(MakeRingFolder(deep).status().message()),
+              AllOf(HasSubstr("LOCKSTEP_DIR"), HasSubstr("longer than 319 characters")));
 }
 
 }  // namespace

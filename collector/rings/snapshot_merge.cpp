@@ -15,6 +15,14 @@ auto Identity(const ring::OpSnapshot& op) {
 
 }  // namespace
 
+size_t SnapshotBytes(const ring::Snapshot& snapshot) {
+  const auto of = [](const auto& list) { return list.size() * sizeof(list[0]); };
+  size_t bytes = sizeof(snapshot) + of(snapshot.comms) + of(snapshot.ops) + of(snapshot.recent) + of(snapshot.threads) +
+                 of(snapshot.streams) + of(snapshot.graphs) + of(snapshot.kernels) + of(snapshot.proxies);
+  for (const ring::CommSnapshot& comm : snapshot.comms) bytes += of(comm.peers) + of(comm.checkpoints);
+  return bytes;
+}
+
 void MergeEarlierOps(const ring::Snapshot& earlier, ring::Snapshot* into) {
   std::set<decltype(Identity(std::declval<ring::OpSnapshot>()))> known;
   for (const ring::OpSnapshot& op : into->ops) known.insert(Identity(op));

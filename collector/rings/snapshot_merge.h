@@ -1,10 +1,15 @@
-// Merges two readings of one ring.
+// Merges two readings of one ring; the memory of a reading.
 #ifndef LOCKSTEP_COLLECTOR_RINGS_SNAPSHOT_MERGE_H_
 #define LOCKSTEP_COLLECTOR_RINGS_SNAPSHOT_MERGE_H_
+
+#include <cstddef>
 
 #include "recorder/ring/snapshot.h"
 
 namespace lockstep {
+
+// The memory of a snapshot, except texts.
+size_t SnapshotBytes(const ring::Snapshot& snapshot);
 
 // Adds to `into` those operations of `earlier` - the same ring, read before - that the ring has overwritten since.
 // Operations with the same thread and index are the same; the later reading wins.

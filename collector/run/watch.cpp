@@ -260,7 +260,7 @@ size_t Watch::RanksOfNewestRestart() const {
 void Watch::TellLate(int64_t now) {
   if (detector_.level() == Level::kMoving) {
     if (late_told_) Say(absl::StrCat("moving again after ", DurationText(now - late_since_)));
-    late_told_ = false;
+    late_told_ = cause_told_ = false;
     return;
   }
   int32_t waiting = 0;
@@ -303,6 +303,10 @@ void Watch::Judge(int64_t now) {
   }
   const Gathered& gathered = whole_ ? *whole_ : digests;
   const RootFinding finding = RootOf(now, gathered);
+  if (const std::string cause = ProvenCause(gathered.verdict); late_told_ && !cause_told_ && !cause.empty()) {
+    cause_told_ = true;
+    Say(absl::StrCat("late: ", cause));
+  }
   std::vector<int32_t> suspects;
   for (const RootView& root : finding.roots) {
     const auto slot = gathered.slots.find(root.rank);
@@ -358,8 +362,7 @@ void Watch::LookForRecovery(int64_t now) {
   if (!recovered) return;
   Log(*recovered);
   Say(absl::StrCat("recovered after ", DurationText(recovered->age_ns), ": the job moves again"));
-  hung_ = false;
-  late_told_ = false;
+  hung_ = late_told_ = cause_told_ = false;
   suspects_.clear();
 }
 

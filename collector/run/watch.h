@@ -122,7 +122,7 @@ class Watch {
   std::vector<int32_t> slots_;  // of the last look
   SharedIncidents shared_;      // outlives indexes_, which adds files to incidents
   IncidentIndexes indexes_;
-  bool late_told_ = false;
+  bool late_told_ = false, cause_told_ = false;
   int64_t late_since_ = 0;
   std::unique_ptr<VerdictHook> hook_;
   std::vector<std::string> decisions_;  // of this episode, JSON lines

@@ -214,7 +214,7 @@ class CollectorCore {
   void StartEvidence(Gathering* incident);
   void AskForEvidence(Gathering* incident, const std::string& host, HostGathering* gathering);
   void TakeUp(Gathering* incident, Job* job);
-  bool WasDeclared(Job* job);
+  bool WasDeclared(Job* job, const Decision& decision);
   void AfterEvidence(Gathering* incident);
   void WriteVerdict(Gathering* incident, std::function<void()> then);
   void StartEverything(Gathering* incident);

@@ -40,6 +40,12 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
     return;
   }
   if (job->desync_incidents.size() >= options_.desync_gatherings) return;
+  // By an earlier life of this collector.
+  const std::string identity = job->identity.SerializeAsString();
+  if (std::any_of(before_.begin(), before_.end(), [&](const DeclaredBefore& before) {
+        return before.desync_comm == desync.comm && before.identity.SerializeAsString() == identity;
+      }))
+    return;
   Ranks ranks = Ranks::Of(RanksOf(desync.odd, options_.desync_ranks));
   size_t others = 0;
   for (const int32_t member :

@@ -10,6 +10,7 @@
 #include "analyzer/evidence/redact.h"
 #include "analyzer/report/circumstances.h"
 #include "analyzer/report/report.h"
+#include "analyzer/report/words.h"
 #include "collector/common/say.h"
 #include "collector/incident/incident.h"
 #include "collector/service/core.h"
@@ -156,7 +157,7 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
          if (first) {
            actions_->Say(
                absl::StrCat("job ", incident->people, ": verdict ", VerdictName(written->verdict.verdict()),
-                            written->verdict.findings_size() > 0 ? ": " + written->verdict.findings(0).summary() : ""));
+                            written->verdict.findings_size() > 0 ? ": " + Headline(written->verdict.findings(0)) : ""));
            actions_->Print(written->text);
            for (int32_t rank : written->evidence) {
              for (const auto& [host, ranks] : incident->state.hosts) {

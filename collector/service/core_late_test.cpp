@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -93,6 +94,25 @@ TEST_F(LateAnswers, ARoundWithoutAnyAnswerEnds) {
   EXPECT_TRUE(fleet->Heard("digests of 0 of ")) << Log(*fleet);
   EXPECT_EQ(Hung(*fleet), nullptr);
   EXPECT_LE(FullRequests(fleet->agents[0]), 4);
+}
+
+// Whoever waits, or is missing in what waits, is a victim in most hangs.
+TEST_F(LateAnswers, NobodyIsNamedBeforeTheCauseIsKnownAndThenTheCauseIs) {
+  const auto fleet = Stalled(2);
+  const int64_t silent_until = fleet->now + 15 * kSecond;
+  AgentOf(fleet.get(), kCulprit).digest_delay = [&](const CollectRequest&) {
+    return fleet->now < silent_until ? -1 : 0;
+  };
+  ASSERT_TRUE(fleet->PassUntil(60 * kSecond, [&] { return Hung(*fleet) != nullptr; })) << Log(*fleet);
+  EXPECT_TRUE(fleet->Heard("; looking for the cause")) << Log(*fleet);
+  EXPECT_TRUE(fleet->Heard(": the cause is not known yet")) << Log(*fleet);
+  EXPECT_TRUE(fleet->Heard(absl::StrCat(": rank ", kCulprit, " "))) << Log(*fleet);
+  static const std::regex kNamed("\\branks? ([0-9]+)");
+  for (const std::string& line : fleet->said) {
+    if (std::smatch named; std::regex_search(line, named, kNamed)) {
+      EXPECT_EQ(named[1], std::to_string(kCulprit)) << line;
+    }
+  }
 }
 
 class Steady : public LateAnswers, public ::testing::WithParamInterface<int> {};

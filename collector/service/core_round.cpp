@@ -17,16 +17,6 @@ constexpr int64_t kSaySame = 30 * kSecond;
 constexpr size_t kMostSampleRequests = 64;                             // whose answers are still used
 constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;  // answers that wait while a round is judged
 
-// "rank 878 (RANK_NOT_ARRIVED)", "ranks 8 and 7 more (...)".
-std::string FirstCulprit(const Finding& finding) {
-  const int culprits = finding.culprit_ranks_size();
-  return absl::StrCat(culprits == 0 ? "no rank to name"
-                      : culprits == 1
-                          ? absl::StrCat("rank ", finding.culprit_ranks(0))
-                          : absl::StrCat("ranks ", finding.culprit_ranks(0), " and ", culprits - 1, " more"),
-                      " (", FindingKind_Name(finding.kind()), ")");
-}
-
 bool IsStall(VerdictKind kind) {
   return kind == VERDICT_HUNG || kind == VERDICT_DESYNC || kind == VERDICT_CRASHED;
 }
@@ -290,14 +280,16 @@ void CollectorCore::AfterAnalysis(Job* job) {
   job->analysing = false;
   job->request = 0;
   job->world_size = std::max(job->world_size, job->round->bundle().ranks_expected);
-  if (job->said_round_ns == 0 || job->by_hand || now_ - job->said_round_ns > kSaySame) {
+  const std::string cause = ProvenCause(job->round->verdict());
+  const bool known_now = !cause.empty() && !job->said_cause;
+  if (job->said_round_ns == 0 || job->by_hand || known_now || now_ - job->said_round_ns > kSaySame) {
     job->said_round_ns = now_;
-    const Verdict& verdict = job->round->verdict();
-    actions_->Say(absl::StrCat(
-        "job ", job->name, ": digests of ", CountText(job->round->ranks()), " of ",
-        CountText(static_cast<uint64_t>(std::max(0, job->world_size))), " ranks in ",
-        DurationText(job->digests_in_ns - job->asked_ns), ", read in ", DurationText(now_ - job->digests_in_ns), ": ",
-        verdict.findings_size() == 0 ? VerdictName(verdict.verdict()) : FirstCulprit(verdict.findings(0))));
+    job->said_cause = !cause.empty();
+    actions_->Say(absl::StrCat("job ", job->name, ": digests of ", CountText(job->round->ranks()), " of ",
+                               CountText(static_cast<uint64_t>(std::max(0, job->world_size))), " ranks in ",
+                               DurationText(job->digests_in_ns - job->asked_ns), ", read in ",
+                               DurationText(now_ - job->digests_in_ns), ": ",
+                               cause.empty() ? "the cause is not known yet" : cause));
   }
   if (job->by_hand) {
     job->by_hand = false;
@@ -325,10 +317,12 @@ void CollectorCore::Judge(Job* job, bool all_ranks) {
 }
 
 // By an earlier process of this collector. The job may have been stuck all the while, and each user is told once.
-bool CollectorCore::WasDeclared(Job* job) {
+bool CollectorCore::WasDeclared(Job* job, const Decision& decision) {
   const std::string identity = job->identity.SerializeAsString();
   for (auto before = before_.begin(); before != before_.end(); ++before) {
-    if (before->identity.SerializeAsString() != identity || !before->Is(job->round->verdict())) continue;
+    if (before->desync_comm != 0 || before->identity.SerializeAsString() != identity ||
+        !before->Is(job->round->verdict(), RealNow() - decision.age_ns))
+      continue;
     actions_->Say(absl::StrCat("job ", job->name, ": this was already declared: ", before->folder));
     before_.erase(before);
     return true;
@@ -337,7 +331,7 @@ bool CollectorCore::WasDeclared(Job* job) {
 }
 
 void CollectorCore::Declare(Job* job, const Decision* decision) {
-  if (WasDeclared(job)) return;
+  if (WasDeclared(job, *decision)) return;
   if (IsStall(job->round->verdict().verdict())) return MakeIncident(job, decision);
   // The digests alone look like a job that might still move; the detector knows better.
   job->analysing = true;
@@ -365,7 +359,10 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
       Keep(&job->lates, {now_, LateText(decision)});
       // One rank that stops makes thousands of communicators late; every one is in the decision log.
       if (job->said_late_ns == 0 || now_ - job->said_late_ns > kSaySame) {
-        actions_->Say(absl::StrCat("job ", job->name, ": late: ", LateText(decision)));
+        // Members that are missing are most likely victims themselves: nobody is named before the cause is known.
+        actions_->Say(absl::StrCat("job ", job->name, ": late: ", OperationText(decision), " is in flight for ",
+                                   DurationText(decision.age_ns), " (limit ", DurationText(decision.limit_ns),
+                                   "); looking for the cause"));
         job->said_late_ns = now_;
       }
       break;
@@ -376,6 +373,7 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
     case Level::kRecovered:
       ++counters_.recovered;
       job->said_late_ns = job->said_round_ns = 0;
+      job->said_cause = false;
       if (decision.rule == "restart") {
         ++job->restarts_inside;
         job->restarted_real_ns = RealNow();

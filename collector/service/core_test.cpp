@@ -308,7 +308,26 @@ TEST_F(CollectorCoreTest, ACollectorStartedAnewInTheMiddleOfGatheringGoesOn) {
   EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
 }
 
-// Killed in each phase of an incident, again and again: it continues where it was.
+// Digests alone may give another verdict than whole rings and stacks gave before. What has not moved since is the same.
+TEST_F(CollectorCoreTest, ACollectorStartedAnewAfterAnotherVerdictDeclaresNothingAgain) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(300 * kSecond, [&] { return !fleet.verdicts.empty() && !fleet.core->busy(); }));
+  ASSERT_EQ(Incidents().size(), 1u);
+  for (uint64_t life = 0; life < 3; ++life) {
+    std::ofstream(Incidents()[0] + "/verdict.json")
+        << R"({"findings": [{"kind": "GPU_STALL", "culprit_ranks": [1], "sequence": 3}]})";
+    fleet.Restart(100 + life);
+    fleet.Pass(120 * kSecond);
+    EXPECT_EQ(Incidents().size(), 1u);
+  }
+  EXPECT_TRUE(fleet.Heard("this was already declared"));
+  EXPECT_EQ(fleet.verdicts.size(), 1u);
+}
+
+// Killed in each phase of an incident, again and again: it goes on where it was.
 class KilledIn : public CollectorCoreTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
@@ -440,6 +459,15 @@ TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
   ASSERT_EQ(fleet.verdicts.size(), 1u) << "told once it is confirmed";
   EXPECT_THAT(fleet.verdicts[0], HasSubstr("SILENT_DESYNC"));
   EXPECT_THAT(fleet.verdicts[0], HasSubstr("\"action\": \"ask\""));
+  for (uint64_t life = 0; life < 3; ++life) {
+    fleet.Restart(100 + life);
+    fleet.Pass(5 * kSecond);
+    for (FleetAgent& agent : fleet.agents)
+      fleet.Say(&agent, wire::Type::kHeartbeat,
+                Hashed(fleet, agent, 512 + 16 * life, agent.host == "node2" ? life : 8));
+    fleet.Pass(5 * kSecond);
+  }
+  EXPECT_EQ(Incidents().size(), 1u) << "an earlier life has gathered it";
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "moving");
 }
 

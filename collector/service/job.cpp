@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report/evidence.h"
+#include "analyzer/report/words.h"
 #include "analyzer/util/rank_text.h"
 #include "analyzer/util/time_text.h"
 #include "analyzer/util/time_units.h"
@@ -225,7 +226,7 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
     *incident = *job.last_incident;
     // Links are measured from whole records alone: what the last analysis of them found.
     for (const Finding& finding : incident->verdict().findings()) {
-      if (finding.kind() == SLOW_LINK && status->slow_links_size() < 16) status->add_slow_links(finding.summary());
+      if (finding.kind() == SLOW_LINK && status->slow_links_size() < 16) status->add_slow_links(Headline(finding));
     }
   }
 
@@ -306,7 +307,7 @@ void FillDetail(const Job& job, int64_t now, const ClientRequest& request, Clien
       return;
     }
     for (const Finding& finding : job.last_incident->verdict().findings()) {
-      reply->add_lines(finding.summary());
+      reply->add_lines(Headline(finding));
       for (const Evidence& evidence : finding.evidence()) reply->add_lines("  " + EvidenceText(evidence));
     }
     return;

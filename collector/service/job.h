@@ -126,6 +126,7 @@ struct Job {
   std::vector<HeldSample> held;  // came while a round was judged
   size_t held_bytes = 0;
   int64_t said_late_ns = 0, said_round_ns = 0;  // when it was last reported; 0: never
+  bool said_cause = false;                      // the last reported round named a cause
   Ranks wanted, got;
   std::map<std::pair<std::string, uint64_t>, uint32_t> parts;  // host and number of the request -> messages received
   std::set<std::string> complete;                              // hosts with all parts received

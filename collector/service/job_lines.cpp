@@ -44,16 +44,18 @@ std::string WithAge(const TimedLine& line, int64_t now) {
   return absl::StrCat(std::max<int64_t>(0, now - line.at_ns) / 1'000'000'000, " s ago: ", line.text);
 }
 
+std::string OperationText(const Decision& decision) {
+  return absl::StrCat(decision.comm_name.empty() ? absl::StrCat(absl::Hex(decision.comm, absl::kZeroPad16))
+                                                 : Printable(decision.comm_name, 64),
+                      decision.sequence == 0 ? "" : absl::StrCat(" #", CountText(decision.sequence)));
+}
+
 std::string LateText(const Decision& decision) {
-  std::string text = decision.comm_name.empty() ? absl::StrCat(absl::Hex(decision.comm, absl::kZeroPad16))
-                                                : Printable(decision.comm_name, 64);
-  if (decision.sequence != 0) absl::StrAppend(&text, " #", CountText(decision.sequence));
-  absl::StrAppend(&text, ": ",
-                  !decision.missing.empty()   ? RanksOfRuns(decision.missing) + " not in it yet"
-                  : !decision.waiting.empty() ? RanksOfRuns(decision.waiting) + " in it, not finished"
-                                              : "not finished",
-                  " for ", DurationText(decision.age_ns), " (limit ", DurationText(decision.limit_ns), ")");
-  return text;
+  return absl::StrCat(OperationText(decision), ": ",
+                      !decision.missing.empty()   ? RanksOfRuns(decision.missing) + " not in it yet"
+                      : !decision.waiting.empty() ? RanksOfRuns(decision.waiting) + " in it, not finished"
+                                                  : "not finished",
+                      " for ", DurationText(decision.age_ns), " (limit ", DurationText(decision.limit_ns), ")");
 }
 
 HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {

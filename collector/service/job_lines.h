@@ -21,6 +21,8 @@ void Keep(std::vector<TimedLine>* lines, TimedLine line);
 // "12 s ago: text"
 std::string WithAge(const TimedLine& line, int64_t now);
 
+// "tp_217 #9,001,423"
+std::string OperationText(const Decision& decision);
 // "tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)".
 std::string LateText(const Decision& decision);
 

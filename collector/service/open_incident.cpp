@@ -211,8 +211,8 @@ std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<st
   return found;
 }
 
-bool DeclaredBefore::Is(const Verdict& verdict) const {
-  if (!known) return true;
+bool DeclaredBefore::Is(const Verdict& verdict, int64_t since_real_ns) const {
+  if (!known || since_real_ns <= captured_real_ns) return true;
   if (verdict.findings().empty()) return kind.empty();
   const Finding& finding = verdict.findings(0);
   return kind == FindingKind_Name(finding.kind()) && communicator == finding.communicator().id() &&
@@ -241,6 +241,8 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
     bool declared = false;
     if (const absl::StatusOr<IncidentState> open = state.ok() ? ParseState(*state) : state.status(); open.ok()) {
       before.identity = open->identity;
+      before.captured_real_ns = open->captured_real_ns;
+      if (!open->desync.text.empty()) before.desync_comm = open->desync.comm;
       declared = open->declared;
     } else if (manifest.ok()) {
       const nlohmann::json json = nlohmann::json::parse(*manifest, nullptr, false);
@@ -249,9 +251,11 @@ std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
       before.identity.set_step(Text(json, "step"));
       before.identity.set_restart_count(Number<uint32_t>(json, "restart_count", 0));
       before.identity.set_uid(Number<uint32_t>(json, "uid", 0));
+      before.captured_real_ns = Number<int64_t>(json, "captured_real_ns", 0);
+      before.desync_comm = Number<uint64_t>(json, "desync_communicator", 0);
       declared = Flag(json, "declared");
     }
-    if (!declared) continue;
+    if (!declared && before.desync_comm == 0) continue;
     const absl::StatusOr<std::string> verdict =
         ReadWholeFile(folder + "/verdict.json", kMostStateBytes, Links::kRefuse);
     const nlohmann::json json = verdict.ok() ? nlohmann::json::parse(*verdict, nullptr, false) : nlohmann::json();
@@ -314,6 +318,7 @@ std::string ManifestText(const IncidentState& state, bool whole, const std::vect
   json["stalled_ns"] = state.stalled_ns;
   json["captured_real_ns"] = state.captured_real_ns;
   json["whole"] = whole && missing.empty();
+  if (!state.desync.text.empty()) json["desync_communicator"] = state.desync.comm;
   if (!state.redacted.empty()) json["redacted"] = state.redacted;
   json["nodes"] = Json::array();
   for (const auto& [host, ranks] : state.hosts) {

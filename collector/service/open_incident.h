@@ -62,11 +62,15 @@ std::string ToldMark(const std::string& folder);
 struct DeclaredBefore {
   JobIdentity identity;
   std::string folder;
+  uint64_t desync_comm = 0;  // not 0: a silent desync of this communicator, and no hang
+  int64_t captured_real_ns = 0;
   bool known = false;  // false: its verdict cannot be read; it may be any
   std::string kind, communicator;
   int64_t sequence = 0;
   std::vector<int32_t> culprits;
-  bool Is(const Verdict& verdict) const;
+  // Whether this is the same hang, in which nothing has moved since then: whole rings and stacks may have given the
+  // earlier one another verdict than digests give.
+  bool Is(const Verdict& verdict, int64_t since_real_ns) const;
 };
 // The newest incidents below `out`, at most `most`.
 std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most = 256);

@@ -13,7 +13,7 @@
 namespace lockstep {
 
 struct CollectorOptions {
-  std::vector<std::string> listen;    // endpoints; at least one
+  std::vector<std::string> listen;    // endpoints; none: a socket in the runtime folder
   std::vector<std::string> upstream;  // a relay then, which keeps and decides nothing
   wire::Security security;
   std::string out = ".";

@@ -36,12 +36,6 @@ TEST(CollectorOptionsTest, EveryOptionIsTaken) {
   EXPECT_FALSE(options->security.insecure);
 }
 
-TEST(CollectorOptionsTest, TheDefaultListensOnLoopback) {
-  const absl::StatusOr<CollectorOptions> options = Parse({});
-  ASSERT_TRUE(options.ok());
-  EXPECT_EQ(options->listen, (std::vector<std::string>{"tcp://127.0.0.1:9470"}));
-}
-
 TEST(CollectorOptionsTest, ARelayHasItsOwnKey) {
   const absl::StatusOr<CollectorOptions> options =
       Parse({"--upstream", "tcp://head:9470", "--keys", "/k", "--server-key", "/k/collector.pub"});

@@ -78,6 +78,16 @@ std::string FromHere(const std::string& endpoint) {
   return endpoint;
 }
 
+// Where nothing is said, only this user and root reach it.
+absl::StatusOr<std::vector<std::string>> ListenAt(const std::vector<std::string>& named) {
+  if (!named.empty()) return named;
+  const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
+  if (!folder.ok()) return folder.status();
+  const absl::StatusOr<std::string> socket = SocketIn(*folder, "collector.sock");
+  if (!socket.ok()) return socket.status();
+  return std::vector<std::string>{*socket};
+}
+
 // Signals that end the process become readable here.
 int EndSignals() {
   signal(SIGPIPE, SIG_IGN);
@@ -149,9 +159,11 @@ class CollectorProcess : public CoreActions {
  private:
   absl::Status Start() {
     wire::ServerOptions server;
-    server.endpoints = options_.listen;
+    absl::StatusOr<std::vector<std::string>> listen = ListenAt(options_.listen);
+    if (!listen.ok()) return listen.status();
+    server.endpoints = *std::move(listen);
     server.security = options_.security;
-    for (const std::string& endpoint : options_.listen) {
+    for (const std::string& endpoint : server.endpoints) {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, true); !status.ok()) return status;
     }
     struct stat info {};
@@ -385,7 +397,12 @@ class CollectorProcess : public CoreActions {
 int RunRelay(const CollectorOptions& options) {
   const int ends = EndSignals();
   RelayOptions relay;
-  relay.server.endpoints = options.listen;
+  absl::StatusOr<std::vector<std::string>> listen = ListenAt(options.listen);
+  if (!listen.ok()) {
+    Say(listen.status().message());
+    return 1;
+  }
+  relay.server.endpoints = *std::move(listen);
   relay.server.security = options.security;
   relay.upstream.endpoints = options.upstream;
   relay.upstream.security = options.security;
@@ -395,7 +412,7 @@ int RunRelay(const CollectorOptions& options) {
   relay.instance = RandomInstance();
   relay.silent_after_ns = options.silent_after_ns;
   relay.boot_id = BootId();
-  for (const std::string& endpoint : options.listen) {
+  for (const std::string& endpoint : relay.server.endpoints) {
     if (absl::Status status = wire::CheckSecurity(options.security, endpoint, true); !status.ok()) {
       Say(status.message());
       return 1;

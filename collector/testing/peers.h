@@ -55,6 +55,7 @@ inline ServerOptions LoopbackServer(const Security& security = {}) {
   ServerOptions options;
   options.endpoints = {"tcp://127.0.0.1:*"};
   options.security = security;
+  options.security.insecure = security.own_key.empty();
   return options;
 }
 
@@ -81,6 +82,7 @@ struct TestClient {
     ClientOptions options;
     options.endpoints = endpoints;
     options.security = security;
+    options.security.insecure = security.own_key.empty() && security.server_key.empty();
     options.silent_after_ns = silent_ms * 1'000'000;
     absl::StatusOr<std::unique_ptr<Client>> made = Client::Connect(options);
     EXPECT_TRUE(made.ok()) << made.status();

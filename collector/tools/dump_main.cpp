@@ -104,7 +104,7 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
         Say("the collector made no verdict");
         return kFailed;
       }
-      const std::string text = options.json ? ReportJson(incident.verdict()) : incident.text();
+      const std::string text = options.json ? ReportJson(incident.verdict()) : CleanLines(incident.text());
       fwrite(text.data(), 1, text.size(), stdout);
       fflush(stdout);
       if (!incident.path().empty()) Say(absl::StrCat("incident in ", incident.path(), " on the collector's host"));
@@ -120,6 +120,7 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
+  SilenceLibraries();
   const absl::StatusOr<settings::ParsedOptions> parsed = settings::Parse("dump", argc, argv);
   if (const std::optional<int> status = settings::Finished("dump", parsed)) return *status;
   const absl::StatusOr<CollectorAddress> address = FindCollector(MakeToolOptions(*parsed));

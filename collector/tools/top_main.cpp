@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "analyzer/settings/options.h"
 #include "analyzer/util/printable.h"
+#include "collector/common/say.h"
 #include "collector/host/proc.h"
 #include "collector/tools/top.h"
 #include "collector/tools/top_view.h"
@@ -365,5 +366,6 @@ int Main(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
+  lockstep::SilenceLibraries();
   return lockstep::Main(argc, argv);
 }

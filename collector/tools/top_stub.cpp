@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string folder = argv[1];
   lockstep::wire::ServerOptions options;
-  options.endpoints = {"tcp://127.0.0.1:*"};
+  options.endpoints = {"ipc://" + folder + "/collector.sock"};
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Bind(options);
   if (!server.ok()) return 1;
   printf("%s\n", (*server)->endpoints()[0].c_str());

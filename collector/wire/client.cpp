@@ -108,7 +108,7 @@ absl::Status DealerClient::Start() {
     if (!keys.ok()) return keys.status();
     keys_ = *std::move(keys);
   } else if (open) {
-    Say("WARNING: --insecure: sending beyond this machine without keys. Everybody on the way can read and change it");
+    Say("WARNING: --insecure: sending without keys. Whoever is on the way can read and change it");
   }
   if (!wakeup_.ok() || context_ == nullptr)
     return absl::ResourceExhaustedError("cannot make a socket: too many open files");
@@ -372,7 +372,7 @@ void DealerClient::TakeFallbacks(const Message& message) {
   if (!DecodeBody(message, &welcome).ok() || !welcome.refused().empty()) return;
   std::vector<std::string> named;
   for (const std::string& endpoint : welcome.fallback()) {
-    // Never led to where this one would not have gone by itself, nor to a loopback that is another machine's.
+    // Never led to where this one would not have gone by itself, nor to a socket of another machine.
     const bool allowed =
         CheckSecurity(options_.security, endpoint, false).ok() && (!IsLocal(endpoint) || IsLocal(main_.endpoint));
     if (allowed && endpoint.size() < 256 && named.size() < kMostFallbacks) named.push_back(endpoint);

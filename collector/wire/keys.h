@@ -47,9 +47,10 @@ struct Security {
 // The keys that `server_key` names.
 absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security);
 
-// Whether every address of the endpoint is this machine's loopback, or it is ipc://.
+// A socket in this host's file system, which answers its own user and root. A port on loopback is none: every user of
+// the machine reaches it.
 bool IsLocal(const std::string& endpoint);
-// Off loopback nothing starts without keys unless `insecure`. OK, or the missing key and how to make it.
+// Without `insecure` or keys only a local socket starts. OK, or the missing key and how to make it.
 absl::Status CheckSecurity(const Security& security, const std::string& endpoint, bool server);
 
 }  // namespace lockstep::wire

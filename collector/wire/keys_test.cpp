@@ -121,15 +121,12 @@ TEST_F(WireKeys, WhatIsNoEndpointIsCalledSo) {
   }
 }
 
-TEST_F(WireKeys, OffLoopbackNothingStartsWithoutKeys) {
-  for (const char* local :
-       {"tcp://127.0.0.1:5", "tcp://127.3.2.1:*", "tcp://localhost:5", "tcp://[::1]:5", "ipc:///tmp/x"}) {
-    EXPECT_TRUE(IsLocal(local)) << local;
-    EXPECT_TRUE(CheckSecurity({}, local, true).ok());
-  }
-  for (const char* open :
-       {"tcp://0.0.0.0:5", "tcp://*:5", "tcp://10.0.0.1:5", "tcp://eth0:5", "tcp://127.0.0.1.example.com:5",
-        "tcp://[::]:5", "tcp://127.0.0:5", "tcp://localhost.evil:5"}) {
+TEST_F(WireKeys, OnPortsNothingStartsWithoutKeys) {
+  EXPECT_TRUE(IsLocal("ipc:///tmp/x"));
+  EXPECT_TRUE(CheckSecurity({}, "ipc:///tmp/x", true).ok());
+  // A port on loopback is reached by every user of the machine.
+  for (const char* open : {"tcp://127.0.0.1:5", "tcp://localhost:5", "tcp://[::1]:5", "tcp://0.0.0.0:5", "tcp://*:5",
+                           "tcp://10.0.0.1:5", "tcp://eth0:5", "tcp://[::]:5"}) {
     EXPECT_FALSE(IsLocal(open)) << open;
     EXPECT_FALSE(CheckSecurity({}, open, true).ok());
     EXPECT_FALSE(CheckSecurity({}, open, false).ok());

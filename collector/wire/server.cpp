@@ -1,10 +1,14 @@
 #include "collector/wire/server.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <zmq.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <deque>
 #include <random>
 #include <unordered_map>
@@ -12,6 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/unique_fd.h"
 #include "collector/common/say.h"
 #include "collector/wire/gate.h"
 #include "collector/wire/parts.h"
@@ -153,6 +158,7 @@ class RouterServer : public Server {
   bool ReaderMay(const Peer& peer, const Message& message);
   void Queue(uint64_t token, Role role, Message message);
   void HousekeepPeers(int64_t now);
+  absl::Status Reserve(const std::string& endpoint);
   void Forget(const std::string& identity);
 
   const ServerOptions options_;
@@ -162,6 +168,7 @@ class RouterServer : public Server {
   Wakeup wakeup_;
   bool curve_ = false;
   std::vector<std::string> endpoints_;
+  std::vector<UniqueFd> locks_;  // of local sockets
   mutable ServerCounters counters_;
   uint64_t next_token_ = 1;
   std::unordered_map<std::string, Peer> peers_;           // by libzmq's routing id
@@ -191,9 +198,8 @@ absl::Status RouterServer::Start() {
                                                      ": who listens needs one of role collector or relay"));
     }
   } else if (open) {
-    Say("WARNING: --insecure: listening beyond this machine without keys. Everybody who reaches the port can feed it "
-        "anything, read "
-        "stacks and take dumps");
+    Say("WARNING: --insecure: listening without keys. Whoever reaches the port can feed it anything, read stacks and "
+        "take dumps");
   }
   RaiseFileLimit();
   absl::StatusOr<std::unique_ptr<Gate>> gate = Gate::Start(context_, curve_ ? security.known_keys : "");
@@ -216,19 +222,40 @@ absl::Status RouterServer::Start() {
   if (absl::Status status = gate_->Monitor(socket_); !status.ok()) return status;
   for (std::string endpoint : options_.endpoints) {
     if (absl::EndsWith(endpoint, ":0") && absl::StartsWith(endpoint, "tcp://")) endpoint.back() = '*';
-    if (absl::StartsWith(endpoint, "ipc://") && !AcceptOwnUsersOnly(socket_)) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen at ", endpoint, ": this libzmq does not check who connects"));
+    const bool local = absl::StartsWith(endpoint, "ipc://");
+    if (local) {
+      if (!AcceptOwnUsersOnly(socket_)) {
+        return absl::UnavailableError(
+            absl::StrCat("cannot listen at ", endpoint, ": this libzmq does not check who connects"));
+      }
+      if (absl::Status status = Reserve(endpoint); !status.ok()) return status;
     }
     SetInt(socket_, ZMQ_IPV6, absl::StrContains(endpoint, '[') ? 1 : 0);  // else 127.0.0.1 would be written as IPv6
-    if (zmq_bind(socket_, endpoint.c_str()) != 0) {
-      return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": ", zmq_strerror(zmq_errno())));
+    // Nobody else may even connect to the socket's file.
+    const mode_t before = local ? umask(0077) : mode_t{0};
+    const int bound = zmq_bind(socket_, endpoint.c_str());
+    const int error = zmq_errno();
+    if (local) umask(before);
+    if (bound != 0) {
+      return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": ", zmq_strerror(error)));
     }
     char actual[512];
     size_t size = sizeof actual;
     if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, actual, &size) == 0) endpoints_.emplace_back(actual);
   }
   wakeup_.Add(socket_);
+  return absl::OkStatus();
+}
+
+// Libzmq would take the name of the socket away from whoever listens there already.
+absl::Status RouterServer::Reserve(const std::string& endpoint) {
+  const std::string path = absl::StrCat(endpoint.substr(strlen("ipc://")), ".lock");
+  if (path[0] == '@') return absl::OkStatus();  // not in the file system: taken names are refused
+  UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!lock.ok()) return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+    return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": another process does"));
+  locks_.push_back(std::move(lock));
   return absl::OkStatus();
 }
 

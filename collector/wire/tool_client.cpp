@@ -77,7 +77,7 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
                                               "; give --collector ENDPOINT or set LOCKSTEP_COLLECTOR"));
     }
   }
-  // On loopback, keys are used if some are configured: a collector there may run without.
+  // On a socket of this host keys are used if some are configured: a collector there may run without.
   const bool keys = !wire::IsLocal(address.endpoint) || !EnvironmentValue("LOCKSTEP_KEYS").empty() ||
                     !address.security.own_key.empty() || !address.security.server_key.empty();
   if (keys && !options.insecure) {
@@ -86,6 +86,16 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
   }
   if (const absl::Status status = wire::CheckSecurity(address.security, address.endpoint, false); !status.ok()) {
     return status;
+  }
+  // The collector drops what another role may not send, and tells only itself.
+  if (!address.security.own_key.empty()) {
+    const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(address.security.own_key);
+    if (!key.ok()) return key.status();
+    if (key->role != wire::Role::kOperator && key->role != wire::Role::kReader) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("key ", address.security.own_key, " is of role ", wire::RoleName(key->role),
+                       ": a tool needs one of role operator, to look only one of role reader (--key)"));
+    }
   }
   return address;
 }

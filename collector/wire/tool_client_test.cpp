@@ -34,18 +34,18 @@ TEST_F(ToolClientTest, SaysWhereItLooked) {
 TEST_F(ToolClientTest, FollowsTheRuntimeFolder) {
   const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
   ASSERT_TRUE(folder.ok()) << folder.status();
-  ASSERT_TRUE(WriteCollectorPlace(*folder, {"tcp://127.0.0.1:9470", ""}).ok());
+  ASSERT_TRUE(WriteCollectorPlace(*folder, {"ipc:///run/x", ""}).ok());
   const absl::StatusOr<CollectorAddress> address = FindCollector({});
   ASSERT_TRUE(address.ok()) << address.status();
-  EXPECT_EQ(address->endpoint, "tcp://127.0.0.1:9470");
+  EXPECT_EQ(address->endpoint, "ipc:///run/x");
   EXPECT_EQ(address->found, *folder + "/collector");
   // The user's choice comes first.
   ToolOptions options;
-  options.collector = "tcp://127.0.0.1:1";
-  EXPECT_EQ(FindCollector(options)->endpoint, "tcp://127.0.0.1:1");
+  options.collector = "ipc:///run/y";
+  EXPECT_EQ(FindCollector(options)->endpoint, "ipc:///run/y");
 }
 
-TEST_F(ToolClientTest, OffLoopbackKeysAreNeededAndFound) {
+TEST_F(ToolClientTest, OnPortsKeysAreNeededAndFound) {
   ToolOptions options;
   options.collector = "tcp://10.1.2.3:9470";
   EXPECT_FALSE(FindCollector(options).ok());
@@ -58,6 +58,11 @@ TEST_F(ToolClientTest, OffLoopbackKeysAreNeededAndFound) {
   ASSERT_TRUE(address.ok()) << address.status();
   EXPECT_EQ(address->security.own_key, folder_ + "/keys/reader.key");
   EXPECT_EQ(address->security.server_key, folder_ + "/keys/collector.pub");
+  // Whose messages the collector would drop is told at once.
+  const absl::StatusOr<wire::KeyPair> agent = wire::MakeKeyPair(wire::Role::kAgent);
+  ASSERT_TRUE(wire::WriteKeyPair(folder_ + "/keys", "agent", *agent).ok());
+  options.key = folder_ + "/keys/agent.key";
+  EXPECT_THAT(FindCollector(options).status().message(), HasSubstr("agent.key is of role agent: a tool needs"));
 }
 
 }  // namespace

@@ -1,53 +1,11 @@
 #include "gui/model/notes.h"
 
 #include <QDateTime>
-#include <QFile>
-#include <QJsonArray>
-#include <QJsonDocument>
-#include <QJsonObject>
-#include <QSaveFile>
 
 #include <algorithm>
-#include <limits>
-
-#include "absl/strings/str_cat.h"
 
 namespace lockstep::gui {
 namespace {
-
-constexpr int kVersion = 1;
-constexpr qint64 kMostBytes = 64 << 20;
-constexpr int kMostRuns = 100'000;
-constexpr double kExact = 9007199254740992.0;  // JSON numbers are doubles
-
-// Times and numbers are kept as text: nanoseconds since 1970 do not fit a double.
-QString NumberText(int64_t value) {
-  return QString::number(value);
-}
-
-int64_t Integer(const QJsonValue& value, int64_t otherwise) {
-  if (value.isDouble() && value.toDouble() >= -kExact && value.toDouble() <= kExact)
-    return static_cast<int64_t>(value.toDouble());
-  bool ok = false;
-  const qlonglong number = value.toString().toLongLong(&ok);
-  return ok ? number : otherwise;
-}
-
-int32_t Rank(int64_t value) {
-  return value < 0 || value > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(value);
-}
-
-RankIntervals Ranks(const QJsonArray& array) {
-  RankRuns runs;
-  for (qsizetype i = 0; i + 1 < array.size() && i < 2 * kMostRuns; i += 2) {
-    const int32_t first = Rank(Integer(array[i], -1)), last = Rank(Integer(array[i + 1], -1));
-    // Ascending alone, so that a hostile file cannot make putting them in order expensive.
-    if (first < 0 || last < first || (runs.bounds_size() > 0 && first <= runs.bounds(runs.bounds_size() - 1))) continue;
-    runs.add_bounds(first);
-    runs.add_bounds(last);
-  }
-  return RankIntervals::Of(runs);
-}
 
 QString Identity(const Document& document, const IndexComm& comm) {
   const std::string_view text = document.index().text(comm.id);
@@ -96,94 +54,6 @@ Mark MarkOfSelection(const Document& document, const Selection& selection, const
   out.record_rank = selection.record_rank;
   out.record = selection.record;
   return out;
-}
-
-std::string NotesPath(const std::vector<std::string>& paths) {
-  if (paths.empty() || paths.front().empty()) return {};
-  std::string path = paths.front();
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path == "/" ? std::string() : path + ".notes.json";
-}
-
-absl::StatusOr<Notes> ReadNotes(const std::string& path) {
-  QFile file(QString::fromStdString(path));
-  if (!file.exists()) return Notes();
-  if (!file.open(QIODevice::ReadOnly))
-    return absl::DataLossError(absl::StrCat(path, ": cannot be read: ", file.errorString().toStdString()));
-  const QByteArray bytes = file.read(kMostBytes + 1);
-  const auto damaged = [&](const std::string& what) {
-    return absl::DataLossError(absl::StrCat(path, ": ", what, "; rename or delete it, marks are not written over it"));
-  };
-  if (bytes.size() > kMostBytes) return damaged("too large for notes");
-  QJsonParseError error;
-  const QJsonObject object = QJsonDocument::fromJson(bytes, &error).object();
-  if (error.error != QJsonParseError::NoError)
-    return damaged(absl::StrCat("offset ", error.offset, ": ", error.errorString().toStdString()));
-  if (object.value("format").toString() != "lockstep-notes") return damaged("not a file of notes");
-  if (object.value("version").toInt() > kVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, ": written by a newer Lockstep; marks are not written over it"));
-  }
-  Notes notes;
-  for (const auto& value : object.value("marks").toArray()) {
-    if (notes.marks.size() == kMostMarks) break;
-    if (!value.isObject()) continue;
-    const QJsonObject entry = value.toObject();
-    Mark mark;
-    mark.text = entry.value("text").toString().left(kMostMarkText);
-    mark.made = entry.value("made").toString().left(40);
-    mark.ranks = Ranks(entry.value("ranks").toArray());
-    mark.comm = entry.value("communicator").toString().left(4096);
-    mark.seq_first = Integer(entry.value("first_sequence"), -1);
-    mark.seq_last = Integer(entry.value("last_sequence"), -1);
-    mark.time_begin = Integer(entry.value("begin_ns"), 0);
-    mark.time_end = Integer(entry.value("end_ns"), -1);
-    mark.record_rank = Rank(Integer(entry.value("record_rank"), -1));
-    mark.record = Integer(entry.value("record"), -1);
-    notes.marks.push_back(std::move(mark));
-  }
-  return notes;
-}
-
-absl::Status WriteNotes(const std::string& path, const Notes& notes) {
-  const QString name = QString::fromStdString(path);
-  const auto failed = [&](const QString& why) {
-    return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", why.toStdString()));
-  };
-  if (notes.marks.empty()) {
-    if (QFile file(name); file.exists() && !file.remove()) return failed(file.errorString());
-    return absl::OkStatus();
-  }
-  QJsonArray marks;
-  for (const Mark& mark : notes.marks) {
-    QJsonObject entry{{"text", mark.text}, {"made", mark.made}};
-    QJsonArray ranks;
-    for (const auto& [first, last] : mark.ranks.runs()) {
-      ranks.append(first);
-      ranks.append(last);
-    }
-    if (!ranks.isEmpty()) entry.insert("ranks", ranks);
-    if (!mark.comm.isEmpty()) entry.insert("communicator", mark.comm);
-    if (mark.seq_first >= 0) entry.insert("first_sequence", NumberText(mark.seq_first));
-    if (mark.seq_last >= 0) entry.insert("last_sequence", NumberText(mark.seq_last));
-    if (mark.time_end >= mark.time_begin) {
-      entry.insert("begin_ns", NumberText(mark.time_begin));
-      entry.insert("end_ns", NumberText(mark.time_end));
-    }
-    if (mark.record >= 0) {
-      entry.insert("record_rank", mark.record_rank);
-      entry.insert("record", NumberText(mark.record));
-    }
-    marks.append(entry);
-  }
-  QSaveFile file(name);
-  if (!file.open(QIODevice::WriteOnly)) return failed(file.errorString());
-  const QJsonObject object{{"format", "lockstep-notes"}, {"version", kVersion}, {"marks", marks}};
-  const QByteArray bytes = QJsonDocument(object).toJson(QJsonDocument::Indented);
-  // A disk that is full takes the beginning and calls it no error.
-  if (file.write(bytes) != bytes.size() || !file.flush()) return failed("there is no room for all of it");
-  if (!file.commit()) return failed(file.errorString());
-  return absl::OkStatus();
 }
 
 }  // namespace lockstep::gui

@@ -4,34 +4,10 @@
 
 #include <QString>
 
-#include <string>
-#include <vector>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "gui/model/document.h"
+#include "gui/model/notes_file.h"
 
 namespace lockstep::gui {
-
-struct Mark {
-  QString text;
-  QString made;  // when, ISO 8601, UTC
-  RankIntervals ranks;
-  QString comm;  // its identity, which stays when an index is made again; empty none
-  int64_t seq_first = -1, seq_last = -1;
-  int64_t time_begin = 0, time_end = -1;
-  int32_t record_rank = -1;
-  int64_t record = -1;
-  bool operator==(const Mark&) const = default;
-};
-
-// A value. At most kMostMarks of kMostText characters each.
-struct Notes {
-  std::vector<Mark> marks;
-  bool operator==(const Notes&) const = default;
-};
-constexpr size_t kMostMarks = 10'000;
-constexpr qsizetype kMostMarkText = 4'000;
 
 // Converts a mark into a selection of this document, and a selection into a mark.
 Selection SelectionOfMark(const Document& document, const Mark& mark);
@@ -39,13 +15,6 @@ Mark MarkOfSelection(const Document& document, const Selection& selection, const
 // Identity of a communicator as the index has it, and back; empty and -1 where there is none.
 QString CommIdentity(const Document& document, int32_t comm);
 int32_t CommByIdentity(const Document& document, const QString& identity);
-
-std::string NotesPath(const std::vector<std::string>& paths);  // empty: nothing was opened
-// No file: no notes. Errors: DataLoss (not a file of notes, damaged, too large), FailedPrecondition (a newer version):
-// then it must not be written over.
-absl::StatusOr<Notes> ReadNotes(const std::string& path);
-// Whole or not at all. Without marks the file goes away.
-absl::Status WriteNotes(const std::string& path, const Notes& notes);
 
 }  // namespace lockstep::gui
 

@@ -124,6 +124,16 @@ TEST_F(ConfigTest, TheFileCountsAndTheEnvironmentMore) {
   EXPECT_EQ(OnlyRing(folder_ + "/other").process.job, "by-environment");
 }
 
+TEST_F(ConfigTest, AFolderWhosePathIsTooLongIsSaid) {
+  const std::string job = "long-path-" + std::to_string(getpid());
+  const std::string usual = "/dev/shm/lockstep-" + std::to_string(geteuid()) + "/" + job + ".0";
+  ASSERT_EQ(Run("LOCKSTEP_CONFIG= LOCKSTEP_RING_KIB=512 LOCKSTEP_JOB=" + job + " LOCKSTEP_DIR='" + folder_ + "/" +
+                std::string(320, 'x') + "'"),
+            0);
+  EXPECT_THAT(OnlyRing(usual).process.note, HasSubstr("LOCKSTEP_DIR is longer than 319 characters; used /dev/shm/"));
+  std::filesystem::remove_all(usual);
+}
+
 TEST_F(ConfigTest, RecordOffIsAKillSwitch) {
   Write(Section() + "record = off\n");
   ASSERT_EQ(Run(), 0);

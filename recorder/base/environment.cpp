@@ -94,6 +94,10 @@ void ReadEnvironment(Environment* env) noexcept {
   env->folder_is_default = folder == nullptr || *folder == 0 || strlen(folder) >= sizeof(env->folder);
   if (env->folder_is_default) {
     snprintf(env->folder, sizeof(env->folder), "/dev/shm/lockstep-%u", static_cast<unsigned>(Sys(SYS_geteuid)));
+    if (folder != nullptr && *folder != 0) {
+      snprintf(env->note, sizeof(env->note), "LOCKSTEP_DIR is longer than %zu characters; used %.64s",
+               ring::kMostFolderPath, env->folder);
+    }
   } else {
     CopyText(env->folder, sizeof(env->folder), folder);
   }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "recorder/ring/settings.h"
+
 namespace lockstep::recorder {
 
 // kProfiler: no marks; NCCL's profiler interface reports when kernels ran.
@@ -14,7 +16,7 @@ enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kPr
 inline constexpr uint8_t kCudaRuntime = 1, kCudaDriver = 2;
 
 struct Environment {
-  char folder[320];
+  char folder[ring::kMostFolderPath + 1];
   bool folder_is_default;
   char job[96], step[64], host[128];
   char job_folder[128];  // <job>.<restart>

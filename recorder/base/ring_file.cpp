@@ -12,6 +12,7 @@
 #include "recorder/base/reading_group.h"
 #include "recorder/base/ring_space.h"
 #include "recorder/base/sys.h"
+#include "recorder/ring/file_systems.h"
 #include "recorder/ring/snapshot.h"
 
 namespace lockstep::recorder {
@@ -80,39 +81,10 @@ const char* ErrorText(long error) noexcept {
   }
 }
 
-// A page of a mapped file that must be brought or written elsewhere first makes the host wait; one that can no longer
-// be written ends it (SIGBUS), which reserved space does not prevent where every write takes new space.
 const char* UnfitFileSystem(long folder) noexcept {
   struct statfs info {};
   if (Sys(SYS_fstatfs, folder, &info) != 0) return nullptr;
-  switch (static_cast<uint32_t>(info.f_type)) {
-    case 0x6969:
-      return "NFS";
-    case 0xfe534d42:
-    case 0xff534d42:
-    case 0x517b:
-      return "SMB";
-    case 0x00c36400:
-      return "Ceph";
-    case 0x0bd00bd0:
-      return "Lustre";
-    case 0x47504653:
-      return "GPFS";
-    case 0x19830326:
-      return "BeeGFS";
-    case 0x01021997:
-      return "9p";
-    case 0x65735546:
-      return "FUSE";
-    case 0x9123683e:
-      return "btrfs";
-    case 0x2fc12fc1:
-      return "ZFS";
-    case 0xca451a4e:
-      return "bcachefs";
-    default:
-      return nullptr;
-  }
+  return ring::UnfitFileSystem(static_cast<uint32_t>(info.f_type));
 }
 
 struct Folders {

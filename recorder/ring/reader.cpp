@@ -170,6 +170,8 @@ void FindSections(Reading* reading) {
                      std::to_string(kMaxSections));
     sections = kMaxSections;
   }
+  // Sections of a sound file lie beside each other: what all take together is no more than the file.
+  uint64_t left = reading->file.size();
   for (const Expected& expected : kExpected) {
     Table* table = &(reading->*expected.table);
     for (uint32_t i = 0; i < sections && !table->present; ++i) {
@@ -183,13 +185,14 @@ void FindSections(Reading* reading) {
         break;
       }
       uint64_t count = section.count < expected.most ? section.count : expected.most;
-      const uint64_t fit = (reading->file.size() - section.offset) / section.stride;
+      const uint64_t fit = std::min(reading->file.size() - section.offset, left) / section.stride;
       if (section.count > count || count > fit) {
         count = count < fit ? count : fit;
         reading->Problem(std::string(expected.name) + ": " + std::to_string(section.count) + " announced at offset " +
                          std::to_string(at) + ", the file holds " + std::to_string(count));
       }
       *table = {section.offset, section.stride, count, true};
+      left -= count * section.stride;
     }
     if (!table->present && !expected.may_miss) reading->Problem(std::string(expected.name) + ": no section");
   }

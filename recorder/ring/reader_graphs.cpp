@@ -40,6 +40,8 @@ void ReadGraphs(Reading* reading) {
   const std::vector<GraphCell> cells = ReadTable<GraphCell>(*reading, reading->graphs, reading->graphs.count);
   const Clock& clock = reading->clock;
   reading->templates.resize(std::min(first.size(), cells.size()));
+  std::vector<const StreamSnapshot*> streams(reading->stream_issued.size(), nullptr);
+  for (const StreamSnapshot& stream : reading->out->streams) streams[stream.index] = &stream;
   bool any = false;
   for (size_t i = 0; i < reading->templates.size(); ++i) {
     const GraphCell& cell = cells[i];
@@ -61,10 +63,10 @@ void ReadGraphs(Reading* reading) {
       graph.last_launch_ns = clock.ToNs(launch.ticks);
       graph.stream = launch.stream < reading->stream_issued.size() ? launch.stream : UINT32_MAX;
       graph.ticket = launch.ticket;
-      for (const StreamSnapshot& stream : reading->out->streams) {
-        const bool reached = stream.index == launch.stream && launch.ticket != 0 && stream.completed >= launch.ticket;
-        if (reached && stream.first_error == 0) graph.completed = std::max(graph.completed, launch.number);
-      }
+      if (launch.ticket == 0 || launch.stream >= streams.size() || streams[launch.stream] == nullptr) continue;
+      const StreamSnapshot& stream = *streams[launch.stream];
+      if (stream.completed >= launch.ticket && stream.first_error == 0)
+        graph.completed = std::max(graph.completed, launch.number);
     }
     reading->out->graphs.push_back(graph);
   }
@@ -96,7 +98,7 @@ uint64_t ReplayedOps(const Reading& reading, const OpSlot& raw) {
   return reading.templates[slot.graph].total;
 }
 
-size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint32_t thread, uint64_t thread_ops,
+size_t AddReplay(Reading* reading, std::span<const OpSlot* const> slots, uint32_t thread, uint64_t thread_ops,
                  bool one_by_one) {
   ReplaySlot head;
   std::memcpy(&head, slots[0], sizeof(head));

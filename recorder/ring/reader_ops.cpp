@@ -132,7 +132,8 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
     return;
   }
   const uint64_t begun = cell.begun, kept = std::min({begun, slots, whole ? slots : kNewestRecords});
-  const uint64_t oldest = begun - kept, most_replayed = whole ? kMostReplayed : kNewestReplayed;
+  const uint64_t oldest = begun - kept;
+  const uint64_t most_replayed = std::min(reading->replays, whole ? kMostReplayed : kNewestReplayed);
   std::vector<OpSlot> records(kept);
   if (!ReadSlots(*reading, at, slots, begun, &records)) {
     reading->Problem("the ring of thread " + std::to_string(cell.tid) + " at offset " + std::to_string(at) +
@@ -159,18 +160,18 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
   const size_t from = reading->out->ops.size();
   // The newest launches of graphs are listed operation by operation, older ones as one call each.
   uint64_t replayed = 0, launches = 0, one_by_one = begun;
-  for (; one_by_one > oldest && replayed <= most_replayed; --one_by_one) {
+  for (; one_by_one > oldest && replayed <= most_replayed && most_replayed > 0; --one_by_one) {
     const uint64_t ops = ReplayedOps(*reading, records[one_by_one - 1 - oldest]);
     replayed += ops;
     launches += ops != 0 ? 1 : 0;
   }
   if (replayed > most_replayed && launches > 1) ++one_by_one;
+  reading->replays -= std::min(reading->replays, replayed);
   std::vector<const OpSlot*> launch;
   uint64_t launch_begin = 0;
   auto end_launch = [&] {
     for (size_t at = 0; at < launch.size();) {
-      const std::vector<const OpSlot*> rest(launch.begin() + static_cast<ptrdiff_t>(at), launch.end());
-      at += AddReplay(reading, rest, context.thread, context.ops, launch_begin >= one_by_one);
+      at += AddReplay(reading, std::span(launch).subspan(at), context.thread, context.ops, launch_begin >= one_by_one);
     }
     launch.clear();
   };

@@ -36,7 +36,7 @@ constexpr size_t kProgressBytes = offsetof(CommEntry, launched_seq) - offsetof(C
 void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* before) {
   constexpr int kTries = 8;
   bool identity = SameIdentity(*before, *entry);
-  for (int i = 0; i < kTries && !identity; ++i) {
+  for (int i = 0; i < kTries && !identity && reading->MayReadAgain(); ++i) {
     *before = *entry;
     if (!ReadEntry(*reading, index, entry)) break;
     identity = SameIdentity(*before, *entry);
@@ -47,7 +47,7 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
   };
   bool progress = whole();
   const uint64_t at = reading->comms.offset + index * reading->comms.stride + offsetof(CommEntry, issued_seq);
-  for (int i = 0; i < kTries && !progress; ++i) {
+  for (int i = 0; i < kTries && !progress && reading->MayReadAgain(); ++i) {
     std::memcpy(&before->issued_seq, &entry->issued_seq, kProgressBytes);
     if (!reading->file.Read(at, &entry->issued_seq, kProgressBytes)) break;
     progress = whole();
@@ -69,7 +69,7 @@ void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, const Recen
     if (ops[n % size].guard != n + 1 || after[n % size].guard != n + 1) continue;
     RecentOp recent = after[n % size];
     bool same = std::memcmp(&recent, &ops[n % size], sizeof(recent)) == 0;
-    for (int i = 0; i < kTries && !same; ++i) {
+    for (int i = 0; i < kTries && !same && reading->MayReadAgain(); ++i) {
       const RecentOp before = recent;
       if (!reading->file.Read(offset + n % size * sizeof(recent), &recent, sizeof(recent))) break;
       same = std::memcmp(&recent, &before, sizeof(recent)) == 0;
@@ -241,12 +241,12 @@ namespace {
 
 // Call, communicator, sequence number and start only have a meaning together, so a cell is read until two readings
 // agree. False: its thread moves faster than that, and is in no lasting call.
-bool SettleThread(const Reading& reading, uint64_t index, ThreadCell* cell) {
+bool SettleThread(Reading* reading, uint64_t index, ThreadCell* cell) {
   constexpr int kTries = 8;
   constexpr size_t kMoving = offsetof(ThreadCell, tid);
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kTries && reading->MayReadAgain(); ++i) {
     const ThreadCell before = *cell;
-    if (!reading.file.Read(reading.threads.offset + index * reading.threads.stride, cell, sizeof(*cell))) {
+    if (!reading->file.Read(reading->threads.offset + index * reading->threads.stride, cell, sizeof(*cell))) {
       *cell = before;
       return true;
     }
@@ -262,7 +262,7 @@ void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells) {
   *cells = ReadTable<ThreadCell>(*reading, reading->threads, used);
   for (size_t i = 0; i < cells->size(); ++i) {
     ThreadCell* cell = &(*cells)[i];
-    if (cell->tid != 0 && (cell->call != 0 || cell->wait != 0) && !SettleThread(*reading, i, cell)) {
+    if (cell->tid != 0 && (cell->call != 0 || cell->wait != 0) && !SettleThread(reading, i, cell)) {
       cell->call = 0;
       cell->wait = 0;
     }

@@ -10,6 +10,7 @@ namespace lockstep::ring {
 inline constexpr char kConfigFile[] = "/etc/lockstep.conf";
 inline constexpr char kConfigVariable[] = "LOCKSTEP_CONFIG";  // names a further file, read after that one
 inline constexpr size_t kMostConfigBytes = 32 << 10;          // a larger file is refused
+inline constexpr size_t kMostFolderPath = 319;                // of LOCKSTEP_DIR
 inline constexpr size_t kMostConfigLine = 512;                // without its end
 
 struct RecorderSetting {

@@ -1,7 +1,6 @@
 // Ring files. A ring is half a megabyte, nearly all of it empty, so an input is not the file but what is changed in a
 // sound one that the recorder wrote: a mode byte, then patches, each a place (three bytes, little endian), a length
 // (one byte) and the bytes. Mode, bit 0: the file ends at the first patch's place.
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,54 +14,15 @@
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/formats/ring/loader.h"
-#include "recorder/core/ops.h"
 #include "recorder/ring/reader.h"
 #include "tests/fuzz/accepted.h"
+#include "tests/fuzz/sound_ring.h"
 
 namespace {
 
 using namespace lockstep;
 
-constexpr uint64_t kBytes = 512 << 10;
-
-void Do(ring::CallKind kind, uintptr_t comm, int peer, uint64_t count) {
-  const auto at = [](uintptr_t value) { return reinterpret_cast<void*>(value); };
-  const recorder::Op op = {kind, 9, -1, peer, count, at(0xa000), at(0xb000), at(comm), at(0x6000), nullptr};
-  recorder::OpInFlight flight;
-  if (recorder::ShouldRecord(nullptr) && recorder::BeginOp(op, &flight)) recorder::EndOp(&flight, 0);
-}
-
-// The sound ring, in a file that stays open, and its bytes.
-struct Sound {
-  int fd = -1;
-  std::vector<uint8_t> bytes;
-
-  Sound() {
-    fd = memfd_create("ring", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, kBytes) != 0) std::abort();
-    void* base = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) std::abort();
-    recorder::StartOn(static_cast<uint8_t*>(base), kBytes, recorder::GpuMode::kOff);
-    for (uintptr_t i = 1; i <= 3; ++i) {
-      recorder::CommPlan plan;
-      plan.id = i;
-      plan.member_rank = 0;
-      plan.size = 4;
-      plan.device = 0;
-      recorder::CommLocal* comm = recorder::NewComm(plan);
-      recorder::BindHandle(comm, reinterpret_cast<void*>(0x100 * i));
-      recorder::CommIsReady(comm);
-    }
-    for (int i = 0; i < 60; ++i) {
-      Do(ring::CallKind::kAllReduce, 0x100 * (static_cast<uintptr_t>(i) % 3 + 1), -1, 1024);
-      if (i % 4 == 0) Do(ring::CallKind::kSend, 0x100, 1 + i % 3, 64);
-    }
-    recorder::Stop(ring::RecorderState::kStopped, "over");
-    const auto* begin = static_cast<const uint8_t*>(base);
-    bytes.assign(begin, begin + kBytes);
-    munmap(base, kBytes);
-  }
-};
+constexpr uint64_t kBytes = SoundRing::kBytes;
 
 void Read(int fd) {
   for (const bool digest : {true, false}) {
@@ -92,7 +52,7 @@ void Read(int fd) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const Sound sound;
+  static const SoundRing sound;
   if (size == 0) return 0;
   std::vector<std::pair<uint64_t, uint64_t>> changed;
   uint64_t end = kBytes;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who is let in, with real programs: keys on loopback, and addresses off it in a network namespace of this test's own."""
+"""Who is let in, with real programs: keys, ports in a network namespace of this test's own, and the socket of a host."""
 
 import os
 import re
@@ -105,7 +105,7 @@ class AccessTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("agent.key", done.stderr)
 
-    def test_off_loopback_nothing_starts_without_keys_unless_that_is_said(self):
+    def test_on_ports_nothing_starts_without_keys_unless_that_is_said(self):
         try:
             namespace = Namespace()
         except OSError as error:
@@ -115,12 +115,13 @@ class AccessTest(unittest.TestCase):
             self.skipTest("this machine lets nobody make network namespaces")
         added = namespace.run("ip", "addr", "add", "10.77.1.1/24", "dev", "lo")
         self.assertEqual(added.returncode, 0, added.stderr)
-        made = self.make()
+        made = self.make(keys=False)
         made.prefix = namespace.prefix
         endpoint = f"tcp://10.77.1.1:{made.port}"
         for program, arguments in (("lockstep-collector", ["--listen", endpoint, "--out", made.out]),
                                    ("lockstep-collector", ["--listen", "tcp://0.0.0.0:0", "--out", made.out]),
-                                   ("lockstep-collector", ["--listen", "tcp://127.0.0.1:0", "--upstream", endpoint]),
+                                   ("lockstep-collector", ["--listen", "tcp://127.0.0.1:0", "--out", made.out]),
+                                   ("lockstep-collector", ["--listen", f"ipc://{made.path('relay.sock')}", "--upstream", endpoint]),
                                    ("lockstep-agent", ["--collector", endpoint, "--rings", made.rings, "--spool", made.path("spool")]),
                                    ("lockstep-top", ["--collector", endpoint]),
                                    ("lockstep-dump", ["--collector", endpoint, "train"])):
@@ -139,6 +140,37 @@ class AccessTest(unittest.TestCase):
             return done.returncode == 0 and "agents 2 " in done.stdout and "ranks 4 of 4" in done.stdout
 
         self.assertTrue(wait_for(shown, 120), made.logs())
+
+    def test_without_options_collector_agent_and_tools_of_a_user_meet_on_a_socket(self):
+        made = self.make(hosts=1, per_host=4, keys=False)
+        made.collector = made.start("lockstep-collector", "collector", "--out", made.out, "--late-after", "1")
+        self.assertTrue(wait_for(lambda: "listens on ipc://" in made.log("collector"), 60), made.logs())
+        socket_file = made.path("runtime", "collector.sock")
+        self.assertEqual(os.stat(socket_file).st_mode & 0o077, 0)
+        self.assertEqual(os.stat(made.path("runtime")).st_mode & 0o077, 0)
+        second = self.tool(made, "lockstep-collector", "--out", made.path("other"))
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("another process does", second.stderr)
+        rings = os.path.join(made.rings, "node0")
+        os.makedirs(rings)
+        made.agents[0] = made.start("lockstep-agent", "agent0", "--rings", rings, "--spool", made.path("spool0"), LOCKSTEP_HOST="node0")
+        made.start_ranks(*RUNS)
+
+        def shown():
+            done = self.tool(made, "lockstep-top", "--once", "train")
+            return done.returncode == 0 and "ranks 4 of 4" in done.stdout
+
+        self.assertTrue(wait_for(shown, 120), made.logs())
+        if os.geteuid() != 0:
+            return
+        # Where the folder, too, let others in: the socket does not.
+        os.chmod(made.folder, 0o755)
+        os.chmod(made.path("runtime"), 0o755)
+        reach = ("import socket, sys\n"
+                 "try:\n    socket.socket(socket.AF_UNIX).connect(sys.argv[1])\nexcept OSError as error:\n    print(error.strerror)")
+        stranger = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "python3", "-c", reach, socket_file],
+                                  capture_output=True, text=True, timeout=60)
+        self.assertEqual(stranger.stdout, "Permission denied\n", stranger.stderr)
 
 
 if __name__ == "__main__":

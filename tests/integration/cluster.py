@@ -68,7 +68,7 @@ class Proxy:
 
 
 class Cluster:
-    def __init__(self, hosts=2, per_host=2, relays=0, out=None, late_after=1):
+    def __init__(self, hosts=2, per_host=2, relays=0, out=None, late_after=1, keys=True):
         self.folder = tempfile.mkdtemp(prefix="lockstep-cluster-")
         self.rings = tempfile.mkdtemp(prefix="lockstep-cluster-", dir=MEMORY)
         self.out = out or os.path.join(self.folder, "incidents")
@@ -81,6 +81,9 @@ class Cluster:
         self.ranks = []
         self.world = hosts * per_host
         self.prefix = []  # what starts programs elsewhere: in another network namespace
+        self.keys = self.path("cluster-keys") if keys else None
+        for role in ("collector", "relay", "agent", "operator") if keys else ():
+            subprocess.run([os.path.join(BIN, "lockstep-keygen"), "--role", role, self.keys], stdout=subprocess.DEVNULL, check=True)
 
     def path(self, *names):
         return os.path.join(self.folder, *names)
@@ -88,6 +91,8 @@ class Cluster:
     def environment(self, **more):
         environment = clean_environment()
         environment["LOCKSTEP_RUNTIME_DIR"] = self.path("runtime")
+        if self.keys:
+            environment["LOCKSTEP_KEYS"] = self.keys
         environment.update(more)
         return environment
 
@@ -103,12 +108,14 @@ class Cluster:
 
     def start_relay(self, index):
         self.relays[index] = self.start("lockstep-collector", f"relay{index}", "--listen", f"tcp://127.0.0.1:{self.relay_ports[index]}",
-                                        "--upstream", f"tcp://127.0.0.1:{self.port}")
+                                        "--upstream", f"tcp://127.0.0.1:{self.port}", "--server-key", os.path.join(self.keys, "collector.pub"))
 
     def start_agent(self, index, endpoint=None, *arguments):
         root = f"tcp://127.0.0.1:{self.port}"
         if endpoint is None and self.relays:
             endpoint = f"tcp://127.0.0.1:{self.relay_ports[index % len(self.relays)]},{root}"
+        if self.relays:
+            arguments = ("--server-key", ",".join(os.path.join(self.keys, name + ".pub") for name in ("relay", "collector")), *arguments)
         rings = os.path.join(self.rings, f"node{index}")
         os.makedirs(rings, exist_ok=True)
         self.agents[index] = self.start("lockstep-agent", f"agent{index}", "--collector", endpoint or root, "--rings", rings, "--spool",

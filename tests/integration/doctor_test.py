@@ -241,10 +241,7 @@ class DoctorTest(FolderTest):
         self.assertIn("lockstep keygen", checks["keys"]["advice"])
 
     def test_the_collector(self):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        endpoint = f"tcp://127.0.0.1:{port}"
+        endpoint = f"ipc://{self.folder}/collector.sock"
         status, checks = self.doctor("--collector", endpoint)
         self.assertEqual(status, 1)
         self.assertIn("does not answer", checks["collector"]["text"])

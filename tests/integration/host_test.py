@@ -96,7 +96,7 @@ class ClockTest(unittest.TestCase):
 
 class AloneTest(unittest.TestCase):
     def setUp(self):
-        self.made = Cluster(hosts=1, per_host=4)
+        self.made = Cluster(hosts=1, per_host=4, keys=False)
         self.addCleanup(self.made.close)
 
     def start_agent(self, *arguments):
@@ -233,7 +233,7 @@ class OtherUsersTest(unittest.TestCase):
     USER = 65534
 
     def setUp(self):
-        self.made = Cluster(hosts=1, per_host=4)
+        self.made = Cluster(hosts=1, per_host=4, keys=False)
         self.addCleanup(self.made.close)
         os.chmod(self.made.folder, 0o755)
         os.mkdir(self.made.path("runtime"), 0o755)  # as systemd makes it, and root's agent itself

@@ -175,7 +175,7 @@ class KilledTest(LaunchTest):
         made.start_collector()
         self.assertTrue(wait_for(lambda: "listens on" in made.log("collector"), 60), made.logs())
         run = subprocess.Popen([LOCKSTEP, "run", "--collector", f"tcp://127.0.0.1:{made.port}", "-n", "2", "--", TRAINSIM, "--tp", "2", "--steps", "100000000"],
-                               env=self.environment | {"LOCKSTEP_RUNTIME_DIR": made.path("runtime")}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               env=self.environment | {"LOCKSTEP_RUNTIME_DIR": made.path("runtime"), "LOCKSTEP_KEYS": made.keys}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL, start_new_session=True)
 
         def agent():

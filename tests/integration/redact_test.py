@@ -70,7 +70,7 @@ def whole_incidents(out):
 
 class Redact(unittest.TestCase):
     def setUp(self):
-        self.cluster = Cluster(hosts=1, per_host=2)
+        self.cluster = Cluster(hosts=1, per_host=2, keys=False)
         self.secret = self.cluster.path(FOLDER)
         os.mkdir(self.secret)
         self.script = os.path.join(self.secret, SCRIPT + ".py")

@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 constexpr size_t kMostInterpreters = 64, kMostThreads = 4096;
-constexpr size_t kMostText = 1024, kMostTable = 1 << 20, kMostCodes = 1 << 16;
+constexpr size_t kMostText = 1024, kMostTable = 1 << 20, kMostCodes = 1 << 16, kMostHeld = 64 << 20;
 
 template <typename T>
 T At(const std::vector<char>& bytes, size_t offset) {
@@ -217,7 +217,10 @@ std::string PythonCode::Bytes(uint64_t address) const {
 const PythonCode::Code& PythonCode::Load(uint64_t address) {
   const auto found = codes_.find(address);
   if (found != codes_.end()) return found->second;
-  if (codes_.size() >= kMostCodes) codes_.clear();
+  if (codes_.size() >= kMostCodes || held_ >= kMostHeld) {
+    codes_.clear();
+    held_ = 0;
+  }
   Code& code = codes_[address];
   std::vector<char> bytes(layout_.code_size);
   if (!memory_.Read(address, bytes.data(), bytes.size())) return code;
@@ -236,6 +239,7 @@ const PythonCode::Code& PythonCode::Load(uint64_t address) {
   code.first_line = At<int32_t>(bytes, layout_.code_first_line);
   code.lines = Bytes(At<uint64_t>(bytes, layout_.code_lines));
   code.valid = !code.function.empty();
+  held_ += code.lines.size();
   return code;
 }
 
@@ -244,7 +248,7 @@ std::optional<PythonFrame> PythonCode::Describe(const PythonFrameRef& ref) {
   if (!code.valid) return std::nullopt;
   int64_t at = ref.instruction;
   if (layout_.instruction == PythonLayout::Instruction::kPointer)
-    at -= static_cast<int64_t>(ref.code + layout_.code_bytes);
+    at = static_cast<int64_t>(static_cast<uint64_t>(at) - ref.code - layout_.code_bytes);
   PythonFrame frame;
   frame.function = code.function;
   frame.file = code.file;

@@ -61,6 +61,7 @@ class PythonCode {
   const RemoteMemory& memory_;
   const PythonLayout layout_;
   std::map<uint64_t, Code> codes_;
+  size_t held_ = 0;  // bytes of their tables
   uint64_t code_type_ = 0;
 };
 

@@ -63,6 +63,7 @@ struct Agent {
       : host(name), instance(number) {
     wire::ClientOptions options;
     options.endpoints = endpoints;
+    options.security.insecure = true;
     options.silent_after_ns = 2'000'000'000;
     client = *wire::Client::Connect(options);
   }
@@ -93,6 +94,7 @@ class RelayTest : public ::testing::Test {
     options.server = LoopbackServer();
     options.server.endpoints = {endpoint};
     options.upstream.endpoints = {root_->endpoint()};
+    options.upstream.security.insecure = true;
     options.upstream.silent_after_ns = 2'000'000'000;
     options.host = "relay0";
     options.instance = ++instances_;
@@ -609,6 +611,7 @@ TEST_F(RelayTest, RelaysStandBehindRelays) {
   RelayOptions options;
   options.server = LoopbackServer();
   options.upstream.endpoints = {relay_->endpoints()[0]};
+  options.upstream.security.insecure = true;
   options.host = "relay1";
   options.instance = 5;
   options.heartbeat_ns = 50'000'000;

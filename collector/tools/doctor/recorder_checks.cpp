@@ -31,6 +31,7 @@
 #include "collector/host/proc.h"
 #include "recorder/ring/layout.h"
 #include "recorder/ring/reader.h"
+#include "recorder/ring/settings.h"
 
 namespace lockstep::doctor {
 namespace {
@@ -222,6 +223,9 @@ std::vector<Check> SwitchChecks(const Environment& environment) {
 Check SharedMemoryCheck(const Environment& environment, int ranks) {
   const std::string name = "shared memory", folder = RingFolder(environment);
   struct stat info {};
+  if (folder.size() > ring::kMostFolderPath)
+    return Bad(name, absl::StrCat("LOCKSTEP_DIR is longer than ", ring::kMostFolderPath, " characters: it is not used"),
+               "set LOCKSTEP_DIR to a shorter path");
   if (lstat(folder.c_str(), &info) == 0) {
     if (!S_ISDIR(info.st_mode))
       return Bad(name, absl::StrCat(folder, " is no folder"), "set LOCKSTEP_DIR to a folder, or remove it");

@@ -1,0 +1,55 @@
+// One user's part of the agent's main thread, in CPU time, so that nobody's rings, however many, large or odd, make
+// those of others late.
+#ifndef LOCKSTEP_COLLECTOR_AGENT_USER_SHARE_H_
+#define LOCKSTEP_COLLECTOR_AGENT_USER_SHARE_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "analyzer/util/clock.h"
+
+namespace lockstep {
+
+class UserShare {
+ public:
+  // Regular looks: whether they go on now. One stops after kMostOfLook, and is followed by a pause in proportion.
+  bool LookIsDue(int64_t now) const { return now >= next_look_ns_; }
+  bool LookGoesOn() const { return look_ns_ < kMostOfLook; }
+  template <typename Work>
+  void Look(Work work) {
+    look_ns_ += CostOf(work);
+  }
+  void EndLook(int64_t now) {
+    next_look_ns_ = std::max(next_look_ns_, now + std::min(kPausePerCost * look_ns_, kLongestPause));
+    look_ns_ = 0;
+  }
+  // What comes between: rings that appear, processes that end, requests. False: its part, half of the time, is used up.
+  bool MayNow(int64_t now) {
+    debt_ns_ = std::max<int64_t>(0, debt_ns_ - (now - debt_at_ns_) / 2);
+    debt_at_ns_ = now;
+    return debt_ns_ < kMostDebt;
+  }
+  template <typename Work>
+  void Now(Work work) {
+    debt_ns_ += CostOf(work);
+  }
+
+ private:
+  static constexpr int64_t kSecond = 1'000'000'000;
+  static constexpr int64_t kPausePerCost = 100, kLongestPause = 10 * kSecond;
+  static constexpr int64_t kMostOfLook = kSecond / 10, kMostDebt = kSecond / 2;
+
+  template <typename Work>
+  static int64_t CostOf(Work work) {
+    const int64_t begin = ThreadCpuNs();
+    work();
+    return ThreadCpuNs() - begin;
+  }
+
+  int64_t next_look_ns_ = 0, look_ns_ = 0;
+  int64_t debt_ns_ = 0, debt_at_ns_ = 0;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_AGENT_USER_SHARE_H_

@@ -1,0 +1,47 @@
+// The file of an incident's notes, which anybody may have written.
+#ifndef LOCKSTEP_GUI_MODEL_NOTES_FILE_H_
+#define LOCKSTEP_GUI_MODEL_NOTES_FILE_H_
+
+#include <QString>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "gui/model/rank_intervals.h"
+
+namespace lockstep::gui {
+
+struct Mark {
+  QString text;
+  QString made;  // when, ISO 8601, UTC
+  RankIntervals ranks;
+  QString comm;  // its identity, which stays when an index is made again; empty none
+  int64_t seq_first = -1, seq_last = -1;
+  int64_t time_begin = 0, time_end = -1;
+  int32_t record_rank = -1;
+  int64_t record = -1;
+  bool operator==(const Mark&) const = default;
+};
+
+// A value. At most kMostMarks of kMostText characters each.
+struct Notes {
+  std::vector<Mark> marks;
+  bool operator==(const Notes&) const = default;
+};
+constexpr size_t kMostMarks = 10'000;
+constexpr qsizetype kMostMarkText = 4'000;
+
+std::string NotesPath(const std::vector<std::string>& paths);  // empty: nothing was opened
+// No file: no notes. Errors: DataLoss (not a file of notes, damaged, too large), FailedPrecondition (a newer version):
+// then it must not be written over.
+absl::StatusOr<Notes> ReadNotes(const std::string& path);
+// Whole or not at all. Without marks the file goes away.
+absl::Status WriteNotes(const std::string& path, const Notes& notes);
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_NOTES_FILE_H_

@@ -1,0 +1,84 @@
+// A file of code of a foreign process, whose symbols, tables and debug information are read. An input is a place in it
+// (three bytes, little endian), where a thread stands, and the file; the thread's stack is the file's end.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "collector/evidence/stacks/proc_maps.h"
+#include "collector/evidence/stacks/stack_capture.h"
+#include "collector/evidence/stacks/stack_unwind.h"
+#include "tests/fuzz/accepted.h"
+
+namespace {
+
+using namespace lockstep;
+
+constexpr size_t kMostFrames = 32, kMostStack = 1024;
+
+const std::string& Path() {
+  static const std::string path = [] {
+    std::string name = "/dev/shm/lockstep-elf-fuzz-XXXXXX";
+    int fd = mkstemp(name.data());
+    if (fd < 0) {
+      name = "/tmp/lockstep-elf-fuzz-XXXXXX";
+      fd = mkstemp(name.data());
+    }
+    if (fd < 0) abort();
+    close(fd);
+    atexit([] { unlink(Path().c_str()); });
+    return name;
+  }();
+  return path;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < 64) return 0;
+  const uint64_t place = data[0] | data[1] << 8 | static_cast<uint64_t>(data[2]) << 16;
+  data += 3;
+  size -= 3;
+  const int fd = open(Path().c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+  if (fd < 0 || write(fd, data, size) != static_cast<ssize_t>(size)) abort();
+  close(fd);
+  const size_t bytes = (size + 4095) / 4096 * 4096;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) abort();
+  memcpy(memory, data, size);
+  Mapping mapping;
+  mapping.start = reinterpret_cast<uintptr_t>(memory);
+  mapping.end = mapping.start + bytes;
+  mapping.inode = 1;
+  mapping.readable = mapping.executable = true;
+  mapping.path = Path();
+  ThreadCapture thread;
+  thread.tid = thread.inner_tid = getpid();
+  thread.have_pc = thread.all_registers = true;
+  thread.pc = mapping.start + place % size;
+  thread.stack_base = 0x7000'0000;
+  const size_t stack = std::min(size, kMostStack);
+  thread.stack.assign(data + size - stack, data + size);
+  thread.registers[kStackPointerRegister] = thread.stack_base;
+  {
+    Unwinder unwinder(getpid(), {mapping});
+    const std::vector<MappedFile> files = MappedFiles({mapping});
+    const uint64_t runtime = unwinder.Symbol(files[0], "_PyRuntime");
+    const Unwinder::Addresses addresses = unwinder.Unwind(thread, kMostFrames);
+    if (addresses.pcs.empty() || addresses.pcs.size() > kMostFrames) abort();
+    bool named = false;
+    for (const uint64_t pc : addresses.pcs) named |= !unwinder.Describe(pc).function().empty();
+    for (const uint64_t pc : addresses.pcs) unwinder.AddLine(pc);
+    if (unwinder.Modules().size() > 1) abort();
+    fuzz_accepted += named || runtime != 0 ? 1 : 0;
+  }
+  munmap(memory, bytes);
+  return 0;
+}

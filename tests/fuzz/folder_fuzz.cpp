@@ -1,0 +1,93 @@
+// A folder that mixes what several ranks left. An input is files one after the other, each a kind (one byte), a length
+// (three bytes, little endian) and as many bytes: 0, a Flight Recorder dump; 1, an .lsd dump; 2, changes of a sound
+// ring (sound_ring.h); 3, a log. The whole is loaded, analyzed and reported.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/load/load.h"
+#include "analyzer/report/report.h"
+#include "tests/fuzz/accepted.h"
+#include "tests/fuzz/sound_ring.h"
+
+namespace {
+
+using namespace lockstep;
+
+constexpr int kMostFiles = 8;
+
+const std::string& Folder() {
+  static const std::string folder = [] {
+    std::string path = "/dev/shm/lockstep-folder-fuzz-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) {
+      path = "/tmp/lockstep-folder-fuzz-XXXXXX";
+      if (mkdtemp(path.data()) == nullptr) std::abort();
+    }
+    atexit([] { std::filesystem::remove_all(Folder()); });
+    return path;
+  }();
+  return folder;
+}
+
+std::string RingOf(const uint8_t* data, size_t size) {
+  static const SoundRing sound;
+  std::string bytes(sound.bytes.begin(), sound.bytes.end());
+  for (size_t at = 0; at + 4 <= size;) {
+    const uint64_t place =
+        (data[at] | data[at + 1] << 8 | static_cast<uint64_t>(data[at + 2]) << 16) % SoundRing::kBytes;
+    const uint64_t length = std::min<uint64_t>({data[at + 3], size - at - 4, SoundRing::kBytes - place});
+    std::copy(data + at + 4, data + at + 4 + length, bytes.begin() + static_cast<ptrdiff_t>(place));
+    at += 4 + length;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::vector<std::string> made;
+  for (size_t at = 0; at + 4 <= size && made.size() < kMostFiles;) {
+    const size_t length =
+        std::min<size_t>(data[at + 1] | data[at + 2] << 8 | static_cast<size_t>(data[at + 3]) << 16, size - at - 4);
+    const uint8_t* const from = data + at + 4;
+    const std::string number = std::to_string(made.size());
+    const int kind = data[at] % 4;
+    std::string content(reinterpret_cast<const char*>(from), length);
+    if (kind == 2) content = RingOf(from, length);
+    made.push_back(Folder() + "/" +
+                   (kind == 0   ? "rank_" + number
+                    : kind == 1 ? "node" + number + ".lsd"
+                    : kind == 2 ? "node" + number + ".ring"
+                                : "rank" + number + ".log"));
+    std::ofstream(made.back(), std::ios::binary) << content;
+    at += 4 + length;
+  }
+  if (made.empty()) return 0;
+  const auto bundle = LoadPaths({Folder()});
+  for (const std::string& path : made) unlink(path.c_str());
+  if (!bundle.ok()) {
+    if (bundle.status().message().empty()) std::abort();
+    return 0;
+  }
+  fuzz_accepted += bundle->ranks.empty() ? 0 : 1;
+  for (const Rank& rank : bundle->ranks) {
+    for (const Membership& m : rank.memberships) {
+      if (m.comm >= bundle->comms.size()) std::abort();
+    }
+    for (const Op& op : rank.ops) {
+      if (op.membership != kNoIndex && op.membership >= rank.memberships.size()) std::abort();
+    }
+  }
+  const Verdict verdict = Analyze(*bundle);
+  if (VerdictText(verdict, *bundle).empty() || ReportJson(verdict).empty()) std::abort();
+  return 0;
+}

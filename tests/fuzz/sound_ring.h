@@ -1,0 +1,59 @@
+// A sound ring for fuzzers, which the recorder wrote. Half a megabyte, nearly all of it empty: an input is not the file
+// but what is changed in it, patches each of a place (three bytes, little endian), a length (one byte) and the bytes.
+#ifndef LOCKSTEP_TESTS_FUZZ_SOUND_RING_H_
+#define LOCKSTEP_TESTS_FUZZ_SOUND_RING_H_
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "recorder/core/ops.h"
+
+namespace lockstep {
+
+inline void DoForRing(ring::CallKind kind, uintptr_t comm, int peer, uint64_t count) {
+  const auto at = [](uintptr_t value) { return reinterpret_cast<void*>(value); };
+  const recorder::Op op = {kind, 9, -1, peer, count, at(0xa000), at(0xb000), at(comm), at(0x6000), nullptr};
+  recorder::OpInFlight flight;
+  if (recorder::ShouldRecord(nullptr) && recorder::BeginOp(op, &flight)) recorder::EndOp(&flight, 0);
+}
+
+// In a file that stays open, and its bytes. One in a process: the recorder writes one ring.
+struct SoundRing {
+  static constexpr uint64_t kBytes = 512 << 10;
+  int fd = -1;
+  std::vector<uint8_t> bytes;
+
+  SoundRing() {
+    fd = memfd_create("ring", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, kBytes) != 0) std::abort();
+    void* base = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) std::abort();
+    recorder::StartOn(static_cast<uint8_t*>(base), kBytes, recorder::GpuMode::kOff);
+    for (uintptr_t i = 1; i <= 3; ++i) {
+      recorder::CommPlan plan;
+      plan.id = i;
+      plan.member_rank = 0;
+      plan.size = 4;
+      plan.device = 0;
+      recorder::CommLocal* comm = recorder::NewComm(plan);
+      recorder::BindHandle(comm, reinterpret_cast<void*>(0x100 * i));
+      recorder::CommIsReady(comm);
+    }
+    for (int i = 0; i < 60; ++i) {
+      DoForRing(ring::CallKind::kAllReduce, 0x100 * (static_cast<uintptr_t>(i) % 3 + 1), -1, 1024);
+      if (i % 4 == 0) DoForRing(ring::CallKind::kSend, 0x100, 1 + i % 3, 64);
+    }
+    recorder::Stop(ring::RecorderState::kStopped, "over");
+    const auto* begin = static_cast<const uint8_t*>(base);
+    bytes.assign(begin, begin + kBytes);
+    munmap(base, kBytes);
+  }
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_TESTS_FUZZ_SOUND_RING_H_
