@@ -76,8 +76,8 @@ struct Membership {
   std::vector<HashCheckpoint> checkpoints;
   std::vector<PeerCount> peers;
   int64_t lost_records = 0;  // operations of this communicator that are no longer among Rank::ops
-  // Its operations in the file that were not loaded: neither absent nor overwritten nor lost. The absence of one of
-  // them from Rank::ops proves nothing.
+  // Its operations that are counted and not in Rank::ops: not loaded, or the source keeps no entry of them, as PyTorch
+  // of sends and receives on gloo. Their absence proves nothing.
   int64_t not_loaded = 0;
   int32_t async_error = 0;
   int32_t color = 0, key = 0;

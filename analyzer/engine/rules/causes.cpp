@@ -454,6 +454,14 @@ Cause Causes::HostCause(uint32_t node) const {
     } else if (idle) {
       c.evidence.push_back({absl::StrCat(Who(r), " has no unfinished operation of its own"), {r}});
     }
+    if (idle && std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                            [](const Membership& ms) { return ms.not_loaded > 0; })) {
+      c.grade = GRADE_WEAK;
+      c.evidence.push_back({absl::StrCat(Who(r),
+                                         " makes calls that have no entry in its record (sends and receives): it "
+                                         "may wait in one of them for another rank"),
+                            {r}});
+    }
     const StoppedHost& stopped = graph_->stopped[r];
     if (stopped.witness >= 0) {
       const Rank& witness = bundle_.ranks[stopped.witness];

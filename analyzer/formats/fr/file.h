@@ -54,6 +54,7 @@ struct UsedGroup {
   int32_t size_hint = 0;        // lower limit, from peer numbers and pg_config
   bool may_have_more = false;   // see Communicator
   int64_t newest_issued_ns = 0;
+  int64_t unrecorded = 0;  // calls that op_id counts and no entry holds
   Progress progress;
 };
 

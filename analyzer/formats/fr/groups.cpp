@@ -448,6 +448,7 @@ class Merger {
         const UsedGroup& used = file.used[link.used];
         progress = used.progress;
         member.issued_ns = used.newest_issued_ns;
+        member.not_loaded = used.unrecorded;
         (*membership_of_used)[link.used] = static_cast<uint32_t>(file.rank.memberships.size());
         if (!file.rank.only_active && used.first_collective > group.first_seq) {
           member.lost_records = used.first_collective - group.first_seq;

@@ -55,6 +55,7 @@ class StateJudge {
     DropNoticedStarts();
     for (size_t i = 0; i < views_.size(); i++) file_.used[i].progress = ProgressOf(i);
     FindOldestOpen();
+    CountUnrecorded();
   }
 
  private:
@@ -85,6 +86,23 @@ class StateJudge {
       if (!counts_ops[group] || raw_[i].op_id < 0) continue;
       if (raw_[i].op_id == by_op_id[group].started) views_[group].status->started = NumberOf(raw_[i]);
       if (raw_[i].op_id == by_op_id[group].completed) views_[group].status->completed = NumberOf(raw_[i]);
+    }
+  }
+
+  // Calls without an entry: op_id counts every call of a group, and entries of neighboring collectives are further
+  // apart than one. torchcomms counts the calls of all groups together.
+  void CountUnrecorded() {
+    if (rank_.only_active) return;
+    bool together = views_.size() > 1;
+    for (size_t i = 1; i < raw_.size(); i++) together &= raw_[i].op_id > raw_[i - 1].op_id;
+    std::vector<size_t> newest(views_.size(), SIZE_MAX);
+    for (size_t i = 0; i < raw_.size(); i++) {
+      const size_t group = rank_.ops[i].membership;
+      const size_t before = together ? i - 1 : newest[group];  // of the first SIZE_MAX
+      newest[group] = i;
+      if (before == SIZE_MAX || raw_[i].p2p || raw_[before].p2p || raw_[before].op_id < 0) continue;
+      if (!together && raw_[i].collective_seq != raw_[before].collective_seq + 1) continue;
+      file_.used[group].unrecorded += std::max<int64_t>(0, raw_[i].op_id - raw_[before].op_id - 1);
     }
   }
 
