@@ -152,6 +152,25 @@ void DropWaitersOutside(std::vector<Cause>* causes) {
   if (root) std::erase_if(*causes, waits);
 }
 
+// Hosts that wait for files at the same time wait for one thing, whether or not other ranks wait for each of them yet.
+void JoinStorage(std::vector<Cause>* causes) {
+  const auto files = [](const Cause& c) {
+    return c.kind == HOST_STALL && c.missing.empty() && (c.stall == Stall::kCheckpoint || c.stall == Stall::kStorage);
+  };
+  const auto first =
+      std::find_if(causes->begin(), causes->end(), [&](const Cause& c) { return files(c) && !c.beside; });
+  if (first == causes->end()) return;
+  for (Cause& c : *causes) {
+    if (!files(c) || !c.beside) continue;
+    first->ranks.insert(first->ranks.end(), c.ranks.begin(), c.ranks.end());
+    first->nodes.insert(first->nodes.end(), c.nodes.begin(), c.nodes.end());
+    for (auto& evidence : c.evidence) first->evidence.push_back(std::move(evidence));
+    c.kind = FINDING_UNSPECIFIED;
+  }
+  std::sort(first->ranks.begin(), first->ranks.end());
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
 // A GPU that reported a CUDA error explains why its own process hangs: one finding, about the GPU.
 void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
   for (Cause& gpu : *causes) {
@@ -356,6 +375,8 @@ class StillSide {
     finder->BlameTheSilent(&causes);
     DropUnseenBesideSeen();
     DropWaitersOutside(&causes);
+    JoinStorage(&causes);
+    if (causes.empty()) Append(finder->FromAbsence());
     if (causes.empty()) Append(finder->FromHashes());
     PreferReported();
   }

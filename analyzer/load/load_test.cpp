@@ -262,7 +262,7 @@ TEST_F(LoadTest, LogsAreReadWhereThereAreNoDumps) {
 TEST_F(LoadTest, ATextWithoutAKnownLineIsSaid) {
   Put("notes.txt", "hello");
   EXPECT_THAT(std::string(LoadPaths({Path("notes.txt")}).status().message()),
-              HasSubstr("notes.txt: is not recognised: a text in which no line tells"));
+              HasSubstr("notes.txt: is not recognised: a text without a timeout"));
 }
 
 TEST_F(LoadTest, FilesGivenTwiceCountOnce) {

@@ -635,7 +635,9 @@ Verb Mcp() {
           .text = {"Serves incidents to an assistant, by the Model Context Protocol on standard input and output. The "
                    "tools only read: incidents, verdict, why, ranks, stacks, query, compare. Each sentence has an "
                    "evidence id. PATH is what lockstep analyze reads, or a folder of incidents; nothing else is read."},
-          .examples = {{"lockstep mcp /var/lib/lockstep-collector", "as the command of an assistant's server"}},
+          .examples = {{"lockstep mcp /var/lib/lockstep-collector", "as the command of an assistant's server"},
+                       {"lockstep mcp incident", "about one incident"},
+                       {"lockstep mcp --redact stacks incident", "without names of code and files"}},
           .groups = {{"", {Redact(kRedactHelp), Keys()}}},
           .notes = {"Exit status: 0 standard input ended; 2 wrong usage; 3 standard output cannot be written."},
           .operand = "PATH",

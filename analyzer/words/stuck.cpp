@@ -58,6 +58,15 @@ std::optional<Words> StuckWords(const Finding& finding) {
       break;
     case REASON_STUCK_SIBLINGS:
       words.what = "are stuck in communicators of the same kind at once: all members of each entered, none finishes";
+      if (!detail.name().empty()) {
+        words.what = absl::StrCat("are in ", detail.count(),
+                                  " operations that do not end on different communicators, which all members entered; "
+                                  "they have in common ",
+                                  detail.name());
+        words.rivals = {"several links or GPUs at once", kBetween, kInside};
+        words.advice = {"Read the state and error counters of the ports there, and of the switch.",
+                        RestartStep(finding, "If a part is broken, restart")};
+      }
       break;
     case REASON_WRONG_PEER:
       words.what = absl::StrCat("is in ", call,

@@ -246,7 +246,7 @@ TEST_F(SpoolTest, DamagedChunksAreSaidAndTheRestGoesOn) {
   EXPECT_EQ(spool->held(), 4u);
   EXPECT_EQ(Take(spool.get(), 100).size(), 2u);
   EXPECT_EQ(spool->counters().damaged, 2u);
-  EXPECT_THAT(Problems(spool.get()), ::testing::HasSubstr("the collector will lack a part of host.lsd"));
+  EXPECT_THAT(Problems(spool.get()), ::testing::HasSubstr("the collector will not get all of host.lsd"));
 }
 
 TEST_F(SpoolTest, ARefusedOrCancelledFileIsGone) {

@@ -56,7 +56,7 @@ TEST(VerdictPanelTest, SaysWhatTheReportSays) {
   // "99 s: rank 5 ..." beside the badge, "HUNG 99 s  rank 5 ..." in text.
   const QString headline = Simple(window.headline->text()).replace("s:rank", "srank");
   EXPECT_TRUE(report.contains("HUNG" + headline)) << window.headline->text().toStdString();
-  EXPECT_TRUE(window.headline->text().contains("rank 5 (node100, GPU 5)"));
+  EXPECT_TRUE(window.headline->text().contains("rank 5 (node100, GPU 5"));
   const QString page = Simple(window.page->toPlainText());
   int lines = 0;
   for (const ReportSection& section : document->facts().report()) {

@@ -20,7 +20,7 @@ def make(*arguments):
 
 def verbs():
     said = subprocess.run([LOCKSTEP, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return re.findall(r"^  ([a-z-]+) +\S", said, re.M)
+    return re.findall(r"^  ([a-z-]+) +\S", said[said.index("\nVerbs:"):], re.M)
 
 
 def options(verb):

@@ -31,7 +31,7 @@ PROMISES = {
     "`paths`": ("analyzer/evidence/redact_test.cpp:PathsBecomeHashAndLastPart",),
     "`stacks`": ("analyzer/evidence/redact_test.cpp:EveryFieldIsClassified",),
     "The digits are a keyed hash": ("analyzer/evidence/redact_test.cpp:PathsBecomeHashAndLastPart",),
-    "Words that tell the analyzer": ("analyzer/evidence/redact_test.cpp:ActivityIsFoundAsBefore",),
+    "Words that show an activity": ("analyzer/evidence/redact_test.cpp:ActivityIsFoundAsBefore",),
     "The key is `redact.key`": ("analyzer/evidence/redact_test.cpp:TheKeyIsASitesOrMadeUp",),
     "It is in `$LOCKSTEP_KEYS`": ("analyzer/evidence/redact_test.cpp:TheKeyIsASitesOrMadeUp",),
     "Without it an agent": ("analyzer/evidence/redact_test.cpp:TheKeyIsASitesOrMadeUp",),

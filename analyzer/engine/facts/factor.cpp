@@ -281,6 +281,92 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
 
 namespace {
 
+bool StuckPair(const Cause& c) {
+  return c.kind == COLLECTIVE_STUCK && !c.factor.has_value() && !c.hypothesis && c.op != nullptr &&
+         ring::IsPointToPoint(c.op->kind);
+}
+
+// The ranks of each stuck operation. Pairs of neighbours on one pipeline form one set: a batch of sends and receives
+// ends as one, so any of them may hold up the others.
+std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
+  std::vector<std::vector<int32_t>> sets;
+  std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> its set
+  for (const Cause* c : stuck) {
+    size_t into = sets.size();
+    if (StuckPair(*c)) {
+      for (const int32_t r : c->ranks) {
+        if (auto it = holder.find({c->comm, r}); it != holder.end()) into = std::min(into, it->second);
+      }
+    }
+    if (into == sets.size()) sets.emplace_back();
+    sets[into].insert(sets[into].end(), c->ranks.begin(), c->ranks.end());
+    if (StuckPair(*c)) {
+      for (const int32_t r : c->ranks) holder[{c->comm, r}] = into;
+    }
+  }
+  for (auto& ranks : sets) {
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  }
+  return sets;
+}
+
+// Operations that all members entered and none finishes: if one host or switch explains all of them, they are one
+// finding.
+void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
+  std::vector<size_t> stuck;
+  std::vector<std::vector<int32_t>> bad;
+  std::vector<const Cause*> all;
+  for (size_t i = 0; i < causes->size(); ++i) {
+    const Cause& c = (*causes)[i];
+    if (c.kind != COLLECTIVE_STUCK || c.hypothesis || c.ranks.size() < 2) continue;
+    stuck.push_back(i);
+    bad.push_back(c.ranks);
+    all.push_back(&c);
+  }
+  if (stuck.size() < 2) return;
+  const Crossing crossing = FindCrossing(bundle, things, bad, {});
+  // Nothing here shows what works: two operations may share a member by chance.
+  if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
+  // Whatever blocks one operation of a batch blocks all of it. So a part that is not the only explanation for the
+  // batches is not a finding either.
+  if (const auto batches = Together(all); batches.size() < bad.size()) {
+    const Crossing again = FindCrossing(bundle, things, batches, {});
+    if (!again.certain || again.thing != crossing.thing || again.link != crossing.link) return;
+  }
+  Cause& first = (*causes)[stuck[0]];
+  std::vector<int32_t> ranks = crossing.ranks;
+  std::string where;
+  if (crossing.thing != nullptr) {
+    ranks = crossing.thing->ranks;
+    where = absl::StrCat(crossing.thing->kind, " ", crossing.thing->name);
+  } else if (crossing.link.size() == 2) {
+    where = absl::StrCat("the link between ", crossing.link[0], " and ", crossing.link[1]);
+  } else {
+    where = absl::StrCat("rank ", bundle.ranks[static_cast<size_t>(ranks[0])].rank, " and its network port");
+  }
+  first.reason = REASON_STUCK_SIBLINGS;
+  first.detail.set_count(static_cast<int64_t>(stuck.size()));
+  first.detail.set_name(where);
+  first.evidence.insert(
+      first.evidence.begin(),
+      EvidenceItem(absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks));
+  first.ranks = std::move(ranks);
+  first.grade = GRADE_FAIR;
+  if (crossing.thing != nullptr) {
+    first.factor.emplace();
+    first.factor->set_kind(crossing.thing->kind);
+    first.factor->set_name(crossing.thing->name);
+    first.factor->set_culprits(static_cast<int32_t>(first.ranks.size()));
+    first.factor->set_members(static_cast<int32_t>(crossing.thing->ranks.size()));
+  }
+  for (size_t k = stuck.size(); k-- > 1;) {
+    Cause& other = (*causes)[stuck[k]];
+    first.nodes.insert(first.nodes.end(), other.nodes.begin(), other.nodes.end());
+    causes->erase(causes->begin() + static_cast<ptrdiff_t>(stuck[k]));
+  }
+}
+
 // Several sibling communicators that hang at once, with no known explanation. What they share, a switch or the network
 // as a whole, is more likely than as many separate faults. The recording does not show which side of it, so all their
 // ranks are one set.
@@ -318,6 +404,7 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
   std::optional<Things> things;
   if (std::count_if(causes->begin(), causes->end(), [](const Cause& c) { return c.kind == COLLECTIVE_STUCK; }) >= 2) {
     things.emplace(bundle);
+    FoldStuck(bundle, *things, causes);
     JoinStuckSiblings(bundle, causes);
   }
   // How many of all its ranks are named. A named rank that is elsewhere does not count.

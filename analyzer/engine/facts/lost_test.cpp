@@ -235,42 +235,6 @@ TEST(Lost, EachEndIsToldAsItWas) {
   EXPECT_EQ(Analyze(b).findings(0).summary().find("differently"), std::string::npos);
 }
 
-// A job of pairs of two that goes on, with another reduction on one rank of a pair: its peer's record of it, which
-// would show that, is lost, but all its siblings' are not.
-TEST(Lost, AnotherReductionThanAllSiblingsPassedIsNamedWithoutThePeersRecord) {
-  for (const bool lost : {true, false}) {
-    for (const bool alone : {true, false}) {
-      SCOPED_TRACE(::testing::Message() << lost << alone);
-      Job job(2, 1, 4, 4);
-      job.mismatch_hangs = false;
-      job.ranks[4].program[job.Find(4, "tp", 2)].reduction = 2;
-      if (!alone)
-        job.ranks[6].program[job.Find(6, "tp", 2)].reduction = job.ranks[2].program[job.Find(2, "tp", 2)].reduction = 2;
-      Bundle b = job.Run();
-      b.known_stalled = false;
-      for (Rank& rank : b.ranks) {
-        rank.process = Process();
-        rank.process.life = Life::kRunning;
-      }
-      if (lost) {
-        b.ranks.erase(b.ranks.begin() + 5);
-        b.ranks_expected = 8;
-      }
-      if (!alone && !lost) continue;
-      const Verdict v = Analyze(b);
-      if (!alone) {
-        for (const Finding& f : v.findings())
-          EXPECT_EQ(f.kind() == MISMATCH_REDUCTION && Culprits(f) == std::vector<int32_t>{4}, false) << v.DebugString();
-        continue;
-      }
-      ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
-      EXPECT_EQ(v.findings(0).kind(), MISMATCH_REDUCTION);
-      EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{4}) << v.DebugString();
-      EXPECT_EQ(v.findings(0).grade() < GRADE_GOOD, lost);
-    }
-  }
-}
-
 // Two pairs; in that of ranks 0 and 1 the GPU of 0 has begun the second operation. Of rank 1 only the status was read:
 // its GPU has not.
 TEST(Lost, TheStatusOfACutFileTellsAGpuThatDidNotStart) {

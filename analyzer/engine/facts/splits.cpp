@@ -498,12 +498,69 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
   }
 }
 
+// A framework's groups are lists that each rank makes for itself. Suppose a list names a rank that left data and does
+// not have that group, while that rank has another group of the same name that none of its other members has. Then that
+// rank's list is the different one.
+void FromLists(const Model& model, std::vector<SplitFault>* faults) {
+  const Bundle& bundle = model.bundle;
+  struct Claim {
+    int32_t holders = 0;
+    std::vector<int32_t> disowned_by;  // into Bundle::ranks
+  };
+  std::map<std::string, std::vector<uint32_t>> by_name;
+  std::vector<Claim> claims(bundle.comms.size());
+  for (uint32_t c = 0; c < bundle.comms.size(); ++c) {
+    bool framework = false;
+    for (const Member& m : model.comms[c].members) {
+      if (m.rank_index < 0) continue;
+      framework |= bundle.ranks[m.rank_index].source == Source::kFlightRecorder;
+      if (m.membership != kNoIndex) {
+        ++claims[c].holders;
+      } else {
+        claims[c].disowned_by.push_back(m.rank_index);
+      }
+    }
+    const Communicator& comm = bundle.comms[c];
+    // "NAME/HASH": the same name, whatever the members.
+    if (framework && !comm.members_inferred) by_name[comm.id.substr(0, comm.id.rfind('/'))].push_back(c);
+  }
+  for (const auto& [name, list] : by_name) {
+    if (list.size() < 2) continue;
+    for (uint32_t theirs : list) {
+      if (claims[theirs].holders != 1 || claims[theirs].disowned_by.empty()) continue;
+      const Member* holder = nullptr;
+      for (const Member& m : model.comms[theirs].members) {
+        if (m.rank_index >= 0 && m.membership != kNoIndex) holder = &m;
+      }
+      for (uint32_t usual : list) {
+        const auto& disowned = claims[usual].disowned_by;
+        if (usual == theirs || claims[usual].holders < 2 ||
+            std::find(disowned.begin(), disowned.end(), holder->rank_index) == disowned.end())
+          continue;
+        SplitFault fault;
+        fault.ranks = {holder->rank_index};
+        fault.comm = theirs;
+        fault.home = usual;
+        fault.affected = {std::min(theirs, usual), std::max(theirs, usual)};
+        fault.reason = REASON_OTHER_MEMBERS;
+        fault.detail.set_name(CommText(bundle.comms[theirs]));
+        fault.evidence = absl::StrCat("its list: ranks ", RankList(bundle, model.comms[theirs]), "; that of ",
+                                      claims[usual].holders, " others: ranks ", RankList(bundle, model.comms[usual]));
+        fault.grade = GRADE_STRONG;
+        faults->push_back(std::move(fault));
+        break;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<SplitFault> FindSplitFaults(const Model& model, bool stalled) {
   std::vector<SplitFault> faults;
   FromSplits(model, stalled, &faults);
   FromDescriptions(model, &faults);
+  FromLists(model, &faults);
   return faults;
 }
 

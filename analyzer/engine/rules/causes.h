@@ -50,6 +50,8 @@ class Causes {
   void BlameTheSilent(std::vector<Cause>* causes) const;
   // Processes that ended without a clean exit while nothing watched them. Only when all processes have ended.
   std::vector<Cause> FromUnseenEnds() const;
+  // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
+  std::vector<Cause> FromAbsence();
   // The job is known to be stuck, but nothing in the record is: the one process that launched its CUDA graph fewer
   // times than all others and is in no wait. Needs no wait graph.
   std::vector<Cause> FromReplays() const;
@@ -87,10 +89,14 @@ class Causes {
   Cause FromDivergence(const Divergence& d) const;
   Cause FromMismatch(const Mismatch& m) const;
   std::vector<Cause> Explain(const Mismatch& m) const;
+  // Why the process left its program: its last call was one on which the calls differ. Empty: it was not.
+  std::vector<Cause> WhyItLeft(uint32_t node) const;
   // In a circle: the few ranks that never issued what many wait in; empty: there are none.
   std::vector<Cause> LeftInCircle(const std::vector<uint32_t>& sink) const;
   // Whether the rank's GPU reached the place where its program differs. Before that the difference stops no rank.
   bool CameTo(const Divergence& d) const;
+  // Whether rank and holder completed an operation together that the holder issued after `op`.
+  bool MetLater(int32_t rank_index, int32_t holder, const Op& op) const;
   // Ends the communicator that others wait in.
   bool LeftTheLoop(int32_t rank_index, uint32_t comm) const;
   Cause CreationCause(const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) const;

@@ -81,6 +81,19 @@ void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
   same->first_only &= c.first_only;
 }
 
+namespace {
+
+// The rank outside the circle that all of them wait for may be in the lost parts of their damaged records.
+void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
+  const auto damaged = [&](int32_t rank) { return bundle.ranks[static_cast<size_t>(rank)].damaged; };
+  if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
+  c->hypothesis = true;
+  c->grade = std::min(c->grade, GRADE_GUESS);
+  c->AddRival(Rival::LOST_WAIT);
+}
+
+}  // namespace
+
 std::vector<Cause> Causes::FromSinks() {
   std::vector<Cause> causes;
   if (graph_ == nullptr) return causes;
@@ -139,7 +152,8 @@ std::vector<Cause> Causes::FromSinks() {
         here.push_back(begun ? GpuCause(v) : NotBegunCause(v));
       }
     } else if (here.empty() && sink.size() == 1) {
-      here.push_back(HostCause(v));
+      here = WhyItLeft(v);
+      if (here.empty()) here.push_back(HostCause(v));
     } else if (here.empty()) {
       // A circle through an operation whose calls differ is a mismatch, not a deadlock.
       for (uint32_t w : sink) {
@@ -149,7 +163,10 @@ std::vector<Cause> Causes::FromSinks() {
         break;
       }
       if (here.empty()) here = LeftInCircle(sink);
-      if (here.empty()) here = CycleCauses(sink);
+      if (here.empty()) {
+        here = CycleCauses(sink);
+        for (Cause& c : here) DoubtDamagedCircle(bundle_, &c);
+      }
       NarrowByCounts(&here);
     }
     for (Cause& c : here) {
@@ -237,6 +254,24 @@ std::vector<Cause> Causes::FromSinks() {
             std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); }));
   });
   return causes;
+}
+
+std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
+  const int32_t r = graph_->RankOf(node);
+  if (r < 0 || bundle_.ranks[r].source != Source::kFlightRecorder) return {};
+  const Rank& rank = bundle_.ranks[r];
+  const Op* last = nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.membership == kNoIndex || !IsCollective(op.kind)) continue;
+    if (last == nullptr || op.record_id > last->record_id) last = &op;
+  }
+  if (last == nullptr) return {};
+  if (!model_.ranks[r].in_flight.empty() && !model_.InFlight(r, *last)) return {};
+  const uint32_t comm = model_.CommOf(rank, *last);
+  for (const Mismatch& m : mismatches_) {
+    if (m.comm == comm && m.seq == last->seq && m.sender < 0) return Explain(m);
+  }
+  return {};
 }
 
 std::vector<Cause> Causes::FromMissing() const {
@@ -328,6 +363,90 @@ std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
         {"the first process to end on each host; nothing recorded shows which of these ended first", ranks});
   }
   return {c};
+}
+
+bool Causes::MetLater(int32_t rank_index, int32_t holder, const Op& op) const {
+  const Rank& theirs = bundle_.ranks[holder];
+  for (const Op& later : theirs.ops) {
+    if (later.membership == kNoIndex || later.state != OpState::kCompleted || !NeedsEveryMember(later.kind)) continue;
+    if (op.record_id >= 0 ? later.record_id <= op.record_id : later.enter_ns <= op.enter_ns) continue;
+    if (later.membership == op.membership) continue;
+    for (const Member& m : model_.comms[model_.CommOf(theirs, later)].members) {
+      if (m.rank_index == rank_index && m.membership != kNoIndex && m.arrived >= later.seq) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<Cause> Causes::FromAbsence() {
+  std::vector<Cause> causes;
+  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+    const CommView& view = model_.comms[c];
+    // What each member holds, by (sequence, how many calls of that number).
+    std::map<int64_t, std::vector<int32_t>> counts;
+    for (size_t m = 0; m < view.members.size(); ++m) {
+      const Member& member = view.members[m];
+      if (member.rank_index < 0 || member.membership == kNoIndex) continue;
+      for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
+        auto& list = counts[bundle_.ranks[member.rank_index].ops[i].seq];
+        list.resize(view.members.size(), 0);
+        ++list[m];
+      }
+    }
+    for (const auto& [seq, list] : counts) {
+      const int32_t most = *std::max_element(list.begin(), list.end());
+      Cause cause;
+      for (size_t m = 0; m < list.size(); ++m) {
+        const Member& member = view.members[m];
+        if (member.rank_index < 0 || list[m] == most) continue;
+        const Rank& rank = bundle_.ranks[member.rank_index];
+        if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
+        if (model_.ranks[member.rank_index].seen_moving) continue;  // others may have been read later
+        if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
+        if (list[m] > 0 && member.arrived > seq) continue;
+        if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;
+        cause.ranks.push_back(member.rank_index);
+      }
+      if (cause.ranks.empty()) continue;
+      // Only an operation that cannot end without them, and ended or is ending elsewhere, proves that they are missing.
+      const Op *first = nullptr, *proof = nullptr;
+      int32_t holder = -1;
+      for (size_t m = 0; m < list.size(); ++m) {
+        if (list[m] != most) continue;
+        const Member& member = view.members[m];
+        const Rank& rank = bundle_.ranks[member.rank_index];
+        if (rank.damaged) continue;  // what only this rank holds may come from the damage
+        int32_t nth = 0;
+        const int32_t lacking = list[0] == most ? 0 : list[0];
+        for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
+          const Op& op = rank.ops[i];
+          if (op.seq != seq) continue;
+          if (nth++ < lacking) continue;
+          if (first == nullptr) first = &op, holder = member.rank_index;
+          if (NeedsEveryMember(op.kind) || op.kind == CallKind::kCoalesced || op.batch_end) proof = &op;
+        }
+        break;
+      }
+      // The ranks of a moving job are not read at the same moment: a rank that was read first has not reached recent
+      // operations.
+      if (first == nullptr || proof == nullptr || model_.Young(bundle_.ranks[holder], *first)) continue;
+      // All members gave it up, as with a communicator that is aborted and re-created: they have met since.
+      std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(r, holder, *first); });
+      if (cause.ranks.empty()) continue;
+      cause.kind = RANK_NOT_ARRIVED;
+      cause.comm = c;
+      cause.op = first;
+      cause.op_rank = holder;
+      cause.grade = GRADE_GOOD;
+      cause.reason = REASON_NEVER_ENTERED;
+      *cause.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[holder], *first);
+      cause.evidence.push_back(
+          {absl::StrCat(Who(holder), " recorded it; the named ranks' records end before it"), {holder}});
+      causes.push_back(std::move(cause));
+      break;
+    }
+  }
+  return causes;
 }
 
 std::vector<Cause> Causes::FromHashes() {

@@ -223,27 +223,5 @@ TEST(Beside, AGroupThatWasNotEndedComesBeforeCallsThatLookOdd) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
 }
 
-TEST(Beside, ACircleStandsStillWhateverElseItWaitsFor) {
-  for (bool went_on : {true, false}) {
-    GroupsAndWorld dumps(4, 2);
-    // Of four roles of two ranks: nobody's counts can be compared with those of siblings.
-    for (size_t g = 0; g < 4; ++g) dumps.b.comms[g].name = std::string("role") + static_cast<char>('a' + g);
-    for (int r = 0; r < 8; ++r) {
-      dumps.Add(r, 0, OpState::kCompleted);
-      dumps.Add(r, 1, OpState::kCompleted);
-      // Rank 0 comes to nothing more; rank 5 goes on to the next operation with rank 4, which waits in the operation of
-      // all.
-      if (r != 0 && (r != 5 || !went_on)) dumps.Add(r, 1, OpState::kIncomplete);
-      if (r == 5 && went_on) dumps.Add(r, 0, OpState::kIncomplete);
-    }
-    const Verdict v = Analyze(dumps.b);
-    ASSERT_EQ(v.findings_size(), went_on ? 2 : 1) << v.DebugString();
-    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
-    if (went_on) {
-      EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5}) << v.DebugString();
-    }
-  }
-}
-
 }  // namespace
 }  // namespace lockstep

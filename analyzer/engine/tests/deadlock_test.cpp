@@ -158,7 +158,7 @@ TEST(Deadlock, ACircleOfDamagedRecordsAloneIsAHypothesis) {
   Expect(v, DEADLOCK_CYCLE, {0, 1});
   EXPECT_TRUE(v.findings(0).hypothesis());
   EXPECT_LT(v.findings(0).confidence(), 0.5);
-  EXPECT_TRUE(absl::StrContains(v.findings(0).alternatives(0), "damaged parts")) << v.DebugString();
+  EXPECT_TRUE(absl::StrContains(v.findings(0).alternatives(0), "damaged record")) << v.DebugString();
 }
 
 // Every host calls a, then b, on streams of their own; rank 1's GPU takes b first and keeps a waiting.
@@ -213,44 +213,6 @@ TEST(Deadlock, AStreamThatDoesNotGetThereIsTheGpu) {
       const std::vector<int32_t> got = Culprits(v);
       EXPECT_TRUE(std::find(got.begin(), got.end(), 5) != got.end() && got.size() <= 2) << v.DebugString();
     }
-  }
-}
-
-// All wait on one stream for a dead rank; one GPU does not get to the next operation on another stream, which its
-// siblings began beside the first: that GPU stands still by itself.
-TEST(Deadlock, AGpuThatDoesNotGetToWhatItsSiblingsRunBesideTheirWaitIsASecondCause) {
-  for (const bool stalls : {false, true}) {
-    Job job(4, 1, 2, 4);
-    for (size_t r = 0; r < job.ranks.size(); ++r) {
-      std::vector<Call> program;
-      for (Call c : job.ranks[r].program) {
-        if (c.comm < 0)
-          program.push_back({job.CommOf(static_cast<int>(r), "tp"), CallKind::kAllReduce, 96, 7, 0, -1, 99, 1});
-        if (c.comm >= 0) c.stream = job.comms[static_cast<size_t>(c.comm)].name[0] == 't' ? 1 : 2;
-        program.push_back(c);
-      }
-      job.ranks[r].program = program;
-    }
-    const auto nth_extra = [&](int rank, int nth) {
-      const auto& program = job.ranks[static_cast<size_t>(rank)].program;
-      for (size_t i = 0; i < program.size(); ++i) {
-        if (program[i].site == 99 && nth-- == 0) return i;
-      }
-      return SIZE_MAX;
-    };
-    // Its two calls on the world stand before the third of these.
-    job.ranks[5].host_fault_at = nth_extra(5, 2) - 2;
-    job.ranks[5].host_fault = HostFault::kDie;
-    if (stalls) job.ranks[2].gpu_stall_at = nth_extra(2, 2);
-    const Verdict v = Analyze(job.Run());
-    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
-    EXPECT_EQ(v.findings(0).kind(), RANK_DEAD) << v.DebugString();
-    EXPECT_EQ(v.findings(0).culprit_ranks(0), 5) << v.DebugString();
-    ASSERT_EQ(v.findings_size(), stalls ? 2 : 1) << v.DebugString();
-    if (!stalls) continue;
-    EXPECT_EQ(v.findings(1).kind(), GPU_STALL) << v.DebugString();
-    ASSERT_EQ(v.findings(1).culprit_ranks_size(), 1);
-    EXPECT_EQ(v.findings(1).culprit_ranks(0), 2);
   }
 }
 
@@ -378,32 +340,6 @@ TEST(Splits, ThePairIsNamedWhereNothingTellsTheSide) {
   const Verdict v = Analyze(job.Run());
   Expect(v, MISMATCH_SPLITS, {1, 3});
   EXPECT_EQ(v.findings(0).alternatives_size(), 2) << v.DebugString();
-}
-
-// Two neighbours exchange what no others do, each sending before it receives. Which of them is seen to have left its
-// siblings' program first is chance.
-TEST(PointToPoint, WhoSendToEachOtherAnewAreNamedTogether) {
-  for (const int stage : {0, 1, 2}) {
-    for (const int step : {1, 3, 5}) {
-      Job job(1, 4, 4, 6);
-      const int a = 4 * stage + 1, b = a + 4;
-      for (const int r : {a, b}) {
-        auto& program = job.ranks[r].program;
-        const size_t at = job.Find(r, "pp", step);
-        ASSERT_NE(at, SIZE_MAX);
-        for (const CallKind kind : {CallKind::kRecv, CallKind::kSend}) {
-          Call call = program[at];
-          call.kind = kind;
-          call.root_or_peer = r == a ? stage + 1 : stage;
-          call.count = 777;
-          call.group = 0;
-          program.insert(program.begin() + static_cast<std::ptrdiff_t>(at), call);
-        }
-      }
-      SCOPED_TRACE(absl::StrCat("stage ", stage, ", step ", step));
-      Expect(Analyze(job.Run()), DEADLOCK_CYCLE, {a, b});
-    }
-  }
 }
 
 // A stage that sends past its neighbour; its siblings in another pipeline show the right peer.

@@ -95,19 +95,6 @@ TEST(Rendezvous, WhereAllWaitLikeThatTheyAreNamedWithDoubt) {
   EXPECT_GE(f.alternatives_size(), 1);
 }
 
-// Without stacks, and before anything was issued, one of them may wait for the other.
-TEST(Rendezvous, TogetherAtTheStartIsNotSure) {
-  const Verdict start = Analyze(TwoStand(0));
-  ASSERT_EQ(start.findings_size(), 1) << start.DebugString();
-  EXPECT_EQ(Culprits(start.findings(0)), (std::vector<int32_t>{kCulprit, kWaiter}));
-  EXPECT_LE(start.findings(0).confidence(), 0.85);
-  EXPECT_FALSE(start.findings(0).tells_apart().empty());
-  const Verdict later = Analyze(TwoStand(9));
-  ASSERT_EQ(later.findings_size(), 1) << later.DebugString();
-  EXPECT_EQ(Culprits(later.findings(0)), (std::vector<int32_t>{kCulprit, kWaiter}));
-  EXPECT_GE(later.findings(0).confidence(), 0.9);
-}
-
 // A job of which nobody came to a call: all but `standing` ask the store for a unique id.
 Bundle AllInStore(const std::vector<int>& standing) {
   Job job(2, 2, 2, 4);

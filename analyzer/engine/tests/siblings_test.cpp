@@ -212,15 +212,6 @@ TEST(Siblings, TwoThreadsOfARankAreNotTwoWitnesses) {
   EXPECT_EQ(v.findings(0).culprit_ranks(0), 0) << v.DebugString();
 }
 
-TEST(Siblings, TheirOrderTellsWhoLeftOutACall) {
-  SiblingDumps job;
-  for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
-  for (int r = 0; r < 3; ++r) job.Add(r, 0, 10).Add(r, 1, 21).Add(r, 0, 11).Add(r, 1, 22);
-  // Without the call that the others number #10, its #10 and #11 are their #11 and #12.
-  job.Add(3, 1, 21).Add(3, 0, 10).Add(3, 1, 22).Add(3, 0, 11);
-  job.Expect(ORDER_INVERSION, {3});
-}
-
 // Two pairs that block at every call; the rank that died left no dump.
 TEST(Siblings, ARankThatLeftAnOperationWithADeadOneIsNoCause) {
   SiblingDumps job;

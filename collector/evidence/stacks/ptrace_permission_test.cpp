@@ -38,7 +38,7 @@ TEST(PtracePermission, EveryRefusalSaysWhatAndHowToGrantIt) {
   EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("undumpable"));
   f = Refused();
   f.more_capabilities = true;
-  EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("capabilities that we lack"));
+  EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("more capabilities than the agent"));
   f = Refused();
   f.tracer = 77;
   f.tracer_name = "gdb";
