@@ -55,7 +55,7 @@ PROMISES = {
     "An agent that is not root": ("collector/rings/finder_test.cpp:WhatIsNoFileOfItsOwnerAloneIsRefused",),
     "An agent holds at most": ("collector/agent/host_source_test.cpp:WhatIsNoRingAndWhatIsTooManyIsLeftAlone",),
     "Refused files are counted": ("collector/agent/host_source_test.cpp:WhatIsNoRingAndWhatIsTooManyIsLeftAlone",),
-    "Whoever can write a ring folder": ("recorder/base/switches_test.cpp:AFileThatAppearsStopsARunningProcess",),
+    "A user who can write a ring folder": ("recorder/base/switches_test.cpp:AFileThatAppearsStopsARunningProcess",),
     # Between hosts.
     "Without options a collector": ("tests/integration/access_test.py:test_without_options_collector_agent_and_tools_of_a_user_meet_on_a_socket",),
     "An `ipc://` socket": ("collector/wire/transport_test.cpp:ALocalSocketIsForItsUserAndRoot",
@@ -98,8 +98,8 @@ PROMISES = {
 }
 
 # Advice, explanations, and what is not promised.
-REST = ("part |", "level |", "role |", "Sizes, kinds", "Treat an incident", "Set `redact`", "Make one with", "Whoever has the key", "Never hidden",
-        "In free text", "It can lie", "A relay's key can lie", "`collector.key` stays", "`agent.key` and", "To rotate", "Who may read the disk",
+REST = ("part |", "level |", "role |", "Sizes, kinds", "Treat an incident", "Set `redact`", "Make one with", "A holder of the key", "Never hidden",
+        "In free text", "It can lie", "A relay's key can lie", "`collector.key` stays", "`agent.key` and", "To rotate", "The right to read the disk",
         "Memory limits of", "The traffic pattern", "The age of keys")
 
 
