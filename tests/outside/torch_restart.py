@@ -48,6 +48,8 @@ def attempts(outside, python, name):
 
 
 def run(outside):
+    if outside.quick:
+        raise Skip("not with --quick")
     if not (outside.build / "bin/trainsim").exists():
         raise Skip("trainsim is not built")
     python = outside.install("torch", "numpy", check="import torch.distributed")
