@@ -118,7 +118,7 @@ class Loader {
     AddEnds(&logs.framework.ranks);
   }
 
-  // Of ranks that left no dump.
+  // For ranks that left no dump.
   void AddEnds(std::vector<Rank>* from) {
     std::vector<Rank>& ranks = records_.framework.ranks;
     std::set<int32_t> known;

@@ -24,7 +24,7 @@ constexpr char kPrefix[] = "lockstep-incident-";
 
 int64_t ChangedNs(const std::string& path) {
   struct stat info {};
-  // The manifest is written anew with each verdict.
+  // Each verdict rewrites the manifest.
   if (stat((path + "/manifest.json").c_str(), &info) != 0 && stat(path.c_str(), &info) != 0) return 0;
   return int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
 }

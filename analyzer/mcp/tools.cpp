@@ -256,7 +256,7 @@ Answer Query(const OpenedIncident& incident, const Json& arguments) {
   return lines.Text();
 }
 
-// Of one communicator: the first collective that the two issued differently, among those on record of both.
+// The first collective of one communicator that the two ranks issued differently, among those that both records hold.
 void CompareCalls(const Bundle& bundle, const Rank& one, uint32_t one_place, const Rank& other, uint32_t other_place,
                   const std::string& id, CitedLines* lines) {
   const auto collectives = [](const Rank& rank, uint32_t place) {

@@ -213,9 +213,11 @@ std::vector<BriefRow> RowsOf(const Verdict& verdict, const Bundle& bundle, const
   const bool on_disk = std::none_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& rank) {
     return rank.source == Source::kRing && !absl::EndsWith(rank.path, ".lsd");
   });
-  if (on_disk && files.size() == 1 && !verdict.findings().empty())
-    rows.emplace_back("keep", std::vector<std::string>{absl::StrCat("copy ", files[0], " before you restart the job")},
-                      2);
+  if (on_disk && files.size() == 1 && !verdict.findings().empty()) {
+    constexpr size_t kFits = 60;  // a path that is cut cannot be copied
+    const std::string what = files[0].size() <= kFits ? files[0] : "the incident folder";
+    rows.emplace_back("keep", std::vector<std::string>{absl::StrCat("copy ", what, " before you restart the job")}, 2);
+  }
   return rows;
 }
 

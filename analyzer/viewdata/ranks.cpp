@@ -220,7 +220,7 @@ RankFront FrontOf(const AnalysisView& analysis, size_t r) {
       return out;
     }
   }
-  // Of several queues, the waiting one is the most informative.
+  // If there are several queues, the waiting one shows most.
   for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) {
     const GpuFront& front = graph.queues[q].front;
     if (front.front == Front::kIdle) continue;

@@ -325,7 +325,7 @@ TEST_F(AgentSessionTest, AWaitPastItsLimitIsPushedWithinASecondAndSoIsItsEnd) {
   EXPECT_GE(late.in_flight_ns(), late.limit_ns());
   EXPECT_FALSE(Ranks::From(late.waiting())->Contains(3));
   EXPECT_TRUE(Ranks::From(late.waiting())->Contains(0));
-  // A restarted collector is told again.
+  // A restarted collector gets it again.
   sent_.clear();
   Connect(2);
   EXPECT_FALSE(Sent<LateReport>(wire::Type::kLate).empty());

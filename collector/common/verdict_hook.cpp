@@ -44,7 +44,7 @@ VerdictHook::VerdictHook(HookOptions options) : options_(std::move(options)) {}
 VerdictHook::~VerdictHook() {
   std::unique_lock lock(mutex_);
   ends_ns_ = MonotonicNs() + options_.limit_ns;
-  // What has a mark is told by the next collector.
+  // Verdicts with a mark are left to the next collector.
   for (auto& [job, told] : next_) {
     if (!told.mark.empty()) told.json.clear();
   }

@@ -58,7 +58,7 @@ TEST_F(ToolClientTest, OnPortsKeysAreNeededAndFound) {
   ASSERT_TRUE(address.ok()) << address.status();
   EXPECT_EQ(address->security.own_key, folder_ + "/keys/reader.key");
   EXPECT_EQ(address->security.server_key, folder_ + "/keys/collector.pub");
-  // Whose messages the collector would drop is told at once.
+  // A peer whose messages the collector would drop learns it at once.
   const absl::StatusOr<wire::KeyPair> agent = wire::MakeKeyPair(wire::Role::kAgent);
   ASSERT_TRUE(wire::WriteKeyPair(folder_ + "/keys", "agent", *agent).ok());
   options.key = folder_ + "/keys/agent.key";

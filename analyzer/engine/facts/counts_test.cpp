@@ -127,6 +127,18 @@ TEST(Counts, AnotherProgramNeedsWitnesses) {
   unknown.ranks[2].memberships[0].issued = 28;
   unknown.ranks[2].memberships[1].issued = kUnknown;
   EXPECT_TRUE(Other(unknown).empty());
+  // One counter that nobody knows hides nothing in the others.
+  Bundle third = Rounds();
+  third.comms.push_back(third.comms[1]);
+  third.comms[2].name = third.comms[2].id = "extra";
+  for (Rank& rank : third.ranks) {
+    rank.memberships.push_back(rank.memberships[1]);
+    rank.memberships[2].comm = 2;
+    rank.memberships[2].issued = kUnknown;
+  }
+  EXPECT_TRUE(Other(third).empty());
+  third.ranks[2].memberships[0].issued = 28;
+  EXPECT_EQ(Other(third), std::vector<int32_t>{2});
 }
 
 TEST(Counts, AFirstSendThatNobodyExpectsIsAStrangers) {

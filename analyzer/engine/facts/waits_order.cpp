@@ -1,19 +1,10 @@
 // The order in which the streams of one GPU run.
-#include <algorithm>
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/waits.h"
 
 namespace lockstep {
-namespace {
-
-// Ranks checked for one pair of operations, spread over all.
-constexpr size_t kMostWitnesses = 1024;
-
-}  // namespace
 
 // What a queue that did not start its oldest operation waits for on its own GPU: streams that it was made to wait for.
 // If that goes through unrecorded streams, what was issued earlier on another one.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine/facts/model.h"
 #include "analyzer/engine/rules/causes.h"
+#include "analyzer/util/rank_text.h"
 
 namespace lockstep {
 
@@ -194,24 +195,6 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
     }
   }
   if (missed == nullptr) return {};
-  // Who waits for a rank is no evidence of what its program is: only who issued the call is.
-  if (witnesses.empty() && issued.size() <= odd.size() &&
-      std::all_of(odd.begin(), odd.end(), [&](int32_t r) { return OthersCameToo(*graph_, model_, r); })) {
-    Cause c;
-    c.kind = DEADLOCK_CYCLE;
-    c.cause = "code mismatch";
-    c.nodes = sink;
-    c.ranks.assign(odd.begin(), odd.end());
-    c.ranks.insert(c.ranks.end(), issued.begin(), issued.end());
-    std::sort(c.ranks.begin(), c.ranks.end());
-    c.comm = missed->comm, c.op = missed->op, c.op_rank = waiter;
-    c.grade = GRADE_OPEN;
-    c.reason = REASON_LEFT_OUT_OR_ADDED;
-    *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[waiter], *missed->op);
-    for (int32_t r : issued) c.detail.add_ranks(bundle_.ranks[r].rank);
-    for (int32_t r : odd) c.detail.add_others(bundle_.ranks[r].rank);
-    return {c};
-  }
   Cause c;
   c.kind = RANK_NOT_ARRIVED;
   c.cause = "code mismatch";
@@ -221,6 +204,8 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
   c.op = missed->op;
   c.op_rank = waiter;
   c.grade = GRADE_STRONG;
+  c.reason = REASON_LEFT_OUT;
+  *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[waiter], *missed->op);
   const std::string place =
       absl::StrCat(OpText(bundle_, bundle_.ranks[waiter], *missed->op), " on ", CommText(bundle_.comms[missed->comm]));
   const int32_t first = c.ranks[0];
@@ -232,12 +217,24 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
     later = absl::StrCat(OpText(bundle_, bundle_.ranks[first], *front.op), " on ", CommText(bundle_.comms[front.comm]));
   }
   if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed(later, "");
-  c.reason = REASON_LEFT_OUT;
-  *c.detail.mutable_call() = CallOf(bundle_, bundle_.ranks[waiter], *missed->op);
-  c.evidence.push_back({absl::StrCat(Who(waiter), " waits in ", place, ", which the named ranks never issued; ",
-                                     all.size() - odd.size(), " ranks wait for them, directly or through others"),
+  std::vector<int32_t> lacking;
+  for (int32_t r : odd) lacking.push_back(bundle_.ranks[r].rank);
+  c.evidence.push_back({absl::StrCat(Who(waiter), " waits in ", place, ", which ", odd.size() == 1 ? "rank " : "ranks ",
+                                     FoldRanks(lacking), " never issued; ", all.size() - odd.size(), " ranks wait for ",
+                                     odd.size() == 1 ? "it" : "them", ", directly or through others"),
                         {waiter}});
   c.evidence.push_back({absl::StrCat(Who(first), " waits in ", later), {first}});
+  // Ranks that wait for a rank do not show what it should have called. Only ranks that issued the call do.
+  if (witnesses.empty() && issued.size() <= odd.size() &&
+      std::all_of(odd.begin(), odd.end(), [&](int32_t r) { return OthersCameToo(*graph_, model_, r); })) {
+    c.kind = DEADLOCK_CYCLE;
+    c.ranks.insert(c.ranks.end(), issued.begin(), issued.end());
+    std::sort(c.ranks.begin(), c.ranks.end());
+    c.grade = GRADE_OPEN;
+    c.reason = REASON_LEFT_OUT_OR_ADDED;
+    for (int32_t r : issued) c.detail.add_ranks(bundle_.ranks[r].rank);
+    for (int32_t r : lacking) c.detail.add_others(r);
+  }
   if (!witnesses.empty()) {
     c.grade = GRADE_GOOD;
     c.evidence.push_back(

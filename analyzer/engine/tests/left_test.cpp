@@ -2,6 +2,7 @@
 // whose recording was stopped.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -75,6 +76,69 @@ class FourRanks {
 
   Bundle b;
 };
+
+// Dumps of unfinished calls alone: 8 ranks, pairs of tensor parallelism, a group of the even ranks, and all. Rank 4 has
+// issued a call that its partner has not. Everybody waits for that, and only rank 4 knows of the call.
+Bundle OneCallMore(bool ahead) {
+  const std::vector<std::vector<int32_t>> groups = {
+      {0, 1, 2, 3, 4, 5, 6, 7}, {0, 2, 4, 6}, {0, 1}, {2, 3}, {4, 5}, {6, 7}};
+  Bundle b;
+  b.known_stalled = true;
+  b.ranks_expected = 8;
+  for (size_t c = 0; c < groups.size(); ++c) {
+    Communicator comm;
+    comm.id = std::to_string(c) + "/group";
+    comm.name = c == 0 ? "world" : c == 1 ? "dp" : "tp";
+    comm.members = groups[c];
+    comm.size = static_cast<int32_t>(groups[c].size());
+    b.comms.push_back(comm);
+  }
+  for (int32_t r = 0; r < 8; ++r) {
+    Rank rank;
+    rank.rank = r;
+    rank.source = Source::kFlightRecorder;
+    rank.only_active = true;
+    const auto issue = [&](uint32_t comm, int64_t issued, int64_t completed) {
+      Membership ms;
+      ms.comm = comm;
+      ms.member_rank =
+          static_cast<int32_t>(std::find(groups[comm].begin(), groups[comm].end(), r) - groups[comm].begin());
+      ms.issued = issued;
+      ms.completed = completed;
+      rank.memberships.push_back(ms);
+      if (issued == completed) return;
+      Op op;
+      op.membership = static_cast<uint32_t>(rank.memberships.size() - 1);
+      op.kind = CallKind::kAllReduce;
+      op.seq = issued;
+      op.state = OpState::kIncomplete;
+      op.record_id = 100 + static_cast<int64_t>(rank.ops.size());
+      op.enter_ns = 1'000'000 * op.record_id;
+      rank.ops.push_back(op);
+    };
+    issue(static_cast<uint32_t>(2 + r / 2), r == 4 || (ahead && r % 2 == 1 && r != 5) ? 21 : 20, 20);
+    if (r % 2 == 0) issue(1, 3, 2);
+    issue(0, ahead && r != 5 ? 2 : 3, 2);
+    b.ranks.push_back(rank);
+  }
+  return b;
+}
+
+TEST(Left, OfTwoRanksOneCallApartEitherMayBeWrong) {
+  const Verdict v = Analyze(OneCallMore(false));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).reason(), REASON_LEFT_OUT_OR_ADDED) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{4, 5}));
+  EXPECT_LE(v.findings(0).confidence(), 0.5);
+  EXPECT_NE(v.findings(0).summary().find("rank 4 issued"), std::string::npos) << v.findings(0).summary();
+}
+
+// Rank 5 alone has come to the operation of all: it left its program, whoever else knows of the call.
+TEST(Left, WhoIsAloneWhereItWaitsLeft) {
+  const Verdict v = Analyze(OneCallMore(true));
+  ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
+}
 
 TEST(Left, AGroupThatAllGaveUpIsNobodysAbsence) {
   FourRanks given_up;

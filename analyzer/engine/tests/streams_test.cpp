@@ -123,7 +123,7 @@ TEST(CommText, OfOneWithoutANameSaysWhoIsInIt) {
   EXPECT_EQ(CommText(comm), "group 2 of ranks 4, 5");
   comm.name = "tp_3";
   EXPECT_EQ(CommText(comm), "tp_3 (ranks 4, 5)");
-  // Who is in it was only inferred.
+  // Its members are only inferred.
   comm.members_inferred = true;
   EXPECT_EQ(CommText(comm), "tp_3");
   comm.name.clear();

@@ -78,6 +78,27 @@ TEST(FrBackends, CountersByOpIdBecomeNumbersThatEntriesCarry) {
   EXPECT_EQ(bundle.ranks[0].memberships[0].completed, 2);
 }
 
+// PyTorch numbers sends and receives on gloo with op_id, and keeps no entry of them.
+FrDump GlooWithSends(std::vector<int64_t> op_ids) {
+  FrDump dump;
+  dump.groups = {{.enqueued = 3, .completed = 3}};
+  for (size_t i = 0; i < op_ids.size(); ++i) {
+    dump.entries.push_back(
+        {.op = "gloo:all_reduce", .seq = static_cast<int64_t>(i) + 1, .state = "completed", .op_id = op_ids[i]});
+  }
+  return dump;
+}
+
+TEST(FrBackends, CallsWithoutAnEntryAreCounted) {
+  const auto unrecorded = [](const FrDump& dump) { return LoadDumps({dump}).ranks[0].memberships[0].not_loaded; };
+  EXPECT_EQ(unrecorded(GlooWithSends({7, 14, 20})), 11);
+  EXPECT_EQ(unrecorded(GlooWithSends({1, 2, 3})), 0);
+  EXPECT_EQ(unrecorded(GlooWithSends({-1, -1, -1})), 0) << "an old dump has no op_id";
+  FrDump gone = GlooWithSends({7, 14, 20});
+  gone.entries.erase(gone.entries.begin() + 1);
+  EXPECT_EQ(unrecorded(gone), 0) << "the calls between are of entries that the file lacks";
+}
+
 // Two groups whose operations are counted together, starting at `first`.
 FrDump Torchcomms(int64_t first) {
   FrDump dump;
@@ -103,6 +124,7 @@ TEST(FrBackends, OneNumberForAllGroupsIsTakenApart) {
   EXPECT_EQ(numbers, (std::vector<int64_t>{1, 1, 2, 2, 1, 3}));
   EXPECT_EQ(bundle.ranks[0].ops[4].root_or_peer, 1);
   EXPECT_EQ(bundle.ranks[1].ops[4].root_or_peer, 0);
+  for (const Membership& ms : bundle.ranks[0].memberships) EXPECT_EQ(ms.not_loaded, 0);
   EXPECT_THAT(bundle.problems, IsEmpty());
 }
 

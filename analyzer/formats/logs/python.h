@@ -22,7 +22,7 @@ struct PythonStack {
 };
 
 // Takes a log line by line. A file may hold the stacks of several processes, separated by "Process 12: .." of py-spy or
-// by the rank before each line. Of one process the last stack counts.
+// by the rank before each line. If a process has several stacks, the last one counts.
 class StackReader {
  public:
   // `rank`: the prefix of the line; -1: none.
