@@ -335,7 +335,7 @@ class Finder {
     // What is left of a process that ended has no variables: only of a single one its rank is known.
     std::vector<pid_t> left;
     for (const auto& [pid, stat] : stats_) {
-      const auto parent = [&](const Candidate& c) { return c.parent == stat.parent; };
+      const auto parent = [parent = stat.parent](const Candidate& c) { return c.parent == parent; };
       if (stat.ended() && NameIn(Folder(pid)) == first.command && std::any_of(ranks.begin(), ranks.end(), parent))
         left.push_back(pid);
     }

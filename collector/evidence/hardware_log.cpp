@@ -130,7 +130,8 @@ int64_t TakeTime(absl::string_view* line, int64_t now_ns) {
       ++rest;
     }
     line->remove_prefix(static_cast<size_t>(rest - text.c_str()));
-    return (timegm(&parts) - offset) * kSecond;
+    const int64_t seconds = timegm(&parts) - offset;
+    return seconds > 0 && seconds < INT64_MAX / kSecond ? seconds * kSecond : 0;  // a line may hold any year
   }
   const time_t now = static_cast<time_t>(now_ns / kSecond);
   tm today{};

@@ -31,7 +31,7 @@ Bundle AllEnded(int dead, HostFault how, int signal, const char* comm) {
   Bundle b = job.Run();
   for (Rank& r : b.ranks) {
     r.host = "node" + std::to_string(r.rank / 2);
-    r.process.ended_mono_ns = 90'000'000'000 - 1'000'000'000 * std::abs(r.rank - dead);
+    r.process.ended_mono_ns = 90'000'000'000 - int64_t{1'000'000'000} * std::abs(r.rank - dead);
     if (r.rank == dead) continue;
     r.process.life = r.rank % 3 == 0 ? Life::kExited : Life::kKilled;
     r.process.exit_code = 1;

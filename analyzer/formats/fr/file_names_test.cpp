@@ -186,7 +186,7 @@ std::string Gzip(const std::string& bytes) {
 
 std::string Little(uint64_t value, int size) {
   std::string out;
-  for (int i = 0; i < size; i++) out += static_cast<char>(value >> (8 * i));
+  for (int i = 0; i < size; i++) out += static_cast<char>(i < 8 ? value >> (8 * i) : 0);
   return out;
 }
 
