@@ -240,30 +240,40 @@ class Aligner {
   const Model& model_;
 };
 
-// If most members of a communicator did the same and the others did not, the many did not leave out or add a call.
-// Wrongly aligned records look like that, and the few are the ones that left.
-void DropMajorities(const Model& model, std::vector<Divergence>* found) {
+// What all members of a communicator did alike with a call on it is legal, whatever the siblings of that communicator
+// do: a replica has its own number of rounds. If most members did the same and the others did not, the many did not
+// leave out or add a call: wrongly aligned records look like that, and the few are the ones that left.
+void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   constexpr size_t kMany = 3;
-  std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>>
-      alike;  // kind of communicator, type, number there -> ranks
-  const auto key_of = [&](const Divergence& d) {
+  struct Call {
+    std::tuple<std::string, int, int64_t> key = {"", 0, kUnknown};  // kind of communicator, type, number there
+    uint32_t comm = kNoIndex;                                       // the rank's own communicator of that kind
+  };
+  const auto call_of = [&](const Divergence& d) {
+    Call call;
     const bool own = d.type != Divergence::Type::kSkipped;
     const Op* op = own ? d.own : d.sibling;
-    if (op == nullptr || op->membership == kNoIndex) return std::tuple(std::string(), 0, kUnknown);
+    if (op == nullptr || op->membership == kNoIndex) return call;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(own ? d.rank : d.sibling_rank)];
-    return std::tuple(model.comms[model.CommOf(rank, *op)].klass, static_cast<int>(d.type), op->seq);
+    const std::string& klass = model.comms[model.CommOf(rank, *op)].klass;
+    call.key = {klass, static_cast<int>(d.type), op->seq};
+    for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(d.rank)].memberships) {
+      if (model.comms[ms.comm].klass == klass) call.comm = ms.comm;
+    }
+    return call;
   };
-  for (const Divergence& d : *found) alike[key_of(d)].insert(d.rank);
+  std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>> alike;
+  for (const Divergence& d : *found) alike[call_of(d).key].insert(d.rank);
   std::erase_if(*found, [&](const Divergence& d) {
-    const std::set<int32_t>& ranks = alike[key_of(d)];
-    if (ranks.size() < kMany) return false;
+    const Call call = call_of(d);
+    const std::set<int32_t>& ranks = alike[call.key];
     for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(d.rank)].memberships) {
       size_t in = 0, seen = 0;
       for (const Member& m : model.comms[ms.comm].members) {
         seen += m.rank_index >= 0;
         in += m.rank_index >= 0 && ranks.contains(m.rank_index);
       }
-      if (in >= kMany && in < seen && 2 * in > seen) return true;
+      if (in == seen ? ms.comm == call.comm : in >= kMany && 2 * in > seen) return true;
     }
     return false;
   });
@@ -413,7 +423,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
   });
   found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
               found.end());
-  DropMajorities(model, &found);
+  DropAgreeing(model, &found);
   return found;
 }
 
