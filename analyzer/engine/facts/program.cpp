@@ -384,14 +384,20 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     const auto program_of = [&programs = family](int32_t rank) {
       return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
     };
-    // If more ranks made the other call than the reference's call, the reference left the program.
+    // If more ranks made the other call than the reference's call, the reference left the program, and so did the ranks
+    // that do as it does.
     if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second) {
-      if (const auto told = aligner.Compare(*program_of(biggest->first->rank), *reference).divergence) {
+      const Program& theirs = *program_of(biggest->first->rank);
+      const size_t before = found.size();
+      for (const Program& p : family) {
+        if (&p != reference && !aligner.Compare(*reference, p).same) continue;
+        const auto told = aligner.Compare(theirs, p).divergence;
+        if (!told) continue;
         found.push_back(*told);
         found.back().siblings_agreeing = static_cast<int32_t>(biggest->second);
         found.back().family_size = static_cast<int32_t>(family.size());
-        continue;
       }
+      if (found.size() > before) continue;
     }
     if (agreeing < 2 || agreeing <= biggest->second) continue;
     for (Divergence& d : best) {

@@ -41,6 +41,9 @@ class Comparer {
       class_of_comm_.push_back(classes.try_emplace(view.klass, static_cast<uint32_t>(classes.size())).first->second);
       comms_of_class.resize(classes.size());
       ++comms_of_class[class_of_comm_.back()];
+      int64_t furthest = kUnknown;
+      for (const Member& m : view.members) furthest = std::max(furthest, m.arrived);
+      furthest_.push_back(furthest);
     }
     pipeline_.resize(classes.size());
     for (size_t r = 0; r < places_.size(); ++r) {
@@ -137,7 +140,8 @@ class Comparer {
   }
 
   // The first call that `witness` made and `rank` did not, made after all unfinished work of the rank; null: none. What
-  // the witness made before that work proves nothing: the rank may have come to it in another way.
+  // the witness made before that work proves nothing: the rank may have come to it in another way. Nor does a call that
+  // no member of the rank's own communicator made: it has its own number of rounds.
   const Op* WentPast(size_t witness, size_t rank) const {
     const auto& units = model_.ranks[witness].in_flight;
     size_t after = 1;  // the first is what the witness waits in, not where it continued
@@ -158,7 +162,8 @@ class Comparer {
         if (index == kNoIndex || At(rank, index).member_rank < 0) continue;
         const Membership& own = At(rank, index);
         const Member& member = model_.comms[own.comm].members[own.member_rank];
-        if (own.issued >= 0 && std::max(own.issued, member.arrived) < op.seq) return &op;
+        if (own.issued >= 0 && std::max(own.issued, member.arrived) < op.seq && furthest_[own.comm] >= op.seq)
+          return &op;
       }
     }
     return nullptr;
@@ -190,7 +195,8 @@ class Comparer {
   const Model& model_;
   std::vector<PlaceInProgram> places_;
   std::vector<uint32_t> class_of_comm_;
-  std::vector<bool> pipeline_;  // by class
+  std::vector<int64_t> furthest_;  // by communicator: calls of the member that made the most
+  std::vector<bool> pipeline_;     // by class
 };
 
 }  // namespace
