@@ -148,10 +148,8 @@ void Model::BuildComms() {
       member.membership = static_cast<uint32_t>(i);
       member.left = ms.state == CommState::kDestroyed || ms.state == CommState::kAborted ||
                     ms.state == CommState::kRevoked || ms.state == CommState::kNotMember;
-      // A framework's status numbers mix sends with collectives if a group is used for both; the entries do not.
-      const bool mixed = rank.source == Source::kFlightRecorder && view.used_for_p2p;
-      const int64_t arrived = mixed ? kUnknown : (ms.launched >= 0 ? ms.launched : ms.issued);
-      member.completed = mixed ? kUnknown : ms.completed;
+      const int64_t arrived = ms.launched >= 0 ? ms.launched : ms.issued;
+      member.completed = ms.completed;
       const Recorded& of = recorded[first_recorded[r] + i];
       member.oldest = of.oldest;
       // The progress cell may be a moment older than the records, or the reverse; neither ever runs ahead of the truth.
