@@ -110,7 +110,8 @@ bool WaitsBehindNccl(const Rank& rank) {
   const int64_t issued = LastIssue(rank);
   if (rank.gpu_marks != ring::GpuMarks::kOff || issued == 0) return false;
   const auto behind = [issued](const ring::ThreadSnapshot& thread) {
-    return thread.wait != ring::CallKind::kNone && thread.last_call_ns - issued < kReturns;
+    return thread.wait != ring::CallKind::kNone &&
+           (thread.last_call_ns <= issued || thread.last_call_ns - issued < kReturns);
   };
   if (std::any_of(rank.threads.begin(), rank.threads.end(), behind)) return true;
   const std::optional<ring::ThreadSnapshot> by_stack = GpuWaitInStacks(rank);

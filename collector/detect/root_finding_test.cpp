@@ -86,6 +86,9 @@ TEST_F(RootFindingTest, TheJobIsBlockedWhileEveryRankWaitsBehindItsOperations) {
   }
   EXPECT_EQ(BlockedFor(), kActivityAge);
   thread().wait = ring::CallKind::kNone;
+  bundle_.ranks[0].process.stack = {"cudaLaunchKernel+0x51 (libcudart.so.13)"};
+  EXPECT_EQ(BlockedFor(), kActivityAge) << "the launch queue is full";
+  bundle_.ranks[0].process.stack.clear();
   EXPECT_EQ(BlockedFor(), -1) << "outside";
   thread().call = ring::CallKind::kCommInitRank;
   EXPECT_EQ(BlockedFor(), -1) << "creates a communicator";
