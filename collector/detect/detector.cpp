@@ -267,6 +267,8 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
     gathered_ns_ = now;
     gather_again_ = false;
     refresh_ns_ = std::clamp(2 * refresh_ns_, ended_badly_ns_ != 0 ? kSecond / 2 : kFirstRefresh, kLastRefresh);
+    // There is no root to sample: only new digests show that nothing has moved until then.
+    if (finding.roots.empty() && finding.blocked_ns >= 0) refresh_ns_ = std::clamp<int64_t>(lacking, 0, refresh_ns_);
     // Nobody waits for what ended, as far as the data shows: a job that ends, or one that will become late.
     if (ended_badly_ns_ != 0 && now - ended_badly_ns_ > 4 * kSecond && finding.waited_ns == 0) ended_badly_ns_ = 0;
   }

@@ -133,6 +133,18 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     decision.age_ns = longest;
     return say(true, "watchdog", absl::StrCat("a wait passed the limit of ", DurationText(limits_.watchdog)));
   }
+  // Of a GPU, or a collective, that makes no progress.
+  const auto least_for_gpu = [&] {
+    return std::max(limits_.gpu_stall_after, LimitOf(finding.comm) + limits_.idle_after);
+  };
+  if (finding.kind == FINDING_UNSPECIFIED && finding.blocked_ns >= 0) {
+    decision.age_ns = std::min(decision.age_ns, finding.blocked_ns);
+    int64_t least = limits_.gpu_stall_after;
+    for (const auto& [comm, late] : late_) {
+      least = std::max({least, LimitOf(comm) + limits_.idle_after, Warm(comm) ? 0 : limits_.at_rest_after});
+    }
+    return after(least, "gpu stall", "every rank waits for its GPU, behind operations of NCCL");
+  }
   if (finding.kind == FINDING_UNSPECIFIED) {
     // All that is not seen, where every process waits in a recorded call, is a GPU's own work.
     const bool all_wait = finding.rest_ns == INT64_MAX;
@@ -141,7 +153,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
 
   bool ended = false, cancelled = true, stopped = false, busy = false, outside = false, unknown = false,
        blind_io = false, in_d = false;
-  bool compute = false, serves = false, on_socket = false, unsampled = false, worked = false;
+  bool compute = false, behind_nccl = false, serves = false, on_socket = false, unsampled = false, worked = false;
   int64_t silent = 0, least_idle = INT64_MAX, least_activity = INT64_MAX, least_seen_idle = INT64_MAX;
   for (const RootView& root : finding.roots) {
     ended |= root.ended;
@@ -151,6 +163,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     unknown |= !root.known;
     if (root.ended || root.stopped || !root.known) continue;
     compute |= root.waits_for_compute;
+    behind_nccl |= root.behind_nccl;
     in_d |= root.uninterruptible;
     if (root.activity_age_ns >= 0) least_activity = std::min(least_activity, root.activity_age_ns);
     if (root.in_recorded_call) continue;
@@ -197,14 +210,14 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     const bool rests = finding.rest_ns >= limits_.seen_idle && !on_socket && (outside || !init);
     decision.limit_ns = std::max(decision.limit_ns, rests ? limits_.at_rest_after : limits_.warm_up + for_size);
   }
-  if (compute) decision.age_ns = std::min(decision.age_ns, least_activity);
+  if (compute || behind_nccl) decision.age_ns = std::min(decision.age_ns, least_activity);
   if (compute) return after(limits_.compute_after, "compute", "its GPU does not finish what is not NCCL's");
   if (finding.kind == GPU_STALL || finding.kind == COLLECTIVE_STUCK) {
     const bool collective = finding.kind == COLLECTIVE_STUCK;
     if (collective && finding.first_operation) {
       decision.limit_ns = std::max(decision.limit_ns, limits_.first_operation + for_size);
     }
-    int64_t least = std::max(limits_.gpu_stall_after, LimitOf(finding.comm) + limits_.idle_after);
+    int64_t least = least_for_gpu();
     if (collective && finding.bytes > 0 && limits_.least_bytes_per_second > 0) {
       // Twice through the slowest link: what an all-reduce moves.
       least = std::max(least, static_cast<int64_t>(2e9 * static_cast<double>(finding.bytes) /
@@ -213,6 +226,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     if (finding.network_age_ns >= 0) decision.age_ns = std::min(decision.age_ns, finding.network_age_ns);
     return after(least, collective ? "collective stuck" : "gpu stall", "the GPU makes no progress");
   }
+  if (behind_nccl) return after(least_for_gpu(), "gpu stall", "the GPU makes no progress");
   if (!outside) return after(0, init ? "init" : "blocked", "the root is blocked and does not move");
 
   int64_t least = std::max(limits_.host_stall_after, LimitOf(finding.comm) + limits_.idle_after);

@@ -446,6 +446,19 @@ INSTANTIATE_TEST_SUITE_P(
                     f->roots[0].on_socket = true;
                   },
                   60.2},
+        FirstStep{"NoRootIsFound",
+                  [](RootFinding* f, int64_t) {
+                    f->kind = FINDING_UNSPECIFIED;
+                    f->rest_ns = INT64_MAX;
+                  },
+                  -1},
+        FirstStep{"NoRootIsFoundAndAllWaitBehindOperations",
+                  [](RootFinding* f, int64_t rest) {
+                    f->kind = FINDING_UNSPECIFIED;
+                    f->rest_ns = INT64_MAX;
+                    f->blocked_ns = rest + 2 * kSecond;
+                  },
+                  12},
         FirstStep{"AGpu",
                   [](RootFinding* f, int64_t rest) {
                     f->kind = GPU_STALL;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -69,8 +70,10 @@ bool WaitsOnSocket(const std::string& wchan) {
 // Since when samples have seen the process do nothing.
 int64_t RestOf(const Rank& rank, const RankMotion& motion) {
   bool host_wait = false;
-  if (HasEnded(rank.process) || rank.process.state == "T" || rank.process.state == "t" || InWait(rank, &host_wait))
+  if (HasEnded(rank.process) || rank.process.state == "T" || rank.process.state == "t" || InWait(rank, &host_wait) ||
+      GpuWaitInStacks(rank)) {
     return INT64_MAX;
+  }
   if (rank.process.state == "D" || rank.process.threads_in_d > 0 || motion.idle_ns < 0) return -1;
   return motion.activity_age_ns < 0 ? motion.idle_ns : std::min(motion.idle_ns, motion.activity_age_ns);
 }
@@ -87,6 +90,41 @@ bool HasUnfinished(const Rank& rank, const std::vector<int64_t>& completed) {
                        return stream.marked && std::min(stream.issued, stream.given) > stream.completed;
                      }) ||
          std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return IsUnfinished(op.state); });
+}
+
+// When the rank issued its last operation.
+int64_t LastIssue(const Rank& rank) {
+  int64_t last = 0;
+  for (const Membership& membership : rank.memberships) {
+    last = std::max(last, membership.issued_ns);
+    for (const ring::PeerProgress& peer : membership.recorded->peers) {
+      last = std::max({last, peer.last_send_ns, peer.last_recv_ns});
+    }
+  }
+  return last;
+}
+
+// Without marks: the thread has ended no wait since the rank issued NCCL's last operation, so it may wait for that.
+bool WaitsBehindNccl(const Rank& rank) {
+  constexpr int64_t kReturns = 1'000'000'000;  // a call is noted before it is forwarded, and returns later
+  const int64_t issued = LastIssue(rank);
+  if (rank.gpu_marks != ring::GpuMarks::kOff || issued == 0) return false;
+  const auto behind = [issued](const ring::ThreadSnapshot& thread) {
+    return thread.wait != ring::CallKind::kNone &&
+           (thread.last_call_ns <= issued || thread.last_call_ns - issued < kReturns);
+  };
+  if (std::any_of(rank.threads.begin(), rank.threads.end(), behind)) return true;
+  const std::optional<ring::ThreadSnapshot> by_stack = GpuWaitInStacks(rank);
+  return by_stack && behind(*by_stack);
+}
+
+// How long the rank has been in one wait for its GPU, on which NCCL's work is, or may be, unfinished. -1: it is not.
+int64_t BlockedFor(const Rank& rank, const RankMotion& motion, const std::vector<int64_t>& completed) {
+  bool host_wait = false;
+  InWait(rank, &host_wait);
+  host_wait |= GpuWaitInStacks(rank).has_value();
+  if (!host_wait || (!HasUnfinished(rank, completed) && !WaitsBehindNccl(rank))) return -1;
+  return std::min(motion.progress_age_ns, motion.activity_age_ns);
 }
 
 bool Counts(const Membership& membership) {
@@ -116,7 +154,9 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   const bool outside = kind == HOST_STALL && !elsewhere;
   view.in_recorded_call = !outside && waits;
   const bool may_compute = kind == RANK_NOT_ARRIVED || kind == GPU_STALL || (kind == HOST_STALL && elsewhere);
-  view.waits_for_compute = may_compute && host_wait && !HasUnfinished(rank, completed);
+  const bool nothing_known = may_compute && host_wait && !HasUnfinished(rank, completed);
+  view.behind_nccl = nothing_known && WaitsBehindNccl(rank);
+  view.waits_for_compute = nothing_known && !view.behind_nccl;
   const bool asleep = !waits && process.threads_in_d == 0;
   view.event_loop = asleep && process.wchan == "ep_poll";
   view.on_socket = asleep && WaitsOnSocket(process.wchan);
@@ -147,7 +187,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
     }
   }
   const bool all_there = bundle.ranks_expected <= static_cast<int32_t>(bundle.ranks.size());
-  root.rest_ns = all_there && !bundle.ranks.empty() ? INT64_MAX : -1;
+  root.rest_ns = root.blocked_ns = all_there && !bundle.ranks.empty() ? INT64_MAX : -1;
   absl::flat_hash_map<int32_t, const Rank*> ranks;
   absl::flat_hash_map<int32_t, int64_t> progress;  // rank -> age
   ranks.reserve(bundle.ranks.size());
@@ -157,6 +197,7 @@ RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionO
     const RankMotion moves = motion(rank.rank);
     progress[rank.rank] = moves.progress_age_ns;
     root.rest_ns = std::min(root.rest_ns, RestOf(rank, moves));
+    root.blocked_ns = std::min(root.blocked_ns, BlockedFor(rank, moves, completed));
     if (HasEnded(rank.process) || rank.captured_ns <= 0) continue;
     const int64_t since = WaitingSince(rank, lowest, moves.progress_age_ns);
     if (since <= 0) continue;

@@ -33,6 +33,7 @@ struct RootView {
   bool uninterruptible = false;        // it, or one of its threads, is in state D
   bool in_recorded_call = false;       // inside an NCCL call or a CUDA wait: using CPU there is no progress
   bool waits_for_compute = false;      // inside a CUDA wait, without unfinished NCCL work on its GPU
+  bool behind_nccl = false;            // the same without marks, where NCCL's last operation may be what it waits for
   bool event_loop = false;             // its main thread waits for events from outside (ep_poll): an idle server
   bool on_socket = false;              // its main thread waits for data on a socket: another process may work for it
   int64_t silent_ns = 0;               // how long its host's agent has been silent
@@ -56,6 +57,8 @@ struct RootFinding {
   // How long samples have seen every living process idle, except those that wait in a recorded call. INT64_MAX: all
   // wait; -1: unknown for one.
   int64_t rest_ns = -1;
+  // How long every rank has been in one wait for its GPU, behind NCCL's work; -1: one is not, or it is unknown.
+  int64_t blocked_ns = -1;
   int64_t bytes = 0;             // of the operation that is stuck; 0 not known
   int64_t network_age_ns = -1;   // since the last step of a network operation of the involved ranks; -1: none is
                                  // recorded

@@ -6,6 +6,8 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kIssued = 5;
+constexpr int64_t kProgressAge = 9, kActivityAge = 7;
+constexpr int64_t kSecond = 1'000'000'000;
 
 class RootFindingTest : public ::testing::Test {
  protected:
@@ -27,6 +29,9 @@ class RootFindingTest : public ::testing::Test {
     bundle_.ranks[1].memberships[0].completed = kIssued;
   }
 
+  int64_t BlockedFor() const {
+    return FindRoot(Verdict(), bundle_, [](int32_t) { return RankMotion{kProgressAge, kActivityAge}; }).blocked_ns;
+  }
   RootView Root(FindingKind kind) const {
     Verdict verdict;
     Finding* finding = verdict.add_findings();
@@ -60,6 +65,33 @@ TEST_F(RootFindingTest, AWaitForAnotherRanksDeviceIsARecordedWait) {
 TEST_F(RootFindingTest, AWaitForAnotherRanksDeviceMayBeForItsOwnWork) {
   thread().waits_elsewhere = true;
   EXPECT_TRUE(Root(HOST_STALL).waits_for_compute);
+}
+
+TEST_F(RootFindingTest, WithoutMarksAWaitMayBeForTheLastOperationUntilAnotherWaitHasEnded) {
+  bundle_.ranks[0].memberships[0].issued_ns = 100 * kSecond;
+  thread().wait = ring::CallKind::kStreamSynchronize;
+  thread().last_call_ns = 100 * kSecond + 1000;
+  EXPECT_TRUE(Root(RANK_NOT_ARRIVED).behind_nccl);
+  EXPECT_FALSE(Root(RANK_NOT_ARRIVED).waits_for_compute);
+  thread().last_call_ns = 105 * kSecond;
+  EXPECT_FALSE(Root(RANK_NOT_ARRIVED).behind_nccl);
+  EXPECT_TRUE(Root(RANK_NOT_ARRIVED).waits_for_compute);
+}
+
+TEST_F(RootFindingTest, TheJobIsBlockedWhileEveryRankWaitsBehindItsOperations) {
+  for (Rank& rank : bundle_.ranks) {
+    rank.memberships[0].completed = kUnknown;
+    rank.memberships[0].issued_ns = 100 * kSecond;
+    rank.threads[0].wait = ring::CallKind::kStreamSynchronize;
+  }
+  EXPECT_EQ(BlockedFor(), kActivityAge);
+  thread().wait = ring::CallKind::kNone;
+  bundle_.ranks[0].process.stack = {"cudaLaunchKernel+0x51 (libcudart.so.13)"};
+  EXPECT_EQ(BlockedFor(), kActivityAge) << "the launch queue is full";
+  bundle_.ranks[0].process.stack.clear();
+  EXPECT_EQ(BlockedFor(), -1) << "outside";
+  thread().call = ring::CallKind::kCommInitRank;
+  EXPECT_EQ(BlockedFor(), -1) << "creates a communicator";
 }
 
 }  // namespace

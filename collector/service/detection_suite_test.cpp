@@ -145,6 +145,18 @@ const Case kQuiet[] = {
        Add(p, 0, 60, Doing::kCompute, 3 * kMinute);
      },
      5 * kMinute, 100},
+    {"EvaluationOnTheGpuWithoutMarks",
+     [](JobPlan* p) {
+       p->marks = false;
+       Add(p, 0, 60, Doing::kGpu, 90 * kSecond);
+     },
+     5 * kMinute, 100},
+    {"CompilationWithoutMarks",
+     [](JobPlan* p) {
+       p->marks = false;
+       for (int64_t step = 0; step < 3; ++step) Add(p, 1, step, Doing::kCompute, 45 * kSecond);
+     },
+     4 * kMinute, 10},
 };
 
 const Case kTrue[] = {
@@ -181,6 +193,18 @@ const Case kTrue[] = {
        p->slow.push_back({40, 2, kEver, 1000, 5});
      },
      3 * kMinute, 0, true, "gpu stall", 10 * kSecond, 5},
+    {"AGpuThatStandsStillWithoutMarks",
+     [](JobPlan* p) {
+       p->marks = false;
+       p->slow.push_back({40, 2, kEver, 1000, 5});
+     },
+     3 * kMinute, 0, true, "gpu stall", 10 * kSecond, -1},
+    {"AGpuThatStandsStillInTheFirstStepWithoutMarks",
+     [](JobPlan* p) {
+       p->marks = false;
+       p->slow.push_back({0, 2, kEver, 1000, 5});
+     },
+     3 * kMinute, 0, true, "gpu stall", 12 * kSecond, -1},
     {"TheSameCheckpointWithoutIO", [](JobPlan* p) { Add(p, 0, 20, Doing::kSleep, 180 * kSecond); }, 5 * kMinute, 0,
      true, "host stall", 9 * kSecond, 0},
     {"ACheckpointThatStopsHalfway",

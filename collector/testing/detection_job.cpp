@@ -246,6 +246,7 @@ ring::Snapshot WatchedJob::Ring(int number) const {
   } else if (rank.doing == Doing::kGpu) {
     // Waits of its own computation, three seconds each with a pause in between.
     const int64_t passed = now_ - rank.since, round = passed / (3 * kSecond) * 3 * kSecond;
+    if (round > 0) thread.last_call_ns = rank.since + round - 200 * kMs + offset;
     if (passed - round < 2800 * kMs) {
       thread.wait = ring::CallKind::kStreamSynchronize;
       thread.wait_stream = 0;
