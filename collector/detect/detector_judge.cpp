@@ -141,7 +141,8 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     decision.age_ns = std::min(decision.age_ns, finding.blocked_ns);
     int64_t least = limits_.gpu_stall_after;
     for (const auto& [comm, late] : late_) {
-      least = std::max({least, LimitOf(comm) + limits_.idle_after, Warm(comm) ? 0 : limits_.at_rest_after});
+      // The first steps tell nothing of how long a step computes.
+      least = std::max({least, LimitOf(comm) + limits_.idle_after, Warm(comm) ? 0 : limits_.warm_up});
     }
     return after(least, "gpu stall", "every rank waits for its GPU, behind operations of NCCL");
   }

@@ -151,6 +151,12 @@ const Case kQuiet[] = {
        Add(p, 0, 60, Doing::kGpu, 90 * kSecond);
      },
      5 * kMinute, 100},
+    {"ALongFirstStepWithoutMarks",
+     [](JobPlan* p) {
+       p->marks = false;
+       p->slow.push_back({0, 2, 45 * kSecond, 1000, -1});
+     },
+     3 * kMinute, 100},
     {"CompilationWithoutMarks",
      [](JobPlan* p) {
        p->marks = false;
@@ -204,7 +210,7 @@ const Case kTrue[] = {
        p->marks = false;
        p->slow.push_back({0, 2, kEver, 1000, 5});
      },
-     3 * kMinute, 0, true, "gpu stall", 12 * kSecond, -1},
+     3 * kMinute, 0, true, "gpu stall", 60 * kSecond, -1},
     {"TheSameCheckpointWithoutIO", [](JobPlan* p) { Add(p, 0, 20, Doing::kSleep, 180 * kSecond); }, 5 * kMinute, 0,
      true, "host stall", 9 * kSecond, 0},
     {"ACheckpointThatStopsHalfway",
