@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(const std::string
   UniqueFd fd = OpenToRead(path);
   if (!fd.ok())
     return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": no such file")) : FileError("open", path, errno);
-  absl::StatusOr<std::unique_ptr<MappedFile>> file = MappedFile::Open(std::move(fd), path);
+  absl::StatusOr<std::unique_ptr<FileMapping>> file = FileMapping::Open(std::move(fd), path);
   if (!file.ok()) return file.status();
   if ((*file)->size() < sizeof(IndexHeader))
     return Damaged(path, (*file)->size(), "shorter than the header of an index");

@@ -14,7 +14,7 @@
 #include "absl/types/span.h"
 #include "analyzer/formats/lsi/format.h"
 #include "analyzer/model/bundle.h"
-#include "analyzer/util/mapped_file.h"
+#include "analyzer/util/file_mapping.h"
 
 namespace lockstep {
 
@@ -96,7 +96,7 @@ class IndexReader {
   absl::Status CheckSections(const std::string& path);
   absl::Status CheckTables(const std::string& path) const;
 
-  std::unique_ptr<MappedFile> file_;
+  std::unique_ptr<FileMapping> file_;
   IndexHeader header_;
   std::vector<IndexRank> ranks_;
   std::vector<IndexComm> comms_;

@@ -1,6 +1,6 @@
 // A file in memory, which others may cut or change meanwhile.
-#ifndef LOCKSTEP_ANALYZER_UTIL_MAPPED_FILE_H_
-#define LOCKSTEP_ANALYZER_UTIL_MAPPED_FILE_H_
+#ifndef LOCKSTEP_ANALYZER_UTIL_FILE_MAPPING_H_
+#define LOCKSTEP_ANALYZER_UTIL_FILE_MAPPING_H_
 
 #include <sys/stat.h>
 
@@ -18,13 +18,13 @@ struct MappedRange;
 
 // Immutable; any thread. Bytes that are no longer there read as zeros, where a plain mapping ends the process with
 // SIGBUS. For that the first Open() sets the process's handler of SIGBUS.
-class MappedFile {
+class FileMapping {
  public:
   // Of a regular file that is not empty.
-  static absl::StatusOr<std::unique_ptr<MappedFile>> Open(UniqueFd fd, const std::string& path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
+  static absl::StatusOr<std::unique_ptr<FileMapping>> Open(UniqueFd fd, const std::string& path);
+  ~FileMapping();
+  FileMapping(const FileMapping&) = delete;
+  FileMapping& operator=(const FileMapping&) = delete;
 
   const char* data() const { return data_; }
   size_t size() const { return size_; }
@@ -34,7 +34,7 @@ class MappedFile {
   absl::Status Unchanged() const;
 
  private:
-  MappedFile() = default;
+  FileMapping() = default;
 
   UniqueFd fd_;
   std::string path_;
@@ -46,4 +46,4 @@ class MappedFile {
 
 }  // namespace lockstep
 
-#endif  // LOCKSTEP_ANALYZER_UTIL_MAPPED_FILE_H_
+#endif  // LOCKSTEP_ANALYZER_UTIL_FILE_MAPPING_H_

@@ -1,4 +1,4 @@
-#include "analyzer/util/mapped_file.h"
+#include "analyzer/util/file_mapping.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -73,14 +73,14 @@ MappedRange* Register(const void* data, size_t size) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(UniqueFd fd, const std::string& path) {
+absl::StatusOr<std::unique_ptr<FileMapping>> FileMapping::Open(UniqueFd fd, const std::string& path) {
   struct stat st = {};
   if (fstat(fd.get(), &st) != 0) return FileError("read", path, errno);
   if (!S_ISREG(st.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
   if (st.st_size == 0) return absl::DataLossError(absl::StrCat(path, ": empty"));
   void* data = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return FileError("map", path, errno);
-  std::unique_ptr<MappedFile> file(new MappedFile());
+  std::unique_ptr<FileMapping> file(new FileMapping());
   file->fd_ = std::move(fd);
   file->path_ = path;
   file->data_ = static_cast<const char*>(data);
@@ -90,13 +90,13 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(UniqueFd fd, const 
   return file;
 }
 
-MappedFile::~MappedFile() {
+FileMapping::~FileMapping() {
   range_->end = 0;
   range_->used = false;
   munmap(const_cast<char*>(data_), size_);
 }
 
-bool MappedFile::Read(size_t offset, size_t bytes, char* out) const {
+bool FileMapping::Read(size_t offset, size_t bytes, char* out) const {
   for (size_t done = 0; done < bytes;) {
     const ssize_t got = pread(fd_.get(), out + done, bytes - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
@@ -106,7 +106,7 @@ bool MappedFile::Read(size_t offset, size_t bytes, char* out) const {
   return true;
 }
 
-absl::Status MappedFile::Unchanged() const {
+absl::Status FileMapping::Unchanged() const {
   struct stat st = {};
   if (!range_->failed && fstat(fd_.get(), &st) == 0 && static_cast<size_t>(st.st_size) == size_ &&
       st.st_mtim.tv_sec == changed_.tv_sec && st.st_mtim.tv_nsec == changed_.tv_nsec)
