@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/formats/bounds.h"
 #include "analyzer/formats/generations.h"
 
 namespace lockstep {
@@ -115,6 +116,7 @@ void BundleBuilder::AddRank(LooseRank loose) {
                 .like = "impossible rank"});
     return;
   }
+  BoundNumbers(&loose.rank);
   SortOps(&loose.rank.ops);
   loose.comms.resize(loose.rank.memberships.size());
   auto held = std::make_unique<HeldRank>();

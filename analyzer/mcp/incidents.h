@@ -26,8 +26,7 @@ struct OpenedIncident {
 class Incidents {
  public:
   // `paths`: incidents, anything else that LoadPaths reads, or folders of incidents.
-  Incidents(std::vector<std::string> paths, Redactor redactor)
-      : paths_(std::move(paths)), redactor_(std::move(redactor)) {}
+  Incidents(std::vector<std::string> paths, Redactor redactor) : paths_(std::move(paths)), redactor_(redactor) {}
 
   struct Listed {
     std::string name, path;

@@ -321,7 +321,7 @@ Answer Compare(const OpenedIncident& incident, const Json& arguments) {
 
 Json Schema(std::vector<std::pair<const char*, Json>> properties, const std::vector<std::string>& required = {}) {
   Json schema = {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
-  for (auto& [name, property] : properties) schema["properties"][name] = std::move(property);
+  for (auto& property : properties) schema["properties"][property.first] = std::move(property.second);
   if (!required.empty()) schema["required"] = required;
   return schema;
 }

@@ -197,7 +197,7 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
   }
   if (left_out > 0)
     absl::StrAppend(notes, left_out, " rows of operations are left out: more than ", kMostOperationRows, "\n");
-  return absl::OkStatus();
+  return index.Unchanged();
 }
 
 }  // namespace lockstep::archive

@@ -246,7 +246,7 @@ int Deliver(Bundle bundle, const std::string& folder) {
 
 // The folder to write; empty: impossible, which is reported.
 std::string FolderFor(const AttachOptions& options, const std::string& job) {
-  const std::string folder = options.out.empty() ? DefaultIncidentFolder(job, RealtimeNs()) : options.out;
+  std::string folder = options.out.empty() ? DefaultIncidentFolder(job, RealtimeNs()) : options.out;
   const std::string why = WhyNoIncidentFolder(folder);
   if (why.empty()) return folder;
   Say(absl::StrCat("cannot write the incident folder ", folder, ": ", why, "; choose another with --out FOLDER"));

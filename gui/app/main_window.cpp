@@ -86,6 +86,9 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
     connect(keep, &QTimer::timeout, this, &MainWindow::KeepWhatChanged);
     keep->start(options_.keep_every_ms);
   }
+  auto* look = new QTimer(this);
+  connect(look, &QTimer::timeout, this, &MainWindow::LookAtIndex);
+  look->start(options_.look_every_ms);
   FillRecent();
   EnableActs();
   UpdateTitle();

@@ -18,6 +18,7 @@
 #include "gui/app/search_bar.h"
 #include "gui/app/session.h"
 #include "gui/app/strip.h"
+#include "gui/model/latest_job.h"
 #include "gui/model/loader.h"
 #include "gui/model/notes.h"
 #include "gui/model/records.h"
@@ -36,6 +37,7 @@ struct WindowOptions {
   bool restore = true;       // geometry, panes, tab, text size, colors, and the place in an incident
   bool embedded = false;     // one half of a comparison
   int keep_every_ms = 3000;  // interval of the checks whether restored data changed
+  int look_every_ms = 2000;  // interval of the checks whether the index is still as it was when opened
 };
 
 class MainWindow : public QMainWindow {
@@ -106,6 +108,7 @@ class MainWindow : public QMainWindow {
   void UpdateTitle();
   void UpdateStatus();
   void FillRecent();
+  void LookAtIndex();
   void LoadNotes();
   void SaveNotes();
   // main_window_acts.cpp
@@ -162,6 +165,8 @@ class MainWindow : public QMainWindow {
   std::vector<QAction*> recent_;
   QMenu* panes_ = nullptr;
   size_t given_ = 0;  // views that have the document
+  LatestJob look_;
+  bool index_changed_ = false;  // and reported
   bool paint_wanted_ = false, verdict_painted_ = false, matrix_painted_ = false;
   QLabel *status_, *selected_, *load_state_;
   QByteArray first_state_;

@@ -172,6 +172,8 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   navigator_.Reset();
   for (size_t i = 2; i < views_.size() && document != nullptr; ++i) views_[i]->SetDocument(nullptr);
   document_ = std::move(document);
+  look_.Cancel();
+  index_changed_ = false;
   partial_ = partial;
   paths_ = paths;
   records_.SetDocument(document_);
@@ -265,6 +267,19 @@ void MainWindow::FillRecent() {
   }
   actions_->Get(ActionId::kReopen)->setEnabled(!all.isEmpty());
   start_->SetRecent(all);
+}
+
+// What is drawn comes from the file. On another thread, because a disk may not answer.
+void MainWindow::LookAtIndex() {
+  if (document_ == nullptr || index_changed_ || loading_ || look_.busy()) return;
+  look_.Start(this, [this, document = document_](const std::atomic<bool>&) -> LatestJob::Finish {
+    const absl::Status status = document->index().Unchanged();
+    if (status.ok()) return nullptr;
+    return [this, text = QString::fromStdString(std::string(status.message()))] {
+      index_changed_ = true;
+      strip_->ShowError(text + ". What is shown may be wrong: open the incident again.");
+    };
+  });
 }
 
 void MainWindow::LoadNotes() {

@@ -16,10 +16,14 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 
+#include "analyzer/engine/engine.h"
 #include "analyzer/formats/lsd/writer.h"
+#include "analyzer/formats/lsi/writer.h"
+#include "analyzer/viewdata/facts.h"
 #include "gui/app/app_test_window.h"
 #include "gui/app/describe.h"
 #include "gui/app/export.h"
@@ -396,6 +400,32 @@ TEST_F(WindowTest, ADroppedFileThatIsNothingSaysSo) {
   QDragEnterEvent other(QPoint(10, 10), Qt::CopyAction, &words, Qt::LeftButton, Qt::NoModifier);
   QApplication::sendEvent(window.get(), &other);
   EXPECT_FALSE(other.isAccepted());
+}
+
+TEST_F(WindowTest, AnIndexThatIsCutWhileItIsOpenIsReported) {
+  const std::string index = folder_.filePath("cut.lsi").toStdString();
+  lockstep::testing::Job job(2, 2, 2, 6);
+  const Bundle bundle = job.Run();
+  ASSERT_TRUE(WriteIndex(bundle, 1, index, BuildViewFacts(bundle, Analyze(bundle)).SerializeAsString()).ok());
+  WindowOptions options;
+  options.settings = folder_.filePath("viewer.ini");
+  options.look_every_ms = 10;
+  MainWindow window(options);
+  window.show();
+  window.Open({QString::fromStdString(index)});
+  ASSERT_TRUE(Until([&] { return window.document() != nullptr && window.Idle(); }));
+  QTest::qWait(50);
+  EXPECT_FALSE(window.strip()->error());
+  std::filesystem::resize_file(index, 0);
+  ASSERT_TRUE(Until([&] { return window.strip()->error(); }));
+  EXPECT_TRUE(window.strip()->text().contains("changed or was cut while it was open"))
+      << window.strip()->text().toStdString();
+  // Every view reads it again, and draws what is left.
+  for (int tab = 0; tab < window.tabs()->count(); ++tab) {
+    window.tabs()->setCurrentIndex(tab);
+    window.repaint();
+    EXPECT_TRUE(Until([&] { return window.Idle(); }));
+  }
 }
 
 TEST_F(WindowTest, TheSessionComesBack) {

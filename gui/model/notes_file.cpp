@@ -9,12 +9,13 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/util/small_file.h"
 
 namespace lockstep::gui {
 namespace {
 
 constexpr int kVersion = 1;
-constexpr qint64 kMostBytes = 64 << 20;
+constexpr size_t kMostBytes = 64 << 20;
 constexpr int kMostRuns = 100'000;
 constexpr double kExact = 9007199254740992.0;  // JSON numbers are doubles
 
@@ -57,17 +58,14 @@ std::string NotesPath(const std::vector<std::string>& paths) {
 }
 
 absl::StatusOr<Notes> ReadNotes(const std::string& path) {
-  QFile file(QString::fromStdString(path));
-  if (!file.exists()) return Notes();
-  if (!file.open(QIODevice::ReadOnly))
-    return absl::DataLossError(absl::StrCat(path, ": cannot be read: ", file.errorString().toStdString()));
-  const QByteArray bytes = file.read(kMostBytes + 1);
+  const absl::StatusOr<std::string> bytes = ReadWholeFile(path, kMostBytes);
+  if (absl::IsNotFound(bytes.status())) return Notes();
+  if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
   const auto damaged = [&](const std::string& what) {
     return absl::DataLossError(absl::StrCat(path, ": ", what, "; rename or delete it, marks are not written over it"));
   };
-  if (bytes.size() > kMostBytes) return damaged("too large for notes");
   QJsonParseError error;
-  const QJsonObject object = QJsonDocument::fromJson(bytes, &error).object();
+  const QJsonObject object = QJsonDocument::fromJson(QByteArray::fromStdString(*bytes), &error).object();
   if (error.error != QJsonParseError::NoError)
     return damaged(absl::StrCat("offset ", error.offset, ": ", error.errorString().toStdString()));
   if (object.value("format").toString() != "lockstep-notes") return damaged("not a file of notes");

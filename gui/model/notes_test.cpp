@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "analyzer/testing/job.h"
 
@@ -65,6 +66,12 @@ TEST_F(NotesTest, HostileFilesAreRefusedOrCut) {
   EXPECT_EQ(notes->marks[0].record, -1);
   EXPECT_EQ(notes->marks[0].record_rank, -1);
   EXPECT_EQ(notes->marks[1].text.size(), kMostMarkText);
+}
+
+// Opening a pipe waits for a writer, and the window would wait with it.
+TEST_F(NotesTest, APipeInTheirPlaceIsRefused) {
+  ASSERT_EQ(mkfifo(Path().c_str(), 0600), 0);
+  EXPECT_EQ(ReadNotes(Path()).status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(NotesTest, CannotBeWritten) {

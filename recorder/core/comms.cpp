@@ -196,12 +196,12 @@ LOCKSTEP_COLD void CommIsReady(CommLocal* comm) noexcept {
 
 void SetCommState(CommLocal* comm, CommState state) noexcept {
   Editing editing(comm->entry);
-  comm->entry->state = static_cast<uint32_t>(state);
+  Store(&comm->entry->state, static_cast<uint32_t>(state));
 }
 
 void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept {
   Editing editing(comm->entry);
-  comm->entry->id = id;
+  Store(&comm->entry->id, id);
   comm->magic = magic;
 }
 
@@ -217,8 +217,8 @@ void SetCommName(CommLocal* comm, const char* name) noexcept {
 
 void SetCommReady(CommLocal* comm) noexcept {
   Editing editing(comm->entry);
-  comm->entry->state = static_cast<uint32_t>(CommState::kReady);
-  comm->entry->ready_ticks = Now();
+  Store(&comm->entry->state, static_cast<uint32_t>(CommState::kReady));
+  Store(&comm->entry->ready_ticks, Now());
 }
 
 LOCKSTEP_COLD void CommEnded(CommLocal* comm, CommState state) noexcept {
@@ -226,14 +226,14 @@ LOCKSTEP_COLD void CommEnded(CommLocal* comm, CommState state) noexcept {
   StoreRelease(&g_tables.comm_handles[comm->index], static_cast<const void*>(nullptr));
   EndPending(comm);
   Editing editing(comm->entry);
-  comm->entry->ended_ticks = Now();
-  comm->entry->state = static_cast<uint32_t>(state);
+  Store(&comm->entry->ended_ticks, Now());
+  Store(&comm->entry->state, static_cast<uint32_t>(state));
 }
 
 void NoteAsyncError(CommLocal* comm, int32_t error) noexcept {
   Editing editing(comm->entry);
-  comm->entry->async_error = error;
-  comm->entry->async_error_ticks = Now();
+  Store(&comm->entry->async_error, error);
+  Store(&comm->entry->async_error_ticks, Now());
 }
 
 bool HasPending() noexcept {

@@ -29,7 +29,8 @@ constexpr wire::Type kTypes[] = {wire::Type::kHello,  wire::Type::kHeartbeat, wi
                                  wire::Type::kStacks, wire::Type::kChunk,     wire::Type::kBye};
 
 const std::string& Folder() {
-  static const std::string folder = [] {
+  // Never destroyed, because it is used at the very end.
+  static const std::string& folder = *new std::string([] {
     std::string path = "/dev/shm/lockstep-agent-fuzz-XXXXXX";
     if (mkdtemp(path.data()) == nullptr) {
       path = "/tmp/lockstep-agent-fuzz-XXXXXX";
@@ -37,7 +38,7 @@ const std::string& Folder() {
     }
     atexit([] { std::filesystem::remove_all(Folder()); });
     return path;
-  }();
+  }());
   return folder;
 }
 

@@ -24,7 +24,8 @@ using namespace lockstep;
 constexpr size_t kMostFrames = 32, kMostStack = 1024;
 
 const std::string& Path() {
-  static const std::string path = [] {
+  // Never destroyed, because it is used at the very end.
+  static const std::string& path = *new std::string([] {
     std::string name = "/dev/shm/lockstep-elf-fuzz-XXXXXX";
     int fd = mkstemp(name.data());
     if (fd < 0) {
@@ -35,7 +36,7 @@ const std::string& Path() {
     close(fd);
     atexit([] { unlink(Path().c_str()); });
     return name;
-  }();
+  }());
   return path;
 }
 

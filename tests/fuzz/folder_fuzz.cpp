@@ -26,7 +26,8 @@ using namespace lockstep;
 constexpr int kMostFiles = 8;
 
 const std::string& Folder() {
-  static const std::string folder = [] {
+  // Never destroyed, because it is used at the very end.
+  static const std::string& folder = *new std::string([] {
     std::string path = "/dev/shm/lockstep-folder-fuzz-XXXXXX";
     if (mkdtemp(path.data()) == nullptr) {
       path = "/tmp/lockstep-folder-fuzz-XXXXXX";
@@ -34,7 +35,7 @@ const std::string& Folder() {
     }
     atexit([] { std::filesystem::remove_all(Folder()); });
     return path;
-  }();
+  }());
   return folder;
 }
 

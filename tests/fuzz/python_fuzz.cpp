@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -26,7 +25,7 @@ class InputMemory : public RemoteMemory {
   bool Read(uint64_t address, void* out, size_t size) const override {
     const uint64_t at = address - kBase;
     if (address < kBase || at > size_ || size > size_ - at) return false;
-    memcpy(out, data_ + at, size);
+    std::copy_n(data_ + at, size, static_cast<uint8_t*>(out));
     return true;
   }
 

@@ -2,7 +2,7 @@
 """Runs every fuzzer for its share of the time, from the seeds and the inputs that are kept. Ends with 1 where one finds a fault, and says where
 the input that shows it lies.
 
-run.py --build build-fuzz [--minutes 10] [--keep FOLDER] [NAME...]"""
+run.py --build build-fuzz [--minutes 10] [--within MINUTES] [--keep FOLDER] [NAME...]"""
 
 import argparse
 import concurrent.futures
@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -36,9 +37,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True)
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--within", type=float, help="at most so many minutes with building; the fuzzers get what is left")
     parser.add_argument("--keep", help="folder for new inputs; without it they are thrown away where nothing was found")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
+    began = time.monotonic()
     known = sorted(name[:-len("_fuzz.cpp")] for name in os.listdir(HERE) if name.endswith("_fuzz.cpp"))
     unknown = [name for name in options.names if name not in known]
     if unknown:
@@ -46,7 +49,10 @@ def main():
     names = options.names or known
     workers = min(len(names), len(os.sched_getaffinity(0)))
     subprocess.run(["cmake", "--build", options.build, "--target", "fuzz_seeds", *(name + "_fuzz" for name in names)], check=True)
-    seconds = max(1, int(options.minutes * 60 * workers / len(names)))
+    minutes = options.minutes
+    if options.within is not None:
+        minutes = min(minutes, options.within - (time.monotonic() - began) / 60)
+    seconds = max(10, int(minutes * 60 * workers / len(names)))
     keep = options.keep or tempfile.mkdtemp(prefix="lockstep-fuzz-")
     seeds = os.path.join(keep, "seeds")
     subprocess.run([os.path.join(options.build, "fuzz/fuzz_seeds"), seeds], check=True, stdout=subprocess.DEVNULL)

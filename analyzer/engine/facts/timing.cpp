@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/model/call_kinds.h"
+#include "analyzer/util/numbers.h"
 #include "analyzer/util/parallel.h"
 
 namespace lockstep {
@@ -65,8 +66,8 @@ void Timing::NameClocks() {
 void Timing::TakeRank(size_t rank_index, size_t limit) {
   const Rank& rank = model.bundle.ranks[rank_index];
   TimedRank& timed = ranks[rank_index];
-  timed.late_by_ns =
-      rank.time_uncertainty_ns > 0 && IsTime(rank.time_uncertainty_ns) ? rank.time_uncertainty_ns : UsualLateness(rank);
+  const int64_t late_by_ns = rank.time_uncertainty_ns;
+  timed.late_by_ns = late_by_ns > 0 && late_by_ns < TimedRank::kReach ? late_by_ns : UsualLateness(rank);
   // Most records of most jobs have no times: a sample shows that.
   constexpr size_t kProbes = 64;
   if (rank.ops.size() > 4 * kProbes) {
@@ -79,17 +80,23 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
   size_t begin = 0;
   const bool one_thread = !rank.ops.empty() && rank.ops.front().thread == rank.ops.back().thread;
   if (one_thread && rank.ops.size() > 2 * limit) begin = rank.ops.size() - 2 * limit;
+  std::vector<int64_t> completed;
+  for (size_t i = begin; i < rank.ops.size(); ++i) {
+    if (IsTime(rank.ops[i].completed_ns)) completed.push_back(rank.ops[i].completed_ns);
+  }
+  if (completed.empty()) return;
+  timed.middle_ns = Median(std::move(completed));
   size_t started = 0, behind = 0, compared = 0;
   int64_t previous_end = 0;
   for (size_t i = begin; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
     // An operation whose neighbours have left the rings says nothing about the time between them.
-    if (op.membership == kNoIndex || op.recent_only || !IsTime(op.completed_ns)) continue;
+    if (op.membership == kNoIndex || op.recent_only || !timed.Shows(op.completed_ns)) continue;
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind) && !op.batch_end) continue;
     TimedOp t{static_cast<uint32_t>(i), model.CommOf(rank, op), 0, op.completed_ns};
-    if (IsTime(op.started_ns) && op.started_ns <= op.completed_ns) t.start_ns = op.started_ns;
+    if (timed.Shows(op.started_ns) && op.started_ns <= op.completed_ns) t.start_ns = op.started_ns;
     started += t.start_ns != 0;
-    if (previous_end != 0 && IsTime(op.enter_ns)) {
+    if (previous_end != 0 && timed.Shows(op.enter_ns)) {
       ++compared;
       behind += op.enter_ns >= previous_end;
     }
@@ -102,7 +109,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
     timed.arrivals = Arrivals::kHost;
     for (TimedOp& t : timed.ops) {
       const int64_t enter = rank.ops[t.op].enter_ns;
-      if (IsTime(enter) && enter <= t.end_ns) t.start_ns = enter;
+      if (timed.Shows(enter) && enter <= t.end_ns) t.start_ns = enter;
     }
   }
   const auto by_end = [](const TimedOp& a, const TimedOp& b) {

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-// One operation with known end. Times outside what a clock can show are taken for not recorded.
+// One operation with known end. Times that TimedRank::Shows refuses are taken for not recorded.
 struct TimedOp {
   uint32_t op = 0;  // into Rank::ops
   uint32_t comm = kNoIndex;
@@ -53,6 +53,11 @@ struct TimedRank {
   uint32_t clock = kNoIndex;  // ranks with one number share one clock
   Arrivals arrivals = Arrivals::kNone;
   int64_t late_by_ns = 0;  // starts and ends may be that much later than the truth, never earlier
+  // Half of the ends are before it. Only a damaged or hostile record has a time days away from it.
+  int64_t middle_ns = 0;
+  bool Shows(int64_t ns) const { return ns > 0 && ns > middle_ns - kReach && ns < middle_ns + kReach; }
+  // Three days. The sum over all operations of a rank fits 64 bits.
+  static constexpr int64_t kReach = int64_t{1} << 48;
 };
 
 class Timing {

@@ -218,6 +218,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
   }
   if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed(later, "");
   std::vector<int32_t> lacking;
+  lacking.reserve(odd.size());
   for (int32_t r : odd) lacking.push_back(bundle_.ranks[r].rank);
   c.evidence.push_back({absl::StrCat(Who(waiter), " waits in ", place, ", which ", odd.size() == 1 ? "rank " : "ranks ",
                                      FoldRanks(lacking), " never issued; ", all.size() - odd.size(), " ranks wait for ",

@@ -35,6 +35,7 @@ void Causes::AddFromNewestGroups(std::vector<Cause>* causes) const {
   const auto few = [&](const std::vector<int32_t>& ranks) { return 3 * ranks.size() <= usual->second.size(); };
   const auto made = [&](int32_t size, const std::vector<int32_t>& ranks) {
     std::vector<int32_t> numbers;
+    numbers.reserve(ranks.size());
     for (const int32_t r : ranks) numbers.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
     return EvidenceItem(absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(std::move(numbers)),
                                      ": the newest group made has ", size, " members"),

@@ -194,7 +194,7 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
       if (t.start_ns == 0) continue;
       inside += std::min(t.Duration(), kLongestOperationNs);
       const int64_t entered = rank.ops[t.op].enter_ns;
-      if (!IsTime(entered)) continue;
+      if (!timing.ranks[r].Shows(entered)) continue;
       first = std::min(first, entered);
       last = std::max(last, entered);
     }

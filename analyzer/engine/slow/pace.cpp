@@ -138,7 +138,8 @@ void Paces::GiveRoles() {
 
 std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
-  const auto& ops = timing_.ranks[r].ops;
+  const TimedRank& timed = timing_.ranks[r];
+  const auto& ops = timed.ops;
   std::vector<Between> betweens(ops.size());
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < ops.size(); ++i) {
@@ -152,7 +153,7 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
   std::map<uint32_t, const Op*> last;
   for (size_t i = 0; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
-    if (!op.recent_only && IsTime(op.enter_ns)) before[i] = std::exchange(last[op.thread], &op);
+    if (!op.recent_only && timed.Shows(op.enter_ns)) before[i] = std::exchange(last[op.thread], &op);
   }
   const auto overlaps = [&](uint32_t i) {
     return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)];
@@ -175,11 +176,11 @@ std::vector<Paces::Between> Paces::Betweens(uint32_t r) const {
       const Op* const call = before[t.op];
       if (call != nullptr && call->membership != kNoIndex) {
         between.place = SortOf(*call, timing_.model.CommOf(rank, *call)) << 32 | SortOf(op, t.comm);
-        const int64_t returned = IsTime(call->return_ns) ? call->return_ns : call->enter_ns;
+        const int64_t returned = timed.Shows(call->return_ns) ? call->return_ns : call->enter_ns;
         // If most of the gap lies behind the call, it is work of the GPU.
-        const bool gpu = t.start_ns - std::max(op.enter_ns, from) > timing_.ranks[r].late_by_ns + between.gap_ns / 2;
+        const bool gpu = t.start_ns - std::max(op.enter_ns, from) > timed.late_by_ns + between.gap_ns / 2;
         if (op.enter_ns > returned && !gpu) between.host_ns = op.enter_ns - returned;
-        between.ahead = op.enter_ns + timing_.ranks[r].late_by_ns < from;
+        between.ahead = op.enter_ns + timed.late_by_ns < from;
       }
     }
     held_until = std::max(held_until, t.end_ns);
@@ -325,8 +326,12 @@ void Paces::Measure(uint32_t r) {
       const uint32_t next = std::exchange(end, start);
       if (next < program.size()) {
         const Op &a = rank.ops[ops[program[start]].op], &b = rank.ops[ops[program[next]].op];
-        const int64_t length =
-            durations_only ? b.enter_ns - a.enter_ns : ops[program[next]].end_ns - ops[program[start]].end_ns;
+        int64_t length = 0;
+        if (!durations_only) {
+          length = ops[program[next]].end_ns - ops[program[start]].end_ns;
+        } else if (timing_.ranks[r].Shows(a.enter_ns) && timing_.ranks[r].Shows(b.enter_ns)) {
+          length = b.enter_ns - a.enter_ns;
+        }
         if (length > 0) lengths.push_back(length);
       }
       if (durations_only && !told(start, next)) continue;

@@ -203,7 +203,7 @@ absl::Status ReadFile(const std::string& path, const std::function<bool()>& go_o
     return absl::OkStatus();
   }
   Reader reader(facts);
-  const absl::Status status =
+  absl::Status status =
       ForEachLine(fd.get(), go_on, [&reader](std::string_view line, int64_t number) { reader.Take(line, number); });
   reader.Finish();
   return status;

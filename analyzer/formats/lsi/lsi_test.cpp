@@ -236,6 +236,35 @@ TEST_F(IndexTest, DamageIsToldOrHarmless) {
   }
 }
 
+// It may lie on a disk that others write to.
+TEST_F(IndexTest, AFileThatIsCutWhileItIsOpenReadsAsZeros) {
+  ASSERT_TRUE(WriteIndex(RandomBundle(7), 1, Path("index.lsi")).ok());
+  const auto size = fs::file_size(Path("index.lsi"));
+  for (const uintmax_t left : {size / 2, uintmax_t{1}, uintmax_t{0}}) {
+    ASSERT_TRUE(WriteIndex(RandomBundle(7), 1, Path("index.lsi")).ok());
+    auto index = IndexReader::Open(Path("index.lsi"));
+    ASSERT_TRUE(index.ok()) << index.status();
+    EXPECT_TRUE((*index)->Unchanged().ok()) << (*index)->Unchanged();
+    fs::resize_file(Path("index.lsi"), left);
+    ReadThrough(**index);
+    EXPECT_THAT(std::string((*index)->Unchanged().message()), HasSubstr("changed or was cut while it was open"));
+  }
+}
+
+TEST_F(IndexTest, AFileThatIsWrittenToWhileItIsOpenDoesNoHarm) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(WriteIndex(RandomBundle(7), 1, Path("index.lsi")).ok());
+    auto index = IndexReader::Open(Path("index.lsi"));
+    ASSERT_TRUE(index.ok()) << index.status();
+    std::string other(fs::file_size(Path("index.lsi")), '\0');
+    for (char& byte : other) byte = static_cast<char>(i == 0 ? 255 : random());
+    WriteIndexFile(Path("index.lsi"), other);
+    ReadThrough(**index);
+    EXPECT_FALSE((*index)->Unchanged().ok());
+  }
+}
+
 // Tensor-parallel ranks have no peers at all: the column costs them nothing.
 TEST_F(IndexTest, PeersThatAreNotThereTakeNoSpace) {
   Bundle b;

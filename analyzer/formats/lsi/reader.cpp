@@ -1,7 +1,6 @@
 #include "analyzer/formats/lsi/reader.h"
 
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <type_traits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/formats/lsd/format.h"
@@ -75,63 +76,66 @@ absl::Status Damaged(const std::string& path, uint64_t offset, const std::string
 
 template <typename T>
 absl::Span<const T> IndexReader::Section(IndexSection section) const {
-  const IndexSectionEntry& entry = header_->sections[static_cast<int>(section)];
-  return {reinterpret_cast<const T*>(static_cast<const char*>(map_) + entry.offset), static_cast<size_t>(entry.count)};
+  const IndexSectionEntry& entry = header_.sections[static_cast<int>(section)];
+  return {reinterpret_cast<const T*>(file_->data() + entry.offset), static_cast<size_t>(entry.count)};
+}
+
+template <typename T>
+absl::Status IndexReader::ReadTable(const std::string& path, IndexSection section, std::vector<T>* table) const {
+  const IndexSectionEntry& entry = header_.sections[static_cast<int>(section)];
+  table->resize(static_cast<size_t>(entry.count));
+  char* const bytes = reinterpret_cast<char*>(table->data());
+  if (!file_->Read(static_cast<size_t>(entry.offset), table->size() * sizeof(T), bytes) ||
+      Crc32c({bytes, table->size() * sizeof(T)}) != entry.crc) {
+    return Damaged(path, entry.offset, absl::StrCat("the checksum of table ", static_cast<int>(section), " differs"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(const std::string& path) {
-  const UniqueFd fd = OpenToRead(path);
+  UniqueFd fd = OpenToRead(path);
   if (!fd.ok())
     return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": no such file")) : FileError("open", path, errno);
-  struct stat st = {};
+  absl::StatusOr<std::unique_ptr<FileMapping>> file = FileMapping::Open(std::move(fd), path);
+  if (!file.ok()) return file.status();
+  if ((*file)->size() < sizeof(IndexHeader))
+    return Damaged(path, (*file)->size(), "shorter than the header of an index");
   std::unique_ptr<IndexReader> reader(new IndexReader());
-  if (fstat(fd.get(), &st) != 0) return FileError("read", path, errno);
-  if (!S_ISREG(st.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
-  if (static_cast<uint64_t>(st.st_size) < sizeof(IndexHeader))
-    return Damaged(path, static_cast<uint64_t>(st.st_size), "shorter than the header of an index");
-  void* map = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (map == MAP_FAILED) return FileError("map", path, errno);
-  reader->map_ = map;
-  reader->bytes_ = static_cast<size_t>(st.st_size);
+  reader->file_ = std::move(*file);
   if (absl::Status status = reader->Check(path); !status.ok()) return status;
   return reader;
 }
 
-IndexReader::~IndexReader() {
-  if (map_ != nullptr) munmap(map_, bytes_);
-}
-
 absl::Status IndexReader::Check(const std::string& path) {
-  header_ = static_cast<const IndexHeader*>(map_);
-  if (std::memcmp(header_->magic, kIndexMagic.data(), kIndexMagic.size()) != 0)
+  if (!file_->Read(0, sizeof(header_), reinterpret_cast<char*>(&header_))) return Damaged(path, 0, "cannot be read");
+  if (std::memcmp(header_.magic, kIndexMagic.data(), kIndexMagic.size()) != 0)
     return Damaged(path, 0, "not an index of Lockstep");
-  if (header_->min_reader_version > kIndexVersion) {
+  if (header_.min_reader_version > kIndexVersion) {
     return absl::FailedPreconditionError(absl::StrCat(path, ": written for readers of version ",
-                                                      header_->min_reader_version, ", this one is ", kIndexVersion,
+                                                      header_.min_reader_version, ", this one is ", kIndexVersion,
                                                       "; use a newer Lockstep or delete the index"));
   }
-  if (header_->version < kIndexVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": of the older version ", header_->version,
+  if (header_.version < kIndexVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": of the older version ", header_.version,
                                                       "; delete the index, it is made again from the dumps"));
   }
-  if (header_->byte_order != kIndexByteOrder) return Damaged(path, 16, "written on a machine of the other byte order");
-  IndexHeader copy = *header_;
+  if (header_.byte_order != kIndexByteOrder) return Damaged(path, 16, "written on a machine of the other byte order");
+  IndexHeader copy = header_;
   copy.crc = 0;
-  if (Crc32c({reinterpret_cast<const char*>(&copy), sizeof(copy)}) != header_->crc)
+  if (Crc32c({reinterpret_cast<const char*>(&copy), sizeof(copy)}) != header_.crc)
     return Damaged(path, 0, "the header's checksum differs");
-  if (header_->file_bytes != bytes_) {
-    return Damaged(path, bytes_,
-                   absl::StrCat("the file has ", bytes_, " bytes and its header says ", header_->file_bytes));
+  if (header_.file_bytes != file_->size()) {
+    return Damaged(path, file_->size(),
+                   absl::StrCat("the file has ", file_->size(), " bytes and its header says ", header_.file_bytes));
   }
   if (absl::Status status = CheckSections(path); !status.ok()) return status;
-  ranks_ = Section<IndexRank>(IndexSection::kRanks);
-  comms_ = Section<IndexComm>(IndexSection::kComms);
-  members_ = Section<int32_t>(IndexSection::kMembers);
-  memberships_ = Section<IndexMembership>(IndexSection::kMemberships);
-  text_offsets_ = Section<uint64_t>(IndexSection::kTextOffsets);
-  texts_ = Section<char>(IndexSection::kTexts);
-  facts_ = Section<char>(IndexSection::kFacts);
-  open_ = Section<IndexOpen>(IndexSection::kOpen);
+  for (const absl::Status& read :
+       {ReadTable(path, IndexSection::kRanks, &ranks_), ReadTable(path, IndexSection::kComms, &comms_),
+        ReadTable(path, IndexSection::kMembers, &members_), ReadTable(path, IndexSection::kMemberships, &memberships_),
+        ReadTable(path, IndexSection::kTextOffsets, &text_offsets_), ReadTable(path, IndexSection::kTexts, &texts_),
+        ReadTable(path, IndexSection::kFacts, &facts_), ReadTable(path, IndexSection::kOpen, &open_)}) {
+    if (!read.ok()) return read;
+  }
   kinds_ = Section<uint8_t>(IndexSection::kKind);
   states_ = Section<uint8_t>(IndexSection::kState);
   op_memberships_ = Section<uint16_t>(IndexSection::kMembership);
@@ -149,21 +153,16 @@ absl::Status IndexReader::Check(const std::string& path) {
 
 absl::Status IndexReader::CheckSections(const std::string& path) {
   for (int s = 0; s < static_cast<int>(IndexSection::kCount); ++s) {
-    const IndexSectionEntry& entry = header_->sections[s];
+    const IndexSectionEntry& entry = header_.sections[s];
     const uint64_t at = offsetof(IndexHeader, sections) + static_cast<uint64_t>(s) * sizeof(IndexSectionEntry);
     const bool column = s >= static_cast<int>(IndexSection::kKind) && s < static_cast<int>(IndexSection::kCells);
     if (entry.element_bytes != kElementBytes[s] || entry.count > Most(static_cast<IndexSection>(s)) ||
-        entry.offset % kIndexAlign != 0 || entry.offset > bytes_ ||
-        entry.count > (bytes_ - entry.offset) / entry.element_bytes) {
+        entry.offset % kIndexAlign != 0 || entry.offset > file_->size() ||
+        entry.count > (file_->size() - entry.offset) / entry.element_bytes) {
       return Damaged(path, at, absl::StrCat("section ", s, " does not fit the file"));
     }
-    if (column && entry.count != header_->sections[static_cast<int>(IndexSection::kKind)].count) {
+    if (column && entry.count != header_.sections[static_cast<int>(IndexSection::kKind)].count) {
       return Damaged(path, at, "columns of different lengths");
-    }
-    if (s < static_cast<int>(IndexSection::kKind) &&
-        Crc32c({static_cast<const char*>(map_) + entry.offset,
-                static_cast<size_t>(entry.count) * entry.element_bytes}) != entry.crc) {
-      return Damaged(path, entry.offset, absl::StrCat("the checksum of table ", s, " differs"));
     }
   }
   return absl::OkStatus();
@@ -171,7 +170,7 @@ absl::Status IndexReader::CheckSections(const std::string& path) {
 
 absl::Status IndexReader::CheckTables(const std::string& path) const {
   auto at = [&](IndexSection section, size_t i) {
-    const IndexSectionEntry& entry = header_->sections[static_cast<int>(section)];
+    const IndexSectionEntry& entry = header_.sections[static_cast<int>(section)];
     return entry.offset + i * entry.element_bytes;
   };
   for (size_t i = 0; i < text_offsets_.size(); ++i) {
@@ -222,20 +221,28 @@ IndexOp IndexReader::op(size_t rank, uint64_t index) const {
   if (rank >= ranks_.size() || index >= kinds_.size()) return out;
   const IndexRank& r = ranks_[rank];
   const size_t i = static_cast<size_t>(index);
-  out.kind = static_cast<ring::CallKind>(kinds_[i]);
-  if (states_[i] <= static_cast<uint8_t>(OpState::kCaptured)) out.state = static_cast<OpState>(states_[i]);
-  if (op_memberships_[i] < r.memberships) {
-    out.membership = r.first_membership + op_memberships_[i];
-    if (seqs_[i] != kIndexNoSeq) out.seq = memberships_[*out.membership].seq_base + seqs_[i];
+  // One read of each value: the file may change between two.
+  const auto at = [i](const auto& column) {
+    using Value = std::remove_reference_t<decltype(column[i])>;
+    return std::remove_const_t<Value>(*static_cast<const volatile Value*>(&column[i]));
+  };
+  out.kind = static_cast<ring::CallKind>(at(kinds_));
+  if (const uint8_t state = at(states_); state <= static_cast<uint8_t>(OpState::kCaptured))
+    out.state = static_cast<OpState>(state);
+  if (const uint16_t membership = at(op_memberships_); membership < r.memberships) {
+    out.membership = r.first_membership + membership;
+    if (const uint32_t seq = at(seqs_); seq != kIndexNoSeq) out.seq = memberships_[*out.membership].seq_base + seq;
   }
   auto time = [&](uint32_t us) { return us == kIndexNoTime ? 0 : r.base_ns + int64_t{us} * kUs; };
-  out.enter_ns = time(enters_[i]);
-  out.started_ns = time(starts_[i]);
-  out.completed_ns = time(ends_[i]);
-  if (out.enter_ns != 0 && hosts_[i] != kIndexNotReturned) out.return_ns = out.enter_ns + hosts_[i] * kUs;
-  if (sizes_[i] > 0 && sizes_[i] <= 64) out.bytes_at_least = uint64_t{1} << (sizes_[i] - 1);
-  out.stream = streams_[i];
-  if (peers_[i] != kIndexNoPeer && peers_[i] <= INT32_MAX) out.peer = static_cast<int32_t>(peers_[i] - 1);
+  out.enter_ns = time(at(enters_));
+  out.started_ns = time(at(starts_));
+  out.completed_ns = time(at(ends_));
+  if (const uint16_t host = at(hosts_); out.enter_ns != 0 && host != kIndexNotReturned)
+    out.return_ns = out.enter_ns + host * kUs;
+  if (const uint8_t size = at(sizes_); size > 0 && size <= 64) out.bytes_at_least = uint64_t{1} << (size - 1);
+  out.stream = at(streams_);
+  if (const uint32_t peer = at(peers_); peer != kIndexNoPeer && peer <= INT32_MAX)
+    out.peer = static_cast<int32_t>(peer - 1);
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Reads index.lsi through mmap, as a hostile file: every reference between tables is checked at opening, every value of
-// a column at its use. An index is written under another name and renamed, so its writer never truncates a mapped one.
+// Reads index.lsi as a hostile file: tables are copied, and every reference between them is checked at opening. Columns
+// are mapped, and every value is checked at its use. The file may be cut or changed meanwhile.
 #ifndef LOCKSTEP_ANALYZER_FORMATS_LSI_READER_H_
 #define LOCKSTEP_ANALYZER_FORMATS_LSI_READER_H_
 
@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "analyzer/formats/lsi/format.h"
 #include "analyzer/model/bundle.h"
+#include "analyzer/util/file_mapping.h"
 
 namespace lockstep {
 
@@ -47,17 +48,18 @@ class IndexReader {
   // Errors name the file and the problem: NotFound, FailedPrecondition (another version), DataLoss (damaged: make it
   // again).
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(const std::string& path);
-  ~IndexReader();
   IndexReader(const IndexReader&) = delete;
   IndexReader& operator=(const IndexReader&) = delete;
 
-  uint64_t source() const { return header_->source; }
+  // DataLoss if the file was changed or cut since it was opened: what is missing reads as zeros. May wait for a disk.
+  absl::Status Unchanged() const { return file_->Unchanged(); }
+  uint64_t source() const { return header_.source; }
   absl::Span<const IndexRank> ranks() const { return ranks_; }
   absl::Span<const IndexComm> comms() const { return comms_; }
   absl::Span<const IndexMembership> memberships() const { return memberships_; }
   // Global rank of each member, or empty if the members are unknown.
   absl::Span<const int32_t> members(const IndexComm& comm) const {
-    return members_.subspan(comm.first_member, comm.members_known);
+    return absl::MakeConstSpan(members_).subspan(comm.first_member, comm.members_known);
   }
   std::string_view text(uint32_t index) const;  // empty for an unknown index
   uint64_t operations() const { return kinds_.size(); }
@@ -88,20 +90,21 @@ class IndexReader {
   IndexReader() = default;
   template <typename T>
   absl::Span<const T> Section(IndexSection section) const;
+  template <typename T>
+  absl::Status ReadTable(const std::string& path, IndexSection section, std::vector<T>* table) const;
   absl::Status Check(const std::string& path);
   absl::Status CheckSections(const std::string& path);
   absl::Status CheckTables(const std::string& path) const;
 
-  void* map_ = nullptr;
-  size_t bytes_ = 0;
-  const IndexHeader* header_ = nullptr;
-  absl::Span<const IndexRank> ranks_;
-  absl::Span<const IndexComm> comms_;
-  absl::Span<const int32_t> members_;
-  absl::Span<const IndexMembership> memberships_;
-  absl::Span<const uint64_t> text_offsets_;
-  absl::Span<const char> texts_, facts_;
-  absl::Span<const IndexOpen> open_;
+  std::unique_ptr<FileMapping> file_;
+  IndexHeader header_;
+  std::vector<IndexRank> ranks_;
+  std::vector<IndexComm> comms_;
+  std::vector<int32_t> members_;
+  std::vector<IndexMembership> memberships_;
+  std::vector<uint64_t> text_offsets_;
+  std::vector<char> texts_, facts_;
+  std::vector<IndexOpen> open_;
   absl::Span<const uint8_t> kinds_, states_, sizes_, streams_, cells_;
   absl::Span<const uint16_t> op_memberships_, hosts_;
   absl::Span<const uint32_t> seqs_, enters_, starts_, ends_, peers_;

@@ -47,6 +47,12 @@ struct CodeFile {
   bool lines = true;
 };
 
+// Of the last call of libdw, which may fail without a reason.
+std::string LastProblem() {
+  const char* const text = dwfl_errmsg(-1);
+  return text == nullptr ? "the unwinder fails without a reason" : text;
+}
+
 bool SameFile(const ProcessMemory& memory, uint64_t start, int fd) {
   char in_file[64], in_memory[64];
   if (pread(fd, in_file, sizeof in_file, 0) != sizeof in_file) return false;
@@ -348,7 +354,7 @@ Unwinder::Addresses Unwinder::Unwind(const ThreadCapture& thread, size_t limit) 
       dwfl_report_end(s.dwfl, nullptr, nullptr);
       s.attached = dwfl_attach_state(s.dwfl, nullptr, s.pid, &s.thread_callbacks, &s);
     }
-    if (!s.attached) s.attach_problem = dwfl_errmsg(-1);
+    if (!s.attached) s.attach_problem = LastProblem();
   }
   s.thread = &thread;
   s.out = &addresses;
@@ -356,7 +362,7 @@ Unwinder::Addresses Unwinder::Unwind(const ThreadCapture& thread, size_t limit) 
   s.live_reads = 0;
   if (s.attached) {
     const int result = dwfl_getthread_frames(s.dwfl, thread.tid, State::OneFrame, &s);
-    if (result == -1) addresses.problem = dwfl_errmsg(-1);
+    if (result == -1) addresses.problem = LastProblem();
   } else {
     addresses.problem = s.attach_problem;
   }

@@ -1,0 +1,49 @@
+// A file in memory, which others may cut or change meanwhile.
+#ifndef LOCKSTEP_ANALYZER_UTIL_FILE_MAPPING_H_
+#define LOCKSTEP_ANALYZER_UTIL_FILE_MAPPING_H_
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analyzer/util/unique_fd.h"
+
+namespace lockstep {
+
+struct MappedRange;
+
+// Immutable; any thread. Bytes that are no longer there read as zeros, where a plain mapping ends the process with
+// SIGBUS. For that the first Open() sets the process's handler of SIGBUS.
+class FileMapping {
+ public:
+  // Of a regular file that is not empty.
+  static absl::StatusOr<std::unique_ptr<FileMapping>> Open(UniqueFd fd, const std::string& path);
+  ~FileMapping();
+  FileMapping(const FileMapping&) = delete;
+  FileMapping& operator=(const FileMapping&) = delete;
+
+  const char* data() const { return data_; }
+  size_t size() const { return size_; }
+  // Copies a part that may be changed later. False if it is not there.
+  bool Read(size_t offset, size_t bytes, char* out) const;
+  // DataLoss if the file was changed or cut since Open(), or could not be read.
+  absl::Status Unchanged() const;
+
+ private:
+  FileMapping() = default;
+
+  UniqueFd fd_;
+  std::string path_;
+  const char* data_ = nullptr;
+  size_t size_ = 0;
+  timespec changed_ = {};
+  MappedRange* range_ = nullptr;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_FILE_MAPPING_H_
