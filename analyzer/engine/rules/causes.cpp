@@ -404,8 +404,6 @@ Cause Causes::HostCause(uint32_t node) const {
     c.reason = REASON_BATCH_OPEN;
     *c.detail.mutable_call() = CallOf(bundle_, rank, *queued);
     c.grade = GRADE_GOOD;
-    c.evidence.push_back(
-        {absl::StrCat(Who(r), " recorded that call, but neither the end of its batch nor its launch"), {r}});
   } else if (edge != nullptr && LeftTheLoop(r, edge->comm)) {
     c.kind = RANK_NOT_ARRIVED;
     c.cause = "code mismatch";

@@ -260,7 +260,6 @@ Cause Causes::Unexplained(const PendingCreation& p) const {
     c.reason = REASON_ELSEWHERE_THAN_CREATION;
     c.detail.set_count(static_cast<int64_t>(p.waiting.size()));
   }
-  c.evidence.push_back({absl::StrCat(p.waiting.size(), " wait in ", call), p.waiting});
   return c;
 }
 

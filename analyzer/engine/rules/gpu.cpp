@@ -116,14 +116,12 @@ Cause Causes::GpuCause(uint32_t node) const {
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
-  const std::string what = front.op != nullptr       ? OpText(bundle_, rank, *front.op)
-                           : front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq)
-                                                     : "its operation";
-  const std::string where = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[front.comm]));
   if (front.op != nullptr) {
     *c.detail.mutable_call() = CallOf(bundle_, rank, *front.op);
   } else if (!failed) {
-    *c.detail.mutable_call() = CallNamed(what, front.comm == kNoIndex ? "" : CommText(bundle_.comms[front.comm]));
+    *c.detail.mutable_call() =
+        CallNamed(front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq) : "its operation",
+                  front.comm == kNoIndex ? "" : CommText(bundle_.comms[front.comm]));
   }
   const std::string error = GpuErrorOf(rank);
   if (failed) {
@@ -131,8 +129,6 @@ Cause Causes::GpuCause(uint32_t node) const {
   } else if (front.front == Front::kPeersFinished) {
     c.reason = REASON_GPU_BEHIND;
     c.grade = GRADE_GOOD;
-    c.evidence.push_back(
-        {absl::StrCat(Who(r), ": ", what, where, " is unfinished here but finished on its peers"), {r}});
     int behind = 0;
     for (const Membership& ms : rank.memberships) {
       if (ms.completed < 0) continue;
@@ -166,9 +162,7 @@ Cause Causes::GpuCause(uint32_t node) const {
         c.comm != kNoIndex && std::any_of(model_.comms[c.comm].members.begin(), model_.comms[c.comm].members.end(),
                                           [](const Member& m) { return m.rank_index < 0; });
     c.evidence.push_back(
-        {absl::StrCat(Who(r), " issued ", what, where, " but its GPU did not start it",
-                      unseen ? "; it would have started without the other members" : "; its peers' GPUs did"),
-         {r}});
+        {unseen ? "it would have started without the other members" : "the GPUs of its peers started it", {r}});
     // A framework's dump does not distinguish streams. What this stream waits for may be in the part that a damaged
     // file lost.
     const bool lost = rank.source == Source::kFlightRecorder &&

@@ -209,14 +209,12 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
   const std::string place =
       absl::StrCat(OpText(bundle_, bundle_.ranks[waiter], *missed->op), " on ", CommText(bundle_.comms[missed->comm]));
   const int32_t first = c.ranks[0];
-  std::string later = "a later operation";
   for (uint32_t q = graph_->FirstQueue(first); q < graph_->FirstQueue(first + 1); ++q) {
     const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
     if (front.op == nullptr) continue;
     *c.detail.mutable_other() = CallOf(bundle_, bundle_.ranks[first], *front.op);
-    later = absl::StrCat(OpText(bundle_, bundle_.ranks[first], *front.op), " on ", CommText(bundle_.comms[front.comm]));
   }
-  if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed(later, "");
+  if (!c.detail.has_other()) *c.detail.mutable_other() = CallNamed("a later operation", "");
   std::vector<int32_t> lacking;
   lacking.reserve(odd.size());
   for (int32_t r : odd) lacking.push_back(bundle_.ranks[r].rank);
@@ -224,7 +222,6 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
                                      FoldRanks(lacking), " never issued; ", all.size() - odd.size(), " ranks wait for ",
                                      odd.size() == 1 ? "it" : "them", ", directly or through others"),
                         {waiter}});
-  c.evidence.push_back({absl::StrCat(Who(first), " waits in ", later), {first}});
   // Ranks that wait for a rank do not show what it should have called. Only ranks that issued the call do.
   if (witnesses.empty() && issued.size() <= odd.size() &&
       std::all_of(odd.begin(), odd.end(), [&](int32_t r) { return OthersCameToo(*graph_, model_, r); })) {

@@ -167,12 +167,11 @@ std::vector<Cause> Causes::FromStacks() const {
   c.op_name = same_call ? Function(usual.process.python_stack[0]) : "";
   c.moving = std::any_of(parting.few.begin(), parting.few.end(), moves);
   c.grade = parting.few.size() == 1 && !c.moving ? GRADE_FAIR : GRADE_OPEN;
-  const std::string place = CodeAt(odd, parting.depth), others = CodeAt(usual, parting.depth);
   c.reason = REASON_ELSEWHERE_BY_STACK;
-  c.detail.set_name(place);
-  c.evidence.push_back({absl::StrCat(place, ", as a stack shows"), {parting.few[0]}});
+  c.detail.set_name(CodeAt(odd, parting.depth));
   c.evidence.push_back(
-      {absl::StrCat(parting.most.size(), " ranks are ", others, ", as their stacks show"), parting.most});
+      {absl::StrCat(parting.most.size(), " ranks are ", CodeAt(usual, parting.depth), ", as their stacks show"),
+       parting.most});
   return {std::move(c)};
 }
 

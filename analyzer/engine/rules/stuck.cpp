@@ -65,10 +65,9 @@ Cause Causes::StuckCause(uint32_t node) const {
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
-  const std::string what = front.op == nullptr ? "its operation" : OpText(bundle_, rank, *front.op);
   if (front.op != nullptr) *c.detail.mutable_call() = CallOf(bundle_, rank, *front.op);
   bool all_known = front.op != nullptr;
-  std::vector<int32_t> failed, stopped, moved, finished;
+  std::vector<int32_t> failed, stopped, moved, finished, entered;
   auto look = [&](int32_t m, const Op* op) {
     if (!GpuErrorOf(bundle_.ranks[m]).empty()) failed.push_back(m);
     if (op != nullptr && op->state == OpState::kCompleted) {
@@ -90,7 +89,9 @@ Cause Causes::StuckCause(uint32_t node) const {
         continue;
       }
       if (m.rank_index != r) c.ranks.push_back(m.rank_index);
-      look(m.rank_index, model_.FindCollective(m, front.op->seq));
+      const Op* theirs = model_.FindCollective(m, front.op->seq);
+      if (theirs != nullptr) entered.push_back(m.rank_index);
+      look(m.rank_index, theirs);
     }
   } else if (front.op != nullptr && front.op->root_or_peer >= 0) {
     const auto& members = model_.comms[front.comm].members;
@@ -119,10 +120,16 @@ Cause Causes::StuckCause(uint32_t node) const {
     }
   }
   const size_t everybody = c.ranks.size();
-  c.evidence.push_back(
-      {absl::StrCat("every member of ", front.comm == kNoIndex ? "it" : CommText(bundle_.comms[front.comm]),
-                    " entered ", what),
-       c.ranks});
+  if (front.op != nullptr) {
+    const size_t members = model_.comms[front.comm].members.size();
+    const bool all = IsCollective(front.op->kind);
+    const std::string who = !all                        ? c.ranks.size() == 2 ? "both ranks" : Who(r)
+                                                   : entered.size() == members ? "every member"
+                                                        : absl::StrCat(entered.size(), " of ", members, " members");
+    c.evidence.push_back(
+        {absl::StrCat(who, " entered ", OpText(bundle_, rank, *front.op), " on ", CommText(bundle_.comms[front.comm])),
+         all ? entered : c.ranks});
+  }
   if (front.op != nullptr && rank.captured_ns > 0) {
     c.evidence.push_back(InOperation(r, *front.op));
   }
@@ -133,7 +140,6 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.reason = REASON_ERROR_IN_OPERATION;
     c.detail.set_name(GpuErrorOf(bundle_.ranks[failed[0]]));
     c.detail.set_of(static_cast<int64_t>(everybody));
-    c.evidence.push_back({absl::StrCat(Who(failed[0]), ": ", GpuErrorOf(bundle_.ranks[failed[0]])), failed});
   } else if (!finished.empty() && !stopped.empty()) {
     // With a root, some members may leave before the others.
     c.reason = REASON_SOME_FINISHED;
@@ -141,7 +147,6 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.grade = stopped.size() == 1 ? GRADE_FAIR : GRADE_WEAK;
     c.detail.set_count(static_cast<int64_t>(finished.size()));
     for (const int32_t m : finished) c.detail.add_others(bundle_.ranks[static_cast<size_t>(m)].rank);
-    c.evidence.push_back({"completed it", finished});
   } else if (all_known && !moved.empty() && !stopped.empty() && stopped.size() <= 2 && stopped.size() < moved.size()) {
     c.kind = GPU_STALL;
     c.ranks = stopped;
@@ -157,9 +162,7 @@ Cause Causes::StuckCause(uint32_t node) const {
       c.doubtful = c.hypothesis = true;
       c.grade = GRADE_GUESS;
       c.reason = REASON_ALL_SEEN_IN;
-      c.evidence[0].fields.set_text(absl::StrCat("the members of ", CommText(bundle_.comms[front.comm]),
-                                                 " are known only from its use: every rank that used it entered ",
-                                                 what));
+      c.evidence.push_back({"the members of that group are known only from its use", {}});
       Detail* rival = c.AddRival(Rival::UNSEEN_MEMBER);
       for (const int32_t r : unseen) rival->add_ranks(r);
     }

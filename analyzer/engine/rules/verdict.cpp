@@ -490,8 +490,6 @@ std::vector<Cause> Causes::FromHashes() {
       cause.detail.set_name(CommText(bundle_.comms[c]));
       cause.detail.set_number(last_equal);
       cause.detail.set_other_number(seq);
-      cause.evidence.push_back(
-          {absl::StrCat("hashes of all calls agree at #", last_equal, " and differ at #", seq), cause.ranks});
       causes.push_back(std::move(cause));
       break;
     }
