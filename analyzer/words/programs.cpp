@@ -43,7 +43,10 @@ std::optional<Words> ProgramWords(const Finding& finding) {
       words.advice = {"Look at how the named rank computes the peer of that call."};
       break;
     case REASON_AHEAD:
-      words.what = absl::StrCat("issued ", call, ", which the other ", detail.count(), " members never issued");
+      words.what = absl::StrCat(
+          "issued ", call, ", which ",
+          detail.count() == 1 ? "the other member" : absl::StrCat("the other ", detail.count(), " members"),
+          " never issued");
       words.rivals = {detail.flag() ? "all the others ended a step too early"
                                     : "all the others are stuck outside NCCL, and would have made the call"};
       words.tells_apart = detail.flag() ? "the intended number of steps" : "the stacks of the other ranks";
