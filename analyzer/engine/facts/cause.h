@@ -46,7 +46,6 @@ struct Cause {
   const Op* op = nullptr;  // the operation at issue; whose it is stands in op_rank
   int32_t op_rank = -1;
   Grade grade = GRADE_STRONG;
-  double confidence = 0;  // measured by the rule itself (what is slow); 0: as often as its grade and reason are right
   std::vector<EvidenceItem> evidence;
   Reason reason = REASON_UNSPECIFIED;
   Detail detail;

@@ -216,7 +216,7 @@ TEST(Factor, StuckPairsOfSiblingPipelinesAreOneSet) {
   // The pipelines are siblings that stand still at once: one set, and not sure.
   ASSERT_EQ(causes.size(), 1u);
   EXPECT_EQ(causes[0].ranks, (std::vector<int32_t>{0, 3, 9, 18, 27, 30}));
-  EXPECT_LE(causes[0].confidence, 0.5);
+  EXPECT_LE(causes[0].grade, GRADE_OPEN);
 }
 
 // A batch of sends and receives ends as one: that every pair of it has a member on one host does not make it that

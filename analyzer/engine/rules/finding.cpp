@@ -108,7 +108,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
   } else {
     f.set_operation(cause.op_name);
   }
-  f.set_grade(cause.confidence > 0 ? GRADE_UNSPECIFIED : cause.grade);
+  f.set_grade(cause.grade);
   std::vector<const EvidenceItem*> told;
   for (const EvidenceItem& item : cause.evidence) {
     if (told.size() >= kMostEvidence) break;
@@ -151,8 +151,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
   }
   const bool framework = std::all_of(bundle_.ranks.begin(), bundle_.ranks.end(),
                                      [](const Rank& rank) { return rank.source == Source::kFlightRecorder; });
-  f.set_confidence(cause.confidence > 0 ? cause.confidence
-                                        : ConfidenceOf(f.grade(), f.reason(), f.culprit_ranks_size() > 1, framework));
+  f.set_confidence(ConfidenceOf(f.grade(), f.reason(), f.culprit_ranks_size() > 1, framework));
   return f;
 }
 

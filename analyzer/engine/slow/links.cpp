@@ -372,10 +372,8 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   }
   c.detail.set_name(where);
   // Slow only now and then: less certain to come from the link.
-  c.confidence = random                                                    ? 0.6
-                 : crossing.certain                                        ? 0.85
-                 : crossing.ranks.size() <= 2 || crossing.thing != nullptr ? 0.7
-                                                                           : 0.55;
+  const bool at_one = random || crossing.ranks.size() <= 2 || crossing.thing != nullptr;
+  c.grade = crossing.certain && !random ? GRADE_GOOD : at_one ? GRADE_FAIR : GRADE_WEAK;
   const auto bandwidth = [&](int64_t ns) {
     const int32_t size = ring::IsPointToPoint(use.kind) ? 2 : bundle.comms[use.comm].size;
     return absl::StrFormat("%.1f GB/s", BusBandwidth(use, size, ns) / 1e9);

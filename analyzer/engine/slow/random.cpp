@@ -10,8 +10,6 @@
 #include "analyzer/util/numbers.h"
 
 namespace lockstep {
-namespace {}  // namespace
-
 std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::vector<bool>& named) const {
   constexpr size_t kLeastSteps = 8, kLeastEvents = 8;
   constexpr double kNearlyAll = 0.8, kOneRank = 0.6, kChance = 1e-4;
@@ -90,7 +88,7 @@ std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::v
   c.pattern = "random";
   c.cost_ns_per_step = cost;
   c.cost_uncertainty_ns = 2 * noise;
-  c.confidence = 0.8;
+  c.grade = GRADE_FAIR;
   c.reason = REASON_LATE_IN_TURNS;
   c.detail.set_count(static_cast<int64_t>(late_steps));
   c.detail.set_of(static_cast<int64_t>(steps));

@@ -11,8 +11,6 @@
 namespace lockstep {
 namespace {
 
-// From this confidence on, a rank is late by its own work, or a link is slow.
-constexpr double kSure = 0.8, kPointsSomewhere = 0.6;
 constexpr int kMostArrivals = 64;
 constexpr size_t kMostNoiseSamples = 512;
 
@@ -153,7 +151,6 @@ std::vector<Cause> Slowness::Find() {
       c.factor->set_name(thing.name);
       c.factor->set_culprits(static_cast<int32_t>(group.size()));
       c.factor->set_members(static_cast<int32_t>(thing.ranks.size()));
-      c.confidence = std::min(0.95, c.confidence + 0.03);
       causes.push_back(std::move(c));
     };
     if (const Things::Thing* all = things.CommonTo(ranks)) take(*all);
@@ -184,9 +181,9 @@ std::vector<Cause> Slowness::Find() {
   // only sign of a slow link and point to no link, a rank that is late by its own work is the likelier reason, whatever
   // either costs.
   const bool late = std::any_of(causes.begin(), causes.end(),
-                                [](const Cause& c) { return c.kind != SLOW_LINK && c.confidence >= kSure; });
+                                [](const Cause& c) { return c.kind != SLOW_LINK && c.grade >= GRADE_GOOD; });
   const auto behind = [&](const Cause& c) {
-    return late && c.kind == SLOW_LINK && c.op == nullptr && c.confidence < kPointsSomewhere;
+    return late && c.kind == SLOW_LINK && c.op == nullptr && c.grade < GRADE_FAIR;
   };
   std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
     return std::tuple(behind(a), -a.cost_ns_per_step) < std::tuple(behind(b), -b.cost_ns_per_step);

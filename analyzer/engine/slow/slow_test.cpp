@@ -301,7 +301,7 @@ TEST(Slow, SlowTransfersThatPointNowhereAreToldBehindAStraggler) {
     Verdict v = Analyze(job.Run());
     ASSERT_GE(v.findings_size(), 1) << Show(v);
     EXPECT_EQ(v.findings(0).kind(), SLOW_LINK) << Show(v);
-    EXPECT_LT(v.findings(0).confidence(), 0.6) << Show(v);
+    EXPECT_LE(v.findings(0).confidence(), 0.6) << Show(v);
     const int64_t cost = v.findings(0).cost_ns_per_step();
     job.compute_factor = [](int rank, int) { return rank == 31 ? 1.5 : 1.0; };
     v = Analyze(job.Run());

@@ -42,16 +42,10 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.detail.set_duration_ns(worst->cost_ns);
   c.detail.set_flag(steps);
   if (worst->habit) c.detail.set_other_duration_ns(habits_[worst->rank].later_ns);
-  // How clear it is: the excess relative to the precision of the times, and the number of ranks with the same role to
-  // compare with.
+  // Durations show own work only as what they leave of a step, and few ranks or steps show little of what is usual.
   const size_t siblings = paces_.roles[pace.role].size();
-  c.confidence = siblings >= 4 ? 0.92 : siblings == 3 ? 0.88 : 0.8;
-  if (!steps) c.confidence -= 0.07;
-  // Here the own work is inferred from what durations leave of a step. If all operations of a slow host overlap their
-  // ranks' work, only its slowest rank shows.
-  if (pace.durations_only) c.confidence = std::min(c.confidence, 0.88);
-  if (pace.own_ns.size() < 2) c.confidence = std::min(c.confidence, 0.85);  // a single step may be unusual
-  if (worst->excess_ns < 3 * worst->uncertainty_ns) c.confidence -= 0.1;
+  c.grade = siblings < 4 || !steps || pace.durations_only ? GRADE_GOOD : GRADE_STRONG;
+  if (worst->excess_ns < 3 * worst->uncertainty_ns) c.grade = GRADE_FAIR;
   const Lateness& late = lateness_[worst->rank];
   if (worst->habit) {
     const Habit& habit = habits_[worst->rank];

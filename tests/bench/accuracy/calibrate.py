@@ -3,8 +3,8 @@
 
     calibrate.py --build build-release --out TABLE RESULTS.jsonl FOLDER...
 
-RESULTS.jsonl is what ./dev accuracy left. A FOLDER holds labelled cases from elsewhere: each a folder with truth.json
-(culprit_ranks, healthy) and the dumps in in/ or data/. With --check the table is not written but compared: the exit status
+RESULTS.jsonl is what ./dev accuracy or bench/slow_table --graded left. A FOLDER holds labelled cases from elsewhere: each a folder
+with truth.json (culprit_ranks, healthy) and the dumps in in/ or data/. With --check the table is not written but compared: the exit status
 is 1 if a band of stated confidence with 30 findings or more is further from its share of right ones than three standard
 deviations. Use other seeds for that than those that made the table."""
 

@@ -1,18 +1,19 @@
 // Prints how often healthy jobs are called SLOW and how often stragglers and slow links are found, by form of the
 // times, fault and size; then how often each confidence was right.
 //
-//   slow_table [--healthy N] [--each N] [--seed S] [--check | --sample] [HEALTHY_FOLDER...]
+//   slow_table [--healthy N] [--each N] [--seed S] [--check | --sample] [--graded FILE] [HEALTHY_FOLDER...]
 //
 // --healthy: healthy jobs (1000); --each: stragglers of each form, fault, share and size (4). Each folder below a
 // HEALTHY_FOLDER holds the dumps of one healthy job. --check fails on more than one healthy job in 1,000 called SLOW,
-// and on a confidence that is off by more than three standard deviations of 30 or more findings. --sample takes 63
-// healthy jobs and 24 stragglers of 50 %, and fails if one of the former is called SLOW or fewer than 20 of the latter
-// are right.
+// and on a confidence that the share of right ones of 30 or more findings is below by more than three standard
+// deviations. --sample takes 63 healthy jobs and 24 stragglers of 50 %, and fails if one of the former is called SLOW
+// or fewer than 20 of the latter are right. --graded writes what tests/bench/accuracy/calibrate.py counts.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -56,11 +57,21 @@ class Table {
     const auto honest = [&](const Finding& f) {
       return holds(f) && f.culprit_ranks_size() <= 4 && f.confidence() < 0.9;
     };
+    // Several findings may name the ranks of a host one by one.
+    const auto part = [&](const Finding& f) {
+      return std::all_of(f.culprit_ranks().begin(), f.culprit_ranks().end(),
+                         [&](int32_t r) { return std::find(culprits.begin(), culprits.end(), r) != culprits.end(); });
+    };
     for (const Finding* f : found) {
       Band& band = bands_[static_cast<int>(f->confidence() * 100 + 0.5)];
       ++band.findings;
       band.stated += f->confidence();
       band.right += exact(*f) || honest(*f);
+      const bool framework = bundle.ranks[0].source == Source::kFlightRecorder;
+      if (!graded_.empty()) graded_ += ", ";
+      graded_ += "[\"" + Grade_Name(f->grade()).substr(6) + "\", \"" + Reason_Name(f->reason()).substr(7) + "\", " +
+                 (f->culprit_ranks_size() > 1 ? "true, " : "false, ") + (framework ? "true, " : "false, ") +
+                 std::to_string(f->confidence()) + (holds(*f) || part(*f) ? ", true]" : ", false]");
     }
     if (culprits.empty()) {
       healthy_ += 1;
@@ -85,13 +96,14 @@ class Table {
     for (const auto& [percent, band] : bands_) {
       const double stated = band.stated / band.findings, share = static_cast<double>(band.right) / band.findings;
       const double stray = std::sqrt(stated * (1 - stated) / band.findings);
-      const bool off = band.findings >= 30 && std::abs(share - stated) > 3 * stray;
+      const bool off = band.findings >= 30 && share < stated - 3 * stray;
       std::printf("      %.2f  %8d   %.2f%s\n", stated, band.findings, share, off ? "  off by more than chance" : "");
       good &= !off;
     }
     return good;
   }
 
+  const std::string& graded() const { return graded_; }
   int alarms() const { return alarms_; }
   int right() const {
     int sum = 0;
@@ -103,6 +115,7 @@ class Table {
   std::map<std::string, Row> rows_;
   std::vector<std::string> order_;
   std::map<int, Band> bands_;  // by confidence in percent
+  std::string graded_;         // of each finding, as calibrate.py reads it
   int healthy_ = 0, alarms_ = 0;
 };
 
@@ -110,17 +123,20 @@ int Main(int argc, char** argv) {
   int healthy = 1000, each = 4;
   uint64_t seed = 1;
   bool check = false, sample = false;
+  std::string graded;
   std::vector<std::string> folders;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    const bool number = word == "--healthy" || word == "--each" || word == "--seed";
-    if (number && i + 1 == argc) return std::fprintf(stderr, "slow_table: %s needs a number\n", word.c_str()), 2;
+    const bool valued = word == "--healthy" || word == "--each" || word == "--seed" || word == "--graded";
+    if (valued && i + 1 == argc) return std::fprintf(stderr, "slow_table: %s needs a value\n", word.c_str()), 2;
     if (word == "--healthy") {
       healthy = std::atoi(argv[++i]);
     } else if (word == "--each") {
       each = std::atoi(argv[++i]);
     } else if (word == "--seed") {
       seed = std::strtoull(argv[++i], nullptr, 10);
+    } else if (word == "--graded") {
+      graded = argv[++i];
     } else if (word == "--check") {
       check = true;
     } else if (word == "--sample") {
@@ -166,6 +182,7 @@ int Main(int argc, char** argv) {
     }
   }
   const bool good = table.Print();
+  if (!graded.empty()) std::ofstream(graded) << "{\"graded\": [" << table.graded() << "]}\n";
   if (sample) return table.alarms() == 0 && table.right() >= 20 ? 0 : 1;
   return check && !good ? 1 : 0;
 }
