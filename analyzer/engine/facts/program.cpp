@@ -240,14 +240,37 @@ class Aligner {
   const Model& model_;
 };
 
-// What all members of a communicator did alike with a call on it is legal, whatever the siblings of that communicator
-// do: a replica has its own number of rounds. If most members did the same and the others did not, the many did not
-// leave out or add a call: wrongly aligned records look like that, and the few are the ones that left.
+// The call of most members of a communicator at that number, where they differ; null: they agree, or nothing is said.
+const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
+  std::vector<std::pair<const Op*, size_t>> calls;
+  size_t seen = 0;
+  for (const Member& m : model.comms[comm].members) {
+    const Op* op = m.rank_index >= 0 && m.membership != kNoIndex ? model.FindCollective(m, seq) : nullptr;
+    if (op == nullptr) continue;
+    ++seen;
+    auto same = std::find_if(calls.begin(), calls.end(), [&](const auto& call) {
+      return CompareCalls(model.bundle, *call.first, *op, nullptr, nullptr) == FINDING_UNSPECIFIED;
+    });
+    if (same == calls.end() && calls.size() == 8) return nullptr;
+    if (same == calls.end()) same = calls.insert(calls.end(), {op, 0});
+    ++same->second;
+  }
+  for (const auto& [op, n] : calls) {
+    if (calls.size() > 1 && 2 * n > seen) return op;
+  }
+  return nullptr;
+}
+
+// The members of a communicator tell more about a call on it than ranks with the same role do. What all of them did
+// alike is legal, whatever the siblings of that communicator do: a replica has its own number of rounds. Where they
+// differ, the rank that is with most of them has left nothing out and added nothing; wrongly aligned records look as if
+// the many had.
 void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   constexpr size_t kMany = 3;
   struct Call {
     std::tuple<std::string, int, int64_t> key = {"", 0, kUnknown};  // kind of communicator, type, number there
     uint32_t comm = kNoIndex;                                       // the rank's own communicator of that kind
+    const Op* own = nullptr;                                        // its call of that number
   };
   const auto call_of = [&](const Divergence& d) {
     Call call;
@@ -258,12 +281,16 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
     const std::string& klass = model.comms[model.CommOf(rank, *op)].klass;
     call.key = {klass, static_cast<int>(d.type), op->seq};
     for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(d.rank)].memberships) {
-      if (model.comms[ms.comm].klass == klass) call.comm = ms.comm;
+      if (model.comms[ms.comm].klass != klass) continue;
+      call.comm = ms.comm;
+      if (!IsCollective(op->kind) || ms.member_rank < 0) continue;
+      call.own = own ? op : model.FindCollective(model.comms[ms.comm].members[ms.member_rank], op->seq);
     }
     return call;
   };
   std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>> alike;
   for (const Divergence& d : *found) alike[call_of(d).key].insert(d.rank);
+  std::map<std::pair<uint32_t, int64_t>, const Op*> majorities;
   std::erase_if(*found, [&](const Divergence& d) {
     const Call call = call_of(d);
     const std::set<int32_t>& ranks = alike[call.key];
@@ -275,7 +302,11 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
       }
       if (in == seen ? ms.comm == call.comm : in >= kMany && 2 * in > seen) return true;
     }
-    return false;
+    if (call.own == nullptr) return false;
+    const auto [at, fresh] = majorities.try_emplace({call.comm, call.own->seq}, nullptr);
+    if (fresh) at->second = MajorityCall(model, call.comm, call.own->seq);
+    return at->second != nullptr &&
+           CompareCalls(model.bundle, *call.own, *at->second, nullptr, nullptr) == FINDING_UNSPECIFIED;
   });
 }
 
