@@ -77,6 +77,8 @@ struct Queue {
   std::vector<std::pair<uint32_t, int64_t>> lost;
   bool overwritten = false, lost_started = false;
   uint32_t lost_exchange = kNoIndex;  // communicator of sends or receives that are gone likewise
+  // The same by a counter that collectives share: the GPU may be in what is gone if nothing else holds it.
+  uint32_t perhaps_lost = kNoIndex;
 };
 
 class WaitGraph {

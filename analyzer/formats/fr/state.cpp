@@ -239,10 +239,15 @@ class StateJudge {
     }
     view.counts_p2p = counter == 2;
     if (counter == 2) view.p2p_enqueued = enqueued;
-    // The last to complete may be of the other kind than the last enqueued.
-    int done = enqueued == completed ? counter : NearerCounter(completed, group.collectives, group.p2ps);
-    if (counter == 2 && completed > group.collectives) done = 2;
-    if (counter == 1 && completed > group.p2ps && completed <= enqueued) done = 1;
+    // The last to complete may be of the other kind than the last enqueued, even under the same number, unless the
+    // other counter has not come so far or the last enqueued itself is marked complete.
+    const int64_t other = counter == 2 ? group.collectives : group.p2ps;
+    const bool same = enqueued == completed && (other < completed || last.state == RawState::kCompleted);
+    int done = same ? counter : NearerCounter(completed, group.collectives, group.p2ps);
+    // No counter completes more than the newest entries number.
+    const int64_t collectives = counter == 1 ? std::max(enqueued, group.collectives) : group.collectives;
+    if (completed > collectives && completed <= group.p2ps) done = 2;
+    if (completed > group.p2ps && completed <= collectives) done = 1;
     if (done == 1) view.collective_completed = completed;
     if (done == 2) view.p2p_completed = completed;
   }
