@@ -118,6 +118,23 @@ TEST(Program, OfOneAgainstOneThePastTells) {
             (std::vector<Told>{{0, kChanged, 1, true}}));
 }
 
+TEST(Program, RoundsOfAReplicaAreItsOwn) {
+  const std::string own = "aabwaaabaabw", other = "aabwaabw";
+  EXPECT_TRUE(Find({own, own, other, other, other, other}).empty());
+  EXPECT_EQ(Find({own, other, other, other, other, other}), (std::vector<Told>{{0, kExtra, 5}}));
+  // Nor is a replica compared of which one member left no record.
+  Bundle b = Programs({own, own, other, other, other, other});
+  b.ranks.erase(b.ranks.begin() + 1);
+  EXPECT_TRUE(FindDivergences(Model(b, {})).empty());
+}
+
+TEST(Program, MembersOutvoteTheRole) {
+  // Of the first members, of which fewer are seen, most left out the same call of the world; of all members, few did.
+  const std::string with = "aabwaabwg", without = "aabwaabgw";
+  Bundle b = Programs({with, with, without, with, without, with, with, with, with, with});
+  for (const Divergence& d : FindDivergences(Model(b, {}))) EXPECT_TRUE(d.rank == 2 || d.rank == 4) << d.rank;
+}
+
 // A hostile dump repeats its records; each copy starts a new segment, and segments are compared in pairs.
 TEST(Program, OfARecordInThousandsOfPiecesFewAreCompared) {
   Bundle b = Programs({std::string(4, 'a'), std::string(4, 'a')});

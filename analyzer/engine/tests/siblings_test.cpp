@@ -120,6 +120,17 @@ TEST(Siblings, CallsAheadOfWhatTheyShareAreNoSignThatSiblingsWentOn) {
   job.Expect(COLLECTIVE_STUCK, {2, 3});
 }
 
+// All have ended. The pairs made 20 calls, but rank 1 made one more, which its partner never enters.
+TEST(Siblings, OfAPairThatEndsUnequallyTheOtherPairsTellTheOdd) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
+  job.Add(1, 1, 21);
+  job.Expect(RANK_AHEAD, {1});
+  // The other pair has rounds of its own.
+  job.Done(2, 1, 22).Done(3, 1, 22);
+  job.Expect(RANK_NOT_ARRIVED, {0});
+}
+
 TEST(Siblings, ACompletionNoticedLateIsNoCause) {
   SiblingDumps job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);

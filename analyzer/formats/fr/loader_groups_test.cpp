@@ -231,5 +231,27 @@ TEST(FrLoaderGroups, StatusOfPointToPointGroupsCountsPointToPoint) {
   EXPECT_EQ(other.issued, kUnknown);
 }
 
+// One number a group, although it counts its collectives and its sends apart.
+TEST(FrLoaderGroups, StatusOfMixedGroupsCountsWhatCanHaveComeSoFar) {
+  FrDump dump;
+  dump.groups[0] = {.enqueued = 2, .completed = 48};
+  dump.entries = {{.op = "nccl:send 0->1", .seq = 1, .is_p2p = true, .p2p_seq = 50},
+                  {.op = "nccl:all_reduce", .seq = 2}};
+  dump.entries[1].p2p_seq = 64;
+  Bundle bundle = LoadDumps({dump, dump});
+  EXPECT_EQ(bundle.ranks[0].memberships[0].p2p_completed, 48);
+  EXPECT_EQ(bundle.ranks[0].memberships[0].issued, 2);
+  EXPECT_EQ(bundle.ranks[0].ops[1].state, OpState::kIncomplete);
+
+  // The same number twice is not the same operation: receive 6 is over, collective 6 is not.
+  dump.groups[0] = {.enqueued = 6, .completed = 6};
+  dump.entries = {{.op = "nccl:recv 0<-1", .seq = 5, .is_p2p = true, .p2p_seq = 6},
+                  {.op = "nccl:all_to_all", .seq = 6}};
+  dump.entries[1].p2p_seq = 6;
+  bundle = LoadDumps({dump, dump});
+  EXPECT_NE(bundle.ranks[0].memberships[0].completed, 6);
+  EXPECT_EQ(bundle.ranks[0].ops[1].state, OpState::kIncomplete);
+}
+
 }  // namespace
 }  // namespace lockstep
