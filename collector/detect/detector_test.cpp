@@ -458,7 +458,7 @@ INSTANTIATE_TEST_SUITE_P(
                     f->rest_ns = INT64_MAX;
                     f->blocked_ns = rest + 2 * kSecond;
                   },
-                  12},
+                  60},
         FirstStep{"AGpu",
                   [](RootFinding* f, int64_t rest) {
                     f->kind = GPU_STALL;

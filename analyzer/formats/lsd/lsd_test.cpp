@@ -161,7 +161,7 @@ class RandomBundle {
  private:
   bool Coin() { return Number(0, 1) == 1; }
   int Number(int low, int high) { return static_cast<int>(std::uniform_int_distribution<int64_t>(low, high)(random_)); }
-  int64_t Big() { return std::uniform_int_distribution<int64_t>(0, int64_t{1} << Number(1, 61))(random_); }
+  int64_t Big() { return std::uniform_int_distribution<int64_t>(0, int64_t{1} << Number(1, 60))(random_); }
 
   Rank MakeRank(const Bundle& b, int r, int world) {
     Rank rank;
