@@ -66,7 +66,7 @@ TextStyle StyleFor(const std::string& output) {
 }
 
 int Run(int argc, char** argv) {
-  // A reader that went away is an error of write(), not the end of this process without a word.
+  // If the reader of the output ends, write() must fail; SIGPIPE must not end this process silently.
   signal(SIGPIPE, SIG_IGN);
   const absl::StatusOr<settings::ParsedOptions> options = settings::Parse("analyze", argc, argv);
   if (const std::optional<int> done = settings::Finished("analyze", options)) return *done;

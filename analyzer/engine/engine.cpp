@@ -312,8 +312,8 @@ void SayWhatHadNoRoom(const std::vector<Rank>& ranks, Verdict* verdict) {
   }
 }
 
-// A rank whose recording was stopped (by a switch or its budget), or ended with a program it no longer runs. What it
-// did after that is unknown, so a missing record proves nothing. How its process ended is known anyway.
+// A rank whose recording was stopped (by a switch or its budget), or whose process runs another program since (exec).
+// What it did after that is unknown, so a missing record proves nothing. How its process ended is known anyway.
 bool IsBlind(const Rank& rank) {
   const bool stopped =
       rank.recorder_state == ring::RecorderState::kStopped || rank.recorder_state == ring::RecorderState::kReplaced;

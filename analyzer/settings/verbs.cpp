@@ -139,7 +139,7 @@ Option Redact(const char* help) {
 }
 
 constexpr const char* kRedactHelp =
-    "what to take out first\n"
+    "what to remove before anything is written\n"
     "no: nothing\n"
     "paths: names of folders, which become hashes\n"
     "stacks: also names of files, functions and threads that are not public";
@@ -492,7 +492,7 @@ Verb Attach() {
                            .Default("uname")}},
                      {"Incident",
                       {Folder("out", "write the incident folder here").Default("made up"),
-                       Redact("what to take out first. Above no, output files and RAS are not read\n"
+                       Redact("what to remove before anything is written. Above no, output files and RAS are not read\n"
                               "no: nothing\n"
                               "paths: names of folders, which become hashes\n"
                               "stacks: also names of files, functions and threads that are not public"),
@@ -508,7 +508,8 @@ Verb Doctor() {
           .purpose = "check this host",
           .usage = {"[OPTIONS]"},
           .text = {"Checks this host: is there room for rings, are NCCL calls recorded, can stacks be read, are keys "
-                   "valid, does the collector answer. A small program makes the calls, with every GPU hidden. Run it "
+                   "valid, does the collector answer. To test recording, a small program makes NCCL calls with all "
+                   "GPUs hidden. Run it "
                    "where the job runs: in its container, with its environment."},
           .examples = {{"lockstep doctor", "check this host"},
                        {"lockstep doctor --ranks 16", "a host with 16 ranks"},

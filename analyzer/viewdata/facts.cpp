@@ -29,7 +29,7 @@ ViewInput::ViewInput(const Bundle& given, const AnalysisView& view, const Verdic
   const std::vector<Rank>& seen = view.model.bundle.ranks;
   row_of_model.assign(seen.size(), -1);
   std::vector<int32_t> present;
-  // Both ascend by rank.
+  // `given.ranks` and `seen` are both sorted by rank.
   for (size_t row = 0, m = 0; row < given.ranks.size(); ++row) {
     const bool same = m < seen.size() && seen[m].rank == given.ranks[row].rank;
     model_of_row.push_back(same ? static_cast<int32_t>(m) : -1);

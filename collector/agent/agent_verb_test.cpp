@@ -426,7 +426,7 @@ TEST_F(AgentVerbTest, WithoutACollectorRingsAreSavedAllTheSame) {
     return count;
   };
   ASSERT_TRUE(collector_->Until([&] { return rings(folder_ + "/rings") == 2; }));
-  // It may not have met them yet: a ring whose process is gone by then is saved too.
+  // The agent may not have found these rings yet. It must also save a ring whose process has already ended.
   kill(ranks[0], SIGKILL);
   EXPECT_TRUE(collector_->Until([&] { return rings(folder_ + "/spool/rings") >= 1; }));
 }

@@ -123,7 +123,7 @@ TEST_F(DiscoveryTest, RanksThatHaveEnded) {
   ASSERT_THAT(Find().jobs[0].ended, SizeIs(1));
   EXPECT_EQ(Find().jobs[0].ended[0].rank, 2);
   EXPECT_EQ(Find().jobs[0].ended[0].wait_status, -1);
-  // Its parent has not waited for it.
+  // Rank 2 is a zombie: it has ended, and its parent has not waited for it.
   Add(12, {.parent = 5, .state = 'Z', .wait_status = 3 << 8});
   EXPECT_EQ(Find().jobs[0].ended[0].pid, 12);
   EXPECT_EQ(Find().jobs[0].ended[0].wait_status, 3 << 8);

@@ -24,7 +24,7 @@ struct EvidenceOptions {
   int64_t deadline_ns = 4'000'000'000;
   // CPU and I/O are read twice, at least this far apart; 0: once, without a difference.
   int64_t sample_gap_ns = 1'000'000'000;
-  // lockstep-evidence; empty: beside this program.
+  // Path of lockstep-evidence. Empty: the one in this program's folder.
   std::string helper;
   // The process's ring file, whose helper is asked for data that the system refuses; -1: unknown. Not taken over, used
   // until the job is done.

@@ -279,7 +279,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   }
 
   void Examine(int parent, const std::string& folder, const char* name) {
-    // Looked at before it is opened: opening a device or a pipe may do something.
+    // Examined through O_PATH first: opening a device or a pipe can have side effects.
     UniqueFd place(openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat info {};
     if (!place.ok() || fstat(place.get(), &info) != 0) return;

@@ -116,7 +116,7 @@ class MarkSampler {
 
  private:
   struct Shared;
-  // The thread may hang in a file that never answers: it is then left behind with its data.
+  // Shared with the thread. If a file never answers, the thread is abandoned and keeps this alive.
   std::shared_ptr<Shared> shared_;
 };
 

@@ -344,7 +344,7 @@ bool CollectorCore::PassedOver(uint64_t peer, int64_t heard_ns) const {
          now_ - info->second.beat_ns < options_.silent_after_ns;
 }
 
-// A host's agent, or a relay, speaks of a job no more.
+// A host's agent or a relay no longer reports this job.
 void CollectorCore::LeaveJob(Job* job, const SenderKey& sender) {
   if (const auto relay = job->relays.find({sender.peer, sender.life}); !sender.direct && relay != job->relays.end()) {
     job->detector.progress().Forget(relay->second.child, now_);

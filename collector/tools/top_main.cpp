@@ -321,7 +321,7 @@ int Interactive(TopSession* session, wire::Client* client) {
     for (int key = getch(); key != ERR; key = getch()) {
       if (!keys.Press(key)) return 0;
     }
-    // A terminal that is gone reads as ended for ever.
+    // When the terminal has gone, reading it only returns errors.
     pollfd input{STDIN_FILENO, POLLIN, 0};
     if (poll(&input, 1, 0) == 1 && (input.revents & (POLLHUP | POLLERR)) != 0) return 0;
     if (const std::string error = session->TakeError(); !error.empty()) state.prompt = error;

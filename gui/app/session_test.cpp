@@ -39,7 +39,7 @@ TEST(SessionTest, PlacesOfIncidents) {
   EXPECT_TRUE(remembered.found);
   EXPECT_EQ(remembered.place, place);
   EXPECT_EQ(remembered.matrix_comm, "id");
-  // Forgotten with its entry.
+  // When the entry leaves the list of recent files, its place is forgotten too.
   for (int i = 0; i < Session::kMostRecent; ++i) session.AddRecent({QString("/data/%1").arg(i)});
   EXPECT_FALSE(session.PlaceOf({"/a", "/b"}).found);
 }

@@ -17,7 +17,7 @@ QString MeasureText(const MatrixData& data, const LineBox& box, const std::atomi
 bool TimesOfBox(const MatrixData& data, const LineBox& box, int most_lines, int64_t* begin_ns, int64_t* end_ns);
 // The ranks of its lines, the columns' sequence numbers in communicator mode, and the time that they took.
 Selection SelectionOfBox(const MatrixData& data, const LineBox& box);
-// A row a line: rank, host, the state of each column. At most kMostCsvCells cells, then a line that reports the cut.
+// One CSV line a row: rank, host, the state of each column. Cut after kMostCsvCells cells, which a last line says.
 constexpr int64_t kMostCsvCells = 2'000'000;
 QString CsvOfBox(const MatrixData& data, const LineBox& box);
 

@@ -1,5 +1,5 @@
-// Reads memory that the program named and that may be unmapped: a configuration's string, the variable for a late
-// handle.
+// Reads memory at addresses that the program passed and that may not be mapped: a string of a configuration, the
+// variable of a handle that is filled in later.
 #ifndef LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_
 #define LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_
 

@@ -12,8 +12,8 @@ int64_t FindGroup(const char* name) noexcept;
 // For tests: parses one line of such a file, without its line end. -1: another group's line, or not such a line.
 int64_t GroupOfLine(const char* line, const char* name) noexcept;
 
-// Gives `fd`, a file or folder of ours, to the group, with read permission only. False: not permitted; it stays its
-// owner's alone.
+// Lets the group read `fd`, a file or folder that the recorder made. False: not permitted, and only the owner can read
+// it.
 bool LetGroupRead(long fd, int64_t group, bool folder) noexcept;
 
 }  // namespace lockstep::recorder

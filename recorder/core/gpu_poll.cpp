@@ -49,7 +49,7 @@ void* Poll(void*) {
   bool ready = false;
   uint32_t idle = 0, keen = 0;
   while (Load(g.word) != kOff) {
-    // For good: this thread's calls must never spoil a capture of another's.
+    // Set once and never reset: calls of this thread must not spoil a capture of another thread.
     if (!ready && LoadAcquire(&g_driver_state) != 0) {
       int relaxed = kCaptureRelaxed;
       if (g_driver.capture_mode != nullptr) g_driver.capture_mode(&relaxed);

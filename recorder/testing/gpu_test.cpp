@@ -294,7 +294,7 @@ TEST_F(GpuTest, MarksGoToTheStreamsOwnContextWhateverIsCurrent) {
       EXPECT_TRUE(stream.marked);
       issued.insert(stream.issued);
     }
-    // The stream from two threads, the legacy stream, each thread's own.
+    // One stream from two threads, the legacy stream, and the default stream of each thread.
     EXPECT_EQ(issued, (std::multiset<uint64_t>{4, 2, 4, 1}));
     EXPECT_EQ(program.Finish(), 0);
   }
@@ -336,7 +336,7 @@ TEST_F(GpuTest, WhatDeviceOrDriverLacksIsSaid) {
       EXPECT_EQ(stream.first_error, 0) << "the GPU is well";
     }
     EXPECT_EQ(program.Finish(), 0);
-    // As it says.
+    // The note recommends LOCKSTEP_GPU=events. With it, the streams are marked.
     Program events = Start("contexts", "events", {c.lacks});
     ASSERT_EQ(events.Line(), "all is done");
     EXPECT_TRUE(Ring().streams.at(0).marked);

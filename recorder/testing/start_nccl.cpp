@@ -2,7 +2,7 @@
 // have come.
 #include <unistd.h>
 
-// These two are made here.
+// This file defines these two itself; the stub's are renamed.
 #define ncclGetVersion stub_version
 #define ncclCommInitRank stub_init
 #include "tests/support/stub_nccl.h"

@@ -61,7 +61,7 @@ UNMARKED = {(way, fault) for way in ("off",) for fault in ("stall-gpu", "stall-g
 # The other of the pair has no marks, so only it may not have sent.
 OTHER_OF_PAIR = {("mixed", "extra pp")}
 # What `--sample` runs: each way, each step of the first three, each kind of root.
-SAMPLE = [("off", "stall-host", 1), ("off", "stall-gpu", 1), ("off", "skip", 20), ("done", "stall-host", 2), ("done", "stall-gpu", 20), ("full", "stall-host", 3),
+SAMPLE = [("off", "stall-host", 1), ("off", "stall-gpu", 20), ("off", "skip", 20), ("done", "stall-host", 2), ("done", "stall-gpu", 20), ("full", "stall-host", 3),
           ("full", "stall-gpu", 1), ("events", "stall-host", 20), ("events", "stall-gpu", 2), ("profiler", "stall-gpu", 20),
           ("profiler", "stall-host", 1), ("graphs", "stall-host", 20), ("graphs", "stall-gpu", 20), ("graphs", "stall-loader", 3),
           ("mixed", "stall-host", 20), ("mixed", "stop", 2), ("full", "stall-loader", 1), ("full", "never-init", 1), ("full", "never-init pp", 1),

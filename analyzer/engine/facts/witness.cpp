@@ -20,15 +20,18 @@ bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
 }
 
 // Whether the same sequence numbers mean the same calls in two communicators: the calls just before `seq` are equal as
-// far as both members recorded them. They differ in replicas with different numbers of micro-batches or sequence
-// lengths.
+// far as both members recorded them, if they did, or none came before. They differ in replicas with different numbers
+// of micro-batches or sequence lengths.
 bool NumberAlike(const Model& model, const Member& a, const Member& b, int64_t seq) {
   constexpr int64_t kBefore = 8;
+  bool compared = seq <= 1;
   for (int64_t back = 1; back <= kBefore; ++back) {
     const Op *x = model.FindCollective(a, seq - back), *y = model.FindCollective(b, seq - back);
-    if (x != nullptr && y != nullptr && !Alike(model.bundle, *x, *y)) return false;
+    if (x == nullptr || y == nullptr) continue;
+    if (!Alike(model.bundle, *x, *y)) return false;
+    compared = true;
   }
-  return true;
+  return compared;
 }
 
 // Names are interned: equal indexes are equal names.
@@ -114,7 +117,8 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
   if (const int side = against(at_place); side >= 0) return side;
   if (const int side = ByContext(model, comm, seq, first, second); side >= 0) return side;
   // Last, by occurrence anywhere in communicators of this class: calls with different names by name, others by their
-  // arguments. Sizes prove nothing if nearly every call has its own.
+  // arguments. Sizes prove nothing if nearly every call has its own, nor does a record that holds only the newest
+  // calls.
   const bool by_name = !SameName(first, second);
   constexpr size_t kRepeats = 4;
   int anywhere[2] = {0, 0};
@@ -125,6 +129,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
     for (const Member& m : model.comms[c].members) {
       if (m.rank_index < 0 || m.membership == kNoIndex) continue;
       const Rank& rank = bundle.ranks[m.rank_index];
+      if (rank.only_active) continue;
       for (uint32_t i : model.ranks[m.rank_index].collectives[m.membership]) {
         const Op& op = rank.ops[i];
         // The calls of this communicator from `seq` on are in dispute.

@@ -56,7 +56,7 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
     for (const Cause& c : found) unseen.insert(c.missing.begin(), c.missing.end());
     std::erase_if(*causes, [&](const Cause& c) {
       if (c.kind == RANK_NO_DATA && c.ranks.empty()) return Subset(c.missing, unseen);
-      // The same circle; the creation of the communicator is a part of it.
+      // A circle that a finding about a creation covers is dropped.
       const auto same = [&c](const Cause& more) {
         return !more.nodes.empty() && std::find(c.nodes.begin(), c.nodes.end(), more.nodes[0]) != c.nodes.end();
       };

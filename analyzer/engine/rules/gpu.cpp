@@ -147,7 +147,7 @@ Cause Causes::GpuCause(uint32_t node) const {
     }
     const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(front);
     if (!counted.empty()) {
-      // Peers whose files do not contain the call may have made a different one, which ends where this one cannot.
+      // Peers whose files lack this call may have made another, which can end while this one cannot.
       c.ranks.insert(c.ranks.end(), counted.begin(), counted.end());
       std::sort(c.ranks.begin(), c.ranks.end());
       c.reason = REASON_GPU_OR_OTHER_CALL;

@@ -405,7 +405,7 @@ TEST(Siblings, TwoOfOneRoleAreToldApartByTheirPast) {
   }
 }
 
-// tp of stage 2 stops; receives, the reduction over data and the world wait for it.
+// A rank of stage 2 stops before a call of its tensor-parallel group. Receives, gradients and the world wait for it.
 TEST(Chain, FromTensorToPipelineToData) {
   Job job(2, 2, 2, 4);
   job.ranks[5].host_fault = HostFault::kStall;

@@ -16,7 +16,7 @@
 
 namespace lockstep::fr {
 
-// The state text of an entry, and the other inputs of the operation's state.
+// The state text of an entry.
 enum class RawState : uint8_t { kUnknown, kScheduled, kStarted, kCompleted };
 
 struct RawOp {

@@ -108,7 +108,7 @@ int main(int argc, char** argv) {
       for (;;) pause();
     }
   } else if (strcmp(mode, "brief") == 0) {
-    // Threads come and go, and soon the process does.
+    // Threads start and end, and soon the process ends.
     Ready(0);
     for (int i = 0; i < number; ++i) {
       pthread_t threads[16];
