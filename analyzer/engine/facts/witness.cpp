@@ -129,7 +129,7 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
     for (const Member& m : model.comms[c].members) {
       if (m.rank_index < 0 || m.membership == kNoIndex) continue;
       const Rank& rank = bundle.ranks[m.rank_index];
-      if (rank.only_active) continue;
+      if (by_name && rank.only_active) continue;
       for (uint32_t i : model.ranks[m.rank_index].collectives[m.membership]) {
         const Op& op = rank.ops[i];
         // The calls of this communicator from `seq` on are in dispute.
