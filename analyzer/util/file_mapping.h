@@ -20,7 +20,7 @@ struct MappedRange;
 // SIGBUS. For that the first Open() sets the process's handler of SIGBUS.
 class FileMapping {
  public:
-  // Of a regular file that is not empty.
+  // Maps a regular file. An empty one is an error.
   static absl::StatusOr<std::unique_ptr<FileMapping>> Open(UniqueFd fd, const std::string& path);
   ~FileMapping();
   FileMapping(const FileMapping&) = delete;

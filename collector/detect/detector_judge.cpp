@@ -133,7 +133,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     decision.age_ns = longest;
     return say(true, "watchdog", absl::StrCat("a wait passed the limit of ", DurationText(limits_.watchdog)));
   }
-  // Of a GPU, or a collective, that makes no progress.
+  // The shortest time after which a GPU or a collective that makes no progress counts as hung.
   const auto least_for_gpu = [&] {
     return std::max(limits_.gpu_stall_after, LimitOf(finding.comm) + limits_.idle_after);
   };

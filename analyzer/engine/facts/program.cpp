@@ -242,6 +242,7 @@ class Aligner {
 
 // The call of most members of a communicator at that number, where they differ; null: they agree, or nothing is said.
 const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
+  constexpr size_t kMostCalls = 8;  // with more, each has calls of its own
   std::vector<std::pair<const Op*, size_t>> calls;
   size_t seen = 0;
   for (const Member& m : model.comms[comm].members) {
@@ -251,7 +252,7 @@ const Op* MajorityCall(const Model& model, uint32_t comm, int64_t seq) {
     auto same = std::find_if(calls.begin(), calls.end(), [&](const auto& call) {
       return CompareCalls(model.bundle, *call.first, *op, nullptr, nullptr) == FINDING_UNSPECIFIED;
     });
-    if (same == calls.end() && calls.size() == 8) return nullptr;
+    if (same == calls.end() && calls.size() == kMostCalls) return nullptr;
     if (same == calls.end()) same = calls.insert(calls.end(), {op, 0});
     ++same->second;
   }
@@ -291,15 +292,21 @@ void DropAgreeing(const Model& model, std::vector<Divergence>* found) {
   std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>> alike;
   for (const Divergence& d : *found) alike[call_of(d).key].insert(d.rank);
   std::map<std::pair<uint32_t, int64_t>, const Op*> majorities;
+  std::map<uint32_t, size_t> seen_in;  // members with data, by communicator
   std::erase_if(*found, [&](const Divergence& d) {
     const Call call = call_of(d);
     const std::set<int32_t>& ranks = alike[call.key];
     for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(d.rank)].memberships) {
-      size_t in = 0, seen = 0;
-      for (const Member& m : model.comms[ms.comm].members) {
-        seen += m.rank_index >= 0;
-        in += m.rank_index >= 0 && ranks.contains(m.rank_index);
-      }
+      const std::vector<Member>& members = model.comms[ms.comm].members;
+      const auto [count, unseen] = seen_in.try_emplace(ms.comm, 0);
+      if (unseen)
+        count->second = static_cast<size_t>(
+            std::count_if(members.begin(), members.end(), [](const Member& m) { return m.rank_index >= 0; }));
+      const size_t seen = count->second;
+      if (2 * ranks.size() <= seen) continue;
+      const auto in = static_cast<size_t>(std::count_if(members.begin(), members.end(), [&](const Member& m) {
+        return m.rank_index >= 0 && ranks.contains(m.rank_index);
+      }));
       if (in == seen ? ms.comm == call.comm : in >= kMany && 2 * in > seen) return true;
     }
     if (call.own == nullptr) return false;

@@ -22,19 +22,19 @@ bool LeftItsCommunicators(const Rank& rank) {
   });
 }
 
-// How many members of the other communicators of that kind made `calls` calls on theirs. 0 where any made another
-// number: then each has rounds of its own.
-size_t EndedAt(const Model& model, uint32_t comm, int64_t calls) {
-  size_t members = 0;
+// Whether all members of the other communicators of that kind made `calls` calls on theirs. Where one made another
+// number, each has rounds of its own.
+bool OthersEndedAt(const Model& model, uint32_t comm, int64_t calls) {
+  bool any = false;
   for (uint32_t other = 0; other < model.comms.size(); ++other) {
     if (other == comm || model.comms[other].klass != model.comms[comm].klass) continue;
     for (const Member& m : model.comms[other].members) {
       if (m.rank_index < 0 || m.membership == kNoIndex) continue;
-      if (m.arrived != calls) return 0;
-      ++members;
+      if (m.arrived != calls) return false;
+      any = true;
     }
   }
-  return members;
+  return any;
 }
 
 }  // namespace
@@ -78,9 +78,9 @@ void Causes::BlameTheAhead(std::vector<Cause>* causes) const {
       exited &= !done || ended;
       if (agree) (done ? behind : ahead).push_back(m.rank_index);
     }
-    if (!agree || ahead.empty() || c.ranks.size() != behind.size()) continue;
-    // In a pair neither member is the odd one, unless the communicators of that kind all ended one call earlier.
-    if (behind.size() + EndedAt(model_, comm, c.op->seq - 1) <= ahead.size()) continue;
+    if (!agree || ahead.empty() || behind.size() < ahead.size() || c.ranks.size() != behind.size()) continue;
+    // Of two alone, either may be odd: the other communicators of that kind tell.
+    if (behind.size() == ahead.size() && !OthersEndedAt(model_, comm, c.op->seq - 1)) continue;
     std::sort(ahead.begin(), ahead.end());
     const std::string where = CommText(bundle_.comms[comm]);
     const Op* op = c.op;

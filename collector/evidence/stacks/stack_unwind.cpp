@@ -47,7 +47,7 @@ struct CodeFile {
   bool lines = true;
 };
 
-// Of the last call of libdw, which may fail without a reason.
+// The error text of the last call of libdw. It may fail without giving one.
 std::string LastProblem() {
   const char* const text = dwfl_errmsg(-1);
   return text == nullptr ? "the unwinder fails without a reason" : text;
