@@ -92,7 +92,7 @@ class Model {
   // For how long the rank had been in the operation, or done with it, when its data was taken; kUnknown where nothing
   // tells: not when it was taken, or a wall clock that was set back in between.
   static int64_t Age(const Rank& rank, const Op& op) {
-    if (rank.captured_ns <= 0 || rank.set_back) return kUnknown;
+    if (rank.captured_ns <= 0 || rank.set_back || op.enter_ns < 0) return kUnknown;
     const int64_t age = rank.captured_ns - op.enter_ns;
     return age < 0 && rank.source == Source::kFlightRecorder ? kUnknown : std::max<int64_t>(age, 0);
   }

@@ -195,14 +195,15 @@ class Reader {
       if (threads)
         ++kinds[Mix(Mix(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^
                     (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
-      // Numbers of one lane are consecutive; a gap means missing records.
+      // Numbers of one lane are consecutive; a gap means missing records. A hostile file may hold any number.
       const std::optional<int64_t> before = last[op];
-      bool gap = before && op.seq != *before + 1 && rank.source != Source::kFlightRecorder && !t.exchange;
+      const uint64_t step = before ? static_cast<uint64_t>(op.seq) - static_cast<uint64_t>(*before) : 1;
+      bool gap = step != 1 && rank.source != Source::kFlightRecorder && !t.exchange;
       if (gap && threads && op.seq > *before) {
         const std::vector<int64_t>& numbers = numbers_[op];
         const auto from = std::upper_bound(numbers.begin(), numbers.end(), *before),
                    to = std::lower_bound(from, numbers.end(), op.seq);
-        gap = to - from != op.seq - *before - 1;
+        gap = static_cast<uint64_t>(to - from) != step - 1;
       }
       gap |= lost;
       lost = false;
