@@ -230,6 +230,7 @@ void SayWhatStacksLeaveOpen(const Bundle& bundle, Verdict* verdict) {
 // For verdicts that name no rank: says which hangs would leave the same recording, and does not call the job healthy.
 void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict) {
   const std::vector<Rank>& ranks = model.bundle.ranks;
+  if (OnlyProcessesKnown(model.bundle)) return SayWhatStacksLeaveOpen(model.bundle, verdict);
   if (ranks.size() < 2) return;
   const bool frameworks =
       std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });
@@ -237,7 +238,6 @@ void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdic
     return !r.ops.empty() ||
            std::any_of(r.memberships.begin(), r.memberships.end(), [](const Membership& ms) { return ms.issued > 0; });
   };
-  if (OnlyProcessesKnown(model.bundle)) return SayWhatStacksLeaveOpen(model.bundle, verdict);
   if (frameworks && std::none_of(ranks.begin(), ranks.end(), called)) {
     verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
     verdict->add_blind(

@@ -167,6 +167,11 @@ TEST(Processes, StacksThatWereRefused) {
   EXPECT_LE(verdict.findings(0).confidence(), 0.6);
 }
 
+// One process has nobody to be compared with, and its stack alone does not show that the job is well.
+TEST(Processes, OneAloneIsNotCalledHealthy) {
+  EXPECT_EQ(Analyze(Waiting(1), {}).verdict(), VERDICT_INCOMPLETE_DATA);
+}
+
 TEST(Processes, WaitsByTheirFrames) {
   for (const char* frame : {"ncclCommInitRankConfig", "MPI_Allreduce", "cuStreamSynchronize", "libcuda.so.1 at 0x10",
                             "barrier (torch/distributed/distributed_c10d.py:4800)", "gloo::transport::tcp::Pair::recv",
